@@ -1,0 +1,1 @@
+"""Who uses the site: users, and what they may do."""

@@ -1,0 +1,32 @@
+"""What load_and_run prints about its iterations (1.7 and later; formats: load_and_run's strategy_normal.cpp)."""
+
+import re
+from dataclasses import dataclass
+
+_ITER = re.compile(r"iter \d+/(\d+): ")
+_FINISHED = re.compile(
+    r"finished test #\d+: time=\S+ ?ms avg_time=(\S+?) ?ms .*?min=(\S+?) ?ms max=(\S+?) ?ms"
+)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Wall time of an iteration in milliseconds, over `iterations` timed ones."""
+
+    iterations: int
+    mean_ms: float
+    min_ms: float
+    max_ms: float
+
+
+def parse_run_log(text: str) -> RunSummary | None:
+    """Read the line `=== finished test`; None if the run did not come that far."""
+    finished = _FINISHED.search(text)
+    timed = _ITER.search(text)
+    if finished is None or timed is None:
+        return None
+    try:
+        mean_ms, min_ms, max_ms = (float(group) for group in finished.groups())
+    except ValueError:
+        return None
+    return RunSummary(int(timed.group(1)), mean_ms, min_ms, max_ms)

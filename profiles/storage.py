@@ -1,0 +1,132 @@
+"""Object storage: the only user of boto3.
+
+Two clients: the server's own way to storage, and one that signs for the address which browsers
+and agents use (a container often cannot reach that one itself). Signing is arithmetic and needs no
+network.
+"""
+
+import base64
+from functools import cache
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from django.conf import settings
+
+from webprofile.errors import DomainError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_CONFIG = Config(
+    signature_version="s3v4",
+    s3={"addressing_style": "path"},
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"max_attempts": 3, "mode": "standard"},
+    # checksums that boto3 adds by itself are unknown to several S3 servers
+    request_checksum_calculation="when_required",
+    response_checksum_validation="when_required",
+)
+
+
+@cache
+def _client(endpoint_url: str) -> "S3Client":
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint_url,
+        aws_access_key_id=settings.S3_ACCESS_KEY_ID,
+        aws_secret_access_key=settings.S3_SECRET_ACCESS_KEY,
+        region_name=settings.S3_REGION,
+        config=_CONFIG,
+    )
+
+
+def _internal() -> "S3Client":
+    return _client(settings.S3_ENDPOINT_URL)
+
+
+def presign_put(key: str, *, size_bytes: int, md5: str) -> tuple[str, dict[str, str]]:
+    """Return (URL, headers) for one PUT of exactly these bytes, valid for some minutes.
+
+    Length and Content-MD5 are part of the signature: storage refuses other bytes by itself. The
+    length is not among the headers because browsers set it and forbid scripts to.
+    """
+    content_md5 = base64.b64encode(bytes.fromhex(md5)).decode()
+    url = _client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
+        "put_object",
+        Params={
+            "Bucket": settings.S3_BUCKET,
+            "Key": key,
+            "ContentLength": size_bytes,
+            "ContentMD5": content_md5,
+        },
+        ExpiresIn=settings.PRESIGN_EXPIRY_S,
+    )
+    return url, {"Content-MD5": content_md5}
+
+
+def presign_get(key: str, *, filename: str | None = None) -> str:
+    """Return a URL for one object, valid for some minutes; `filename` makes browsers save it."""
+    params = {"Bucket": settings.S3_BUCKET, "Key": key}
+    if filename is not None:
+        params["ResponseContentDisposition"] = f'attachment; filename="{_ascii(filename)}"'
+    return _client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
+        "get_object", Params=params, ExpiresIn=settings.PRESIGN_EXPIRY_S
+    )
+
+
+def head(key: str) -> tuple[int, str] | None:
+    """Return (size in bytes, hexadecimal MD5) of an object, None if there is none.
+
+    An object stored by a single PUT has its MD5 as ETag. Raises DomainError storage_unreachable.
+    """
+    try:
+        found = _internal().head_object(Bucket=settings.S3_BUCKET, Key=key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NotFound"}:
+            return None
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
+    return found["ContentLength"], found["ETag"].strip('"')
+
+
+def read(key: str, *, limit_bytes: int) -> bytes:
+    """Return an object's bytes.
+
+    Raises DomainError: object_missing, object_too_large, storage_unreachable.
+    """
+    try:
+        found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
+        if found["ContentLength"] > limit_bytes:
+            raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
+        return found["Body"].read()
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
+            raise DomainError("object_missing", status=404) from error
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
+
+
+def write(key: str, data: bytes) -> None:
+    """Store an object, replacing one of the same key. Raises DomainError storage_unreachable."""
+    try:
+        _internal().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=data)
+    except (ClientError, BotoCoreError) as error:
+        raise DomainError("storage_unreachable", status=503) from error
+
+
+def delete(key: str) -> None:
+    """Remove an object; one that is not there is fine. Raises DomainError storage_unreachable."""
+    try:
+        _internal().delete_object(Bucket=settings.S3_BUCKET, Key=key)
+    except (ClientError, BotoCoreError) as error:
+        raise DomainError("storage_unreachable", status=503) from error
+
+
+def _ascii(name: str) -> str:
+    """A file name that is safe between the quotes of a header."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\;%' else "_" for c in name)

@@ -1,0 +1,1 @@
+"""Tests of the parsers and of the analysis."""

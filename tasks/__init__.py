@@ -1,0 +1,1 @@
+"""What users ask for, where it stands, and which device does it."""

@@ -1,0 +1,60 @@
+"""Wake-ups over the channel layer.
+
+They carry no data: delivery is at most once, so listeners read rows.
+"""
+
+from typing import Any
+
+import structlog
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import transaction
+
+from tasks.models import Task
+
+log = structlog.get_logger()
+
+
+def task_group(task_id: int) -> str:
+    return f"task.{task_id}"
+
+
+def owner_group(user_id: int) -> str:
+    return f"tasks.of.{user_id}"
+
+
+def worker_group(worker_id: int) -> str:
+    return f"worker.{worker_id}"
+
+
+def task_changed_on_commit(task: Task) -> None:
+    """Tell browsers that show this task, or its owner's list, to read again."""
+    task_id, owner_id = task.pk, task.owner_id
+    transaction.on_commit(
+        lambda: _send({task_group(task_id), owner_group(owner_id)}, "task.changed"), robust=True
+    )
+
+
+def log_grew_on_commit(task: Task) -> None:
+    task_id = task.pk
+    transaction.on_commit(lambda: _send({task_group(task_id)}, "task.changed"), robust=True)
+
+
+def poke_worker_on_commit(worker_id: int) -> None:
+    """Tell the connection of this worker's agent to compare its rows with what the agent does."""
+    transaction.on_commit(lambda: _send({worker_group(worker_id)}, "worker.poke"), robust=True)
+
+
+def _send(groups: set[str], kind: str) -> None:
+    async_to_sync(_send_all)(groups, {"type": kind})
+
+
+async def _send_all(groups: set[str], message: dict[str, Any]) -> None:
+    layer = get_channel_layer()
+    for group in groups:
+        await layer.group_send(group, message)
+
+
+def workers_revoked(worker_id: int) -> None:
+    """Tell the connection of this worker's agent that its token is void."""
+    transaction.on_commit(lambda: _send({worker_group(worker_id)}, "worker.revoked"), robust=True)

@@ -1,0 +1,184 @@
+"""Everything that changes an attempt: what an agent reports, and what its silence means.
+
+An attempt that ended is fenced: reports that come later are acknowledged and change nothing,
+because each UPDATE here asks for `ended_at IS NULL` and the row count decides.
+"""
+
+import datetime
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
+from tasks import announce
+from tasks.diagnosis import diagnose
+from tasks.models import Attempt, LogChunk, Task, TaskEvent
+from tasks.services import wake_dispatcher, wake_profile_builder
+from tasks.states import Outcome, TaskState
+from tasks.transitions import transition_if
+from workers.models import Worker
+
+log = structlog.get_logger()
+
+#: ends for which neither model nor user is to blame; the task gets another attempt
+RETRIED = frozenset(
+    {
+        EndReason.DOWNLOAD_FAILED,
+        EndReason.UPLOAD_FAILED,
+        EndReason.AGENT_RESTARTED,
+        EndReason.AGENT_ERROR,
+    }
+)
+
+
+def lease_end() -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=settings.LEASE_S)
+
+
+@transaction.atomic
+def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
+    """Give a waiting task to its worker; None if it is not waiting any more.
+
+    Raises IntegrityError if the slot is taken: the caller lost a race.
+    """
+    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}):
+        return None
+    attempt = Attempt.objects.create(
+        task=task,
+        worker_id=task.worker_id,
+        number=task.attempts.count() + 1,
+        slot=slot,
+        lease_expires_at=lease_end(),
+    )
+    announce.poke_worker_on_commit(task.worker_id)
+    return attempt
+
+
+def attempt_accept(attempt: Attempt) -> None:
+    """Note that the agent has the order on disk. Repeating it changes nothing."""
+    Attempt.objects.filter(pk=attempt.pk, ended_at=None, accepted_at=None).update(
+        accepted_at=timezone.now(), lease_expires_at=lease_end()
+    )
+
+
+@transaction.atomic
+def attempt_start(attempt: Attempt, report: AttemptStarted) -> None:
+    """Note that load_and_run runs."""
+    live = Attempt.objects.filter(pk=attempt.pk, ended_at=None, started_at=None)
+    now = timezone.now()
+    if live.update(
+        started_at=now,
+        lease_expires_at=lease_end(),
+        download_s=report.download_s,
+        command=report.command,
+    ):
+        transition_if(attempt.task, TaskState.RUNNING, {TaskState.ASSIGNED})
+
+
+@transaction.atomic
+def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
+    """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped."""
+    if attempt.ended_at is not None or chunk.offset + chunk.size > settings.LOG_LIMIT_BYTES:
+        return
+    _, new = LogChunk.objects.get_or_create(
+        attempt=attempt,
+        seq=chunk.seq,
+        # PostgreSQL's text cannot hold a NUL
+        defaults={
+            "offset": chunk.offset,
+            "size": chunk.size,
+            "text": chunk.text.replace("\x00", "\ufffd"),
+        },
+    )
+    if new:
+        announce.log_grew_on_commit(attempt.task)
+
+
+def leases_renew(worker: Worker, running: frozenset) -> None:
+    """A heartbeat names the attempts that an agent holds: push their leases out."""
+    if running:
+        Attempt.objects.filter(worker=worker, pk__in=running, ended_at=None).update(
+            lease_expires_at=lease_end()
+        )
+
+
+@transaction.atomic
+def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
+    """Record the end that an agent reports and move the task on.
+
+    Returns False if the attempt had ended before (a repeated or late report).
+    """
+    ended = _end(
+        attempt,
+        end_reason=report.reason.value,
+        exit_code=report.exit_code,
+        run_s=report.run_s,
+        detail=report.detail,
+    )
+    if not ended:
+        return False
+    task = attempt.task
+    task.refresh_from_db()
+    if task.state == TaskState.CANCELLING or report.reason == EndReason.CANCELLED:
+        _finish(task, Outcome.CANCELLED, "cancelled_by_user")
+    elif report.reason == EndReason.EXITED and report.exit_code == 0:
+        held = {TaskState.ASSIGNED, TaskState.RUNNING}
+        if transition_if(task, TaskState.PROCESSING, held):
+            wake_profile_builder(str(attempt.pk))
+    elif report.reason in RETRIED:
+        _try_again(task, reason=report.reason.value, detail=report.detail)
+    else:
+        reason, detail = diagnose(report, log_tail(attempt))
+        _finish(task, Outcome.FAILED, reason, detail)
+    wake_dispatcher()  # a slot is free
+    return True
+
+
+@transaction.atomic
+def attempt_lose(attempt: Attempt, *, reason: str) -> bool:
+    """End an attempt that its worker does not hold any more (`lease_expired`, `agent_forgot`)."""
+    if not _end(attempt, end_reason=reason):
+        return False
+    task = attempt.task
+    task.refresh_from_db()
+    if task.state == TaskState.CANCELLING:
+        _finish(task, Outcome.CANCELLED, "cancelled_by_user")
+    else:
+        _try_again(task, reason=reason)
+    wake_dispatcher()
+    return True
+
+
+def log_tail(attempt: Attempt, chunks: int = 12) -> str:
+    """The last pieces of an attempt's log."""
+    last = list(attempt.log.order_by("-id")[:chunks])
+    return "".join(chunk.text for chunk in reversed(last))
+
+
+def _end(attempt: Attempt, **facts: object) -> bool:
+    ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
+        ended_at=timezone.now(), **facts
+    )
+    attempt.refresh_from_db()
+    return bool(ended)
+
+
+def _finish(task: Task, outcome: Outcome, reason: str, detail: str = "") -> None:
+    sources = {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING}
+    transition_if(
+        task, TaskState.FINISHED, sources, outcome=outcome, reason=reason, detail=detail[:1000]
+    )
+
+
+def _try_again(task: Task, *, reason: str, detail: str = "") -> None:
+    """Queue the task once more, a bounded number of times."""
+    if task.attempts.count() >= settings.MAX_ATTEMPTS:
+        _finish(task, Outcome.LOST, reason, detail)
+        return
+    held = {TaskState.ASSIGNED, TaskState.RUNNING}
+    if transition_if(task, TaskState.WAITING, held):
+        TaskEvent.objects.filter(task=task, seq=task.event_seq).update(
+            data={"status": task.status.value, "retry_because": reason, "detail": detail[:200]}
+        )

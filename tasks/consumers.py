@@ -1,0 +1,137 @@
+"""Browsers' sockets.
+
+A wake-up says only that something changed; what changed is read from the rows, from the number on
+that the browser saw last. So a lost wake-up or a lost connection loses nothing.
+"""
+
+from typing import Any
+
+from channels.db import aclose_old_connections, database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
+from django.utils import translation
+
+from tasks.announce import owner_group, task_group
+from tasks.models import Task, TaskEvent
+from tasks.selectors import events_after, log_after, tasks_visible_to
+from tasks.states import Status
+
+NOT_LOGGED_IN = 4401
+NOT_FOUND = 4404
+
+
+class TaskConsumer(AsyncJsonWebsocketConsumer):
+    """Events and log of one task, each after the number that the browser names:
+    {"after": event number, "log_after": log piece's id, "language": the page's language}.
+    """
+
+    task: Task
+    event_seq = 0
+    log_id = 0
+    following = False
+    language = settings.LANGUAGE_CODE
+
+    async def connect(self) -> None:
+        await self.accept()
+        user = self.scope["user"]
+        if not user.is_authenticated:
+            await self.close(code=NOT_LOGGED_IN)
+            return
+        task_id = self.scope["url_route"]["kwargs"]["task_id"]
+        task = await database_sync_to_async(
+            lambda: tasks_visible_to(user).filter(pk=task_id).first()
+        )()
+        if task is None:
+            await self.close(code=NOT_FOUND)
+            return
+        self.task = task
+        await self.channel_layer.group_add(task_group(task.pk), self.channel_name)
+
+    async def disconnect(self, code: int) -> None:
+        if hasattr(self, "task"):
+            await self.channel_layer.group_discard(task_group(self.task.pk), self.channel_name)
+
+    async def receive_json(self, content: Any, **kwargs: Any) -> None:
+        if not isinstance(content, dict) or not hasattr(self, "task"):
+            return
+        self.event_seq = _number(content.get("after"))
+        self.log_id = _number(content.get("log_after"))
+        if content.get("language") in dict(settings.LANGUAGES):
+            self.language = content["language"]
+        self.following = True
+        await self._catch_up()
+
+    async def task_changed(self, event: dict[str, Any]) -> None:
+        if self.following:
+            await aclose_old_connections()
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        messages = await database_sync_to_async(self._news)()
+        for message in messages:
+            await self.send_json(message)
+
+    def _news(self) -> list[dict[str, Any]]:
+        """What came after the numbers seen last; moves them on."""
+        with translation.override(self.language):
+            news = [_event(event) for event in events_after(self.task, self.event_seq)]
+        self.event_seq = news[-1]["seq"] if news else self.event_seq
+        log = [
+            {
+                "type": "log",
+                "id": chunk.pk,
+                "attempt": chunk.attempt.number,
+                "offset": chunk.offset,
+                "text": chunk.text,
+            }
+            for chunk in log_after(self.task, self.log_id)
+        ]
+        self.log_id = log[-1]["id"] if log else self.log_id
+        return log + news
+
+
+class TaskListConsumer(AsyncJsonWebsocketConsumer):
+    """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
+
+    async def connect(self) -> None:
+        await self.accept()
+        user = self.scope["user"]
+        if not user.is_authenticated:
+            await self.close(code=NOT_LOGGED_IN)
+            return
+        await self.channel_layer.group_add(owner_group(user.pk), self.channel_name)
+        # whatever changed while there was no connection is in the rows that the page fetches now
+        await self.send_json({"type": "changed"})
+
+    async def disconnect(self, code: int) -> None:
+        user = self.scope["user"]
+        if user.is_authenticated:
+            await self.channel_layer.group_discard(owner_group(user.pk), self.channel_name)
+
+    async def task_changed(self, event: dict[str, Any]) -> None:
+        await self.send_json({"type": "changed"})
+
+
+class NoSuchSocket(AsyncJsonWebsocketConsumer):
+    """Answers an address at which there is nothing, instead of an error in the log."""
+
+    async def connect(self) -> None:
+        await self.close(code=NOT_FOUND)
+
+
+def _event(event: TaskEvent) -> dict[str, Any]:
+    status = event.data.get("status", "")
+    return {
+        "type": "event",
+        "seq": event.seq,
+        "kind": event.kind,
+        "state": event.kind.removeprefix("task."),
+        "status": status,
+        "label": str(Status(status).label) if status else "",
+        "outcome": event.data.get("outcome", ""),
+        "at": event.at.isoformat(),
+    }
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

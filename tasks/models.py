@@ -1,0 +1,190 @@
+"""A task, the files it came with, its attempts and its history."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
+
+
+class Task(models.Model):
+    """One request of a user to profile a model on a worker."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="tasks")
+    worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
+    runtime_version = models.CharField(_("MegEngine version"), max_length=40)
+    options = models.JSONField(_("options"), default=dict)
+    timeout_s = models.PositiveIntegerField(_("time limit (s)"))
+    state = models.CharField(
+        _("state"), max_length=12, choices=TaskState, default=TaskState.INITIATED
+    )
+    outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
+    reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
+    detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
+    event_seq = models.PositiveIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("updated"), auto_now=True)
+    submitted_at = models.DateTimeField(_("submitted"), null=True)
+    finished_at = models.DateTimeField(_("finished"), null=True)
+    upload_deadline_at = models.DateTimeField(null=True)
+    queue_deadline_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["state", "upload_deadline_at"], name="task_upload_deadline"),
+            models.Index(fields=["state", "queue_deadline_at"], name="task_queue_deadline"),
+            models.Index(fields=["owner", "-id"], name="task_of_owner"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                name="task_outcome_iff_finished",
+                condition=(Q(state=TaskState.FINISHED) & ~Q(outcome=""))
+                | (~Q(state=TaskState.FINISHED) & Q(outcome="")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.pk}"
+
+    @property
+    def status(self) -> Status:
+        return status_of(self.state, self.outcome)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state != TaskState.FINISHED
+
+    @property
+    def is_held_by_worker(self) -> bool:
+        return self.state in HELD_BY_WORKER
+
+
+class TaskFile(models.Model):
+    """A file that the user uploads: the model, or the data for one input variable."""
+
+    class Kind(models.TextChoices):
+        MODEL = "model", _("model")
+        DATA = "data", _("data")
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="files")
+    kind = models.CharField(max_length=5, choices=Kind)
+    #: its place among the data files, which also names it on the device
+    position = models.PositiveSmallIntegerField(default=0)
+    input = models.CharField(_("input variable"), max_length=300, blank=True)
+    name = models.CharField(_("file name"), max_length=300)
+    size_bytes = models.PositiveBigIntegerField(_("size"))
+    md5 = models.CharField("MD5", max_length=32)
+    stored_at = models.DateTimeField(null=True)
+    purged_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-kind", "position"]  # the model first
+        constraints = [
+            models.UniqueConstraint(
+                name="one_model_per_task", fields=["task"], condition=Q(kind="model")
+            ),
+            models.UniqueConstraint(
+                name="one_file_per_input",
+                fields=["task", "input"],
+                condition=Q(kind="data"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def object_key(self) -> str:
+        """Where it lies in the bucket; nothing of the user's own names goes into it."""
+        return f"tasks/{self.task_id}/{self.pk}"
+
+    @property
+    def device_name(self) -> str:
+        """Its name on the device: load_and_run tells kinds apart by the suffix."""
+        if self.kind == self.Kind.MODEL:
+            return "model.mge"
+        suffix = ".json" if self.name.lower().endswith(".json") else ".npy"
+        return f"input-{self.position}{suffix}"
+
+
+class Attempt(models.Model):
+    """One try of a task on one worker: lives until `ended_at` is set, is fenced from then on."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    task = models.ForeignKey(Task, models.CASCADE, related_name="attempts")
+    worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="attempts")
+    number = models.PositiveSmallIntegerField()
+    slot = models.PositiveSmallIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    accepted_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    lease_expires_at = models.DateTimeField()
+    command = models.TextField(blank=True, default="")
+    download_s = models.FloatField(null=True)
+    run_s = models.FloatField(null=True)
+    exit_code = models.IntegerField(null=True)
+    end_reason = models.CharField(max_length=20, blank=True, default="")
+    detail = models.CharField(max_length=1000, blank=True, default="")
+
+    class Meta:
+        ordering = ["number"]
+        indexes = [
+            models.Index(
+                fields=["lease_expires_at"], name="attempt_lease", condition=Q(ended_at=None)
+            )
+        ]
+        constraints = [
+            models.UniqueConstraint(name="attempt_number", fields=["task", "number"]),
+            models.UniqueConstraint(
+                name="one_live_attempt_per_slot",
+                fields=["worker", "slot"],
+                condition=Q(ended_at=None),
+            ),
+            models.UniqueConstraint(
+                name="one_live_attempt_per_task", fields=["task"], condition=Q(ended_at=None)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} attempt {self.number}"
+
+
+class TaskEvent(models.Model):
+    """Append-only history of a task: audit trail, and the cursor of browsers that catch up."""
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    kind = models.CharField(max_length=40)
+    data = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(name="task_event_seq", fields=["task", "seq"])]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.seq} {self.kind}"
+
+
+class LogChunk(models.Model):
+    """A piece of an attempt's log. `offset` and `size` count bytes of UTF-8."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="log")
+    seq = models.PositiveIntegerField()
+    offset = models.PositiveBigIntegerField()
+    size = models.PositiveIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(name="log_chunk_seq", fields=["attempt", "seq"])]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} log {self.seq}"

@@ -1,0 +1,169 @@
+"""Why a task ended otherwise than well: a code, who can mend it, and the reader's next step."""
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+from django.utils.translation import gettext_lazy as _
+
+
+class Blame(Enum):
+    USER = "user"
+    DEVICE = "device"
+    SERVER = "server"
+
+
+class Wording(NamedTuple):
+    blame: Blame
+    title: Any
+    next_step: Any
+
+
+class Reason(Enum):
+    """Codes as they stand in the database."""
+
+    CANCELLED_BY_USER = "cancelled_by_user"
+    UPLOAD_ABANDONED = "upload_abandoned"
+    QUEUE_TIMED_OUT = "queue_timed_out"
+    WORKER_WENT_OFFLINE = "worker_went_offline"
+    RUNTIME_WENT_AWAY = "runtime_went_away"
+    MODEL_INVALID = "model_invalid"
+    INPUT_WRONG = "input_wrong"
+    OUT_OF_MEMORY = "out_of_memory"
+    OPTION_UNKNOWN = "option_unknown"
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    RUN_FAILED = "run_failed"
+    REFUSED_BY_AGENT = "refused_by_agent"
+    RUNTIME_MISSING = "runtime_missing"
+    NO_PROFILE = "no_profile"
+    PROFILE_UNREADABLE = "profile_unreadable"
+    PROFILE_MISSING = "profile_missing"
+    # infrastructure, after the last attempt
+    DOWNLOAD_FAILED = "download_failed"
+    UPLOAD_FAILED = "upload_failed"
+    AGENT_RESTARTED = "agent_restarted"
+    AGENT_ERROR = "agent_error"
+    LEASE_EXPIRED = "lease_expired"
+    AGENT_FORGOT = "agent_forgot"
+
+
+_TRY_AGAIN = _("Send the task again; if it ends like this once more, tell an administrator.")
+
+WORDINGS: dict[Reason, Wording] = {
+    Reason.CANCELLED_BY_USER: Wording(
+        Blame.USER, _("Cancelled."), _("Nothing to do; start a new task when you want to.")
+    ),
+    Reason.UPLOAD_ABANDONED: Wording(
+        Blame.USER,
+        _("The upload was never completed."),
+        _("Start a new task and keep the page open until all files have arrived."),
+    ),
+    Reason.QUEUE_TIMED_OUT: Wording(
+        Blame.DEVICE,
+        _("The task waited too long for its device."),
+        _("Choose a device with fewer waiting tasks, or try again later."),
+    ),
+    Reason.WORKER_WENT_OFFLINE: Wording(
+        Blame.DEVICE,
+        _("The device went offline and did not come back."),
+        _("Choose another device, or ask an administrator to look at this one."),
+    ),
+    Reason.RUNTIME_WENT_AWAY: Wording(
+        Blame.DEVICE,
+        _("The device no longer offers this MegEngine version."),
+        _("Choose another version or another device."),
+    ),
+    Reason.MODEL_INVALID: Wording(
+        Blame.USER,
+        _("MegEngine cannot read the model file."),
+        _(
+            "Check that it is a complete .mge file, dumped by a MegEngine no newer than the chosen "
+            "version."
+        ),
+    ),
+    Reason.INPUT_WRONG: Wording(
+        Blame.USER,
+        _("A data file does not fit the model's inputs."),
+        _("Compare name, dtype and shape with what the message below says that the model wants."),
+    ),
+    Reason.OUT_OF_MEMORY: Wording(
+        Blame.USER,
+        _("The run needed more memory than the device allows."),
+        _("Use a smaller batch or model, or a device with more memory."),
+    ),
+    Reason.OPTION_UNKNOWN: Wording(
+        Blame.DEVICE,
+        _("This device's load_and_run does not know one of the options."),
+        _("Leave the option out, or choose another MegEngine version."),
+    ),
+    Reason.TIMED_OUT: Wording(
+        Blame.USER,
+        _("The run took longer than its time limit and was ended."),
+        _(
+            "Use fewer iterations or smaller data; a model that hangs is a fault to report to its "
+            "author."
+        ),
+    ),
+    Reason.CRASHED: Wording(
+        Blame.USER,
+        _("The process crashed."),
+        _("The log shows how far it came. Try another MegEngine version or fewer options."),
+    ),
+    Reason.RUN_FAILED: Wording(
+        Blame.USER,
+        _("load_and_run ended with an error."),
+        _("The last lines of the log name the cause."),
+    ),
+    Reason.REFUSED_BY_AGENT: Wording(
+        Blame.DEVICE,
+        _("The device refused the task."),
+        _("The message below names what it refused."),
+    ),
+    Reason.RUNTIME_MISSING: Wording(
+        Blame.DEVICE,
+        _("The device does not have this MegEngine version, or cannot start it."),
+        _("Choose another version or another device."),
+    ),
+    Reason.NO_PROFILE: Wording(
+        Blame.USER,
+        _("The run ended without writing a profile."),
+        _(
+            "A name in the model with characters outside ASCII makes MegEngine fail here: rename it "
+            "and dump the model again. Otherwise the log shows the cause."
+        ),
+    ),
+    Reason.PROFILE_UNREADABLE: Wording(
+        Blame.SERVER,
+        _("The profile that the run wrote cannot be read."),
+        _("Download the raw profile and the log, and report them with this task's number."),
+    ),
+    Reason.PROFILE_MISSING: Wording(
+        Blame.SERVER, _("The profile did not arrive in storage."), _TRY_AGAIN
+    ),
+    Reason.DOWNLOAD_FAILED: Wording(
+        Blame.SERVER, _("The device could not fetch the uploaded files."), _TRY_AGAIN
+    ),
+    Reason.UPLOAD_FAILED: Wording(
+        Blame.SERVER, _("The device could not store the result."), _TRY_AGAIN
+    ),
+    Reason.AGENT_RESTARTED: Wording(
+        Blame.DEVICE, _("The device's agent was restarted during the run."), _TRY_AGAIN
+    ),
+    Reason.AGENT_ERROR: Wording(Blame.DEVICE, _("The device's agent failed."), _TRY_AGAIN),
+    Reason.LEASE_EXPIRED: Wording(
+        Blame.DEVICE,
+        _("The device fell silent during the run."),
+        _("Choose another device, or try again when this one is online."),
+    ),
+    Reason.AGENT_FORGOT: Wording(
+        Blame.DEVICE, _("The device came back without the task."), _TRY_AGAIN
+    ),
+}
+
+
+def wording_of(code: str) -> Wording | None:
+    """Text for a reason code; None for the empty code."""
+    try:
+        return WORDINGS[Reason(code)]
+    except ValueError:
+        return None

@@ -1,0 +1,36 @@
+"""Which tasks a reader may see, and what a page needs of them."""
+
+from django.db.models import QuerySet
+
+from accounts.models import User
+from tasks.models import Attempt, LogChunk, Task, TaskEvent
+
+
+def tasks_visible_to(user: User) -> QuerySet[Task]:
+    """A user's own tasks; an administrator sees all."""
+    tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
+    return tasks if user.is_staff else tasks.filter(owner=user)
+
+
+def events_after(task: Task, seq: int) -> QuerySet[TaskEvent]:
+    return task.events.filter(seq__gt=seq).order_by("seq")
+
+
+def log_after(task: Task, chunk_id: int) -> QuerySet[LogChunk]:
+    """Pieces of the logs of all attempts, in the order in which they arrived."""
+    return (
+        LogChunk.objects.filter(attempt__task=task, pk__gt=chunk_id)
+        .select_related("attempt")
+        .order_by("pk")
+    )
+
+
+def last_attempt(task: Task) -> Attempt | None:
+    return task.attempts.order_by("-number").first()
+
+
+def queue_position(task: Task) -> int:
+    """How many tasks the same device does before this one."""
+    return Task.objects.filter(
+        worker_id=task.worker_id, state="waiting", submitted_at__lt=task.submitted_at
+    ).count()

@@ -1,0 +1,61 @@
+"""Where a task is (state), how it ended (outcome), and the only moves allowed."""
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
+
+
+class TaskState(TextChoices):
+    INITIATED = "initiated", _("initiated")
+    WAITING = "waiting", _("waiting")
+    ASSIGNED = "assigned", _("assigned")
+    RUNNING = "running", _("running")
+    CANCELLING = "cancelling", _("cancelling")
+    PROCESSING = "processing", _("processing")
+    FINISHED = "finished", _("finished")
+
+
+class Outcome(TextChoices):
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    CANCELLED = "cancelled", _("cancelled")
+    LOST = "lost", _("lost")
+
+
+class Status(TextChoices):
+    """The words that users see."""
+
+    INITIATED = "initiated", _("initiated")
+    WAITING = "waiting", _("waiting")
+    RUNNING = "running", _("running")
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    CANCELLED = "cancelled", _("cancelled")
+
+
+#: state -> states it may be entered from
+ENTERED_FROM: dict[TaskState, frozenset[TaskState]] = {
+    # back to waiting: the device lost the attempt, which was no fault of the task
+    TaskState.WAITING: frozenset({TaskState.INITIATED, TaskState.ASSIGNED, TaskState.RUNNING}),
+    TaskState.ASSIGNED: frozenset({TaskState.WAITING}),
+    TaskState.RUNNING: frozenset({TaskState.ASSIGNED}),
+    TaskState.CANCELLING: frozenset({TaskState.ASSIGNED, TaskState.RUNNING}),
+    TaskState.PROCESSING: frozenset({TaskState.ASSIGNED, TaskState.RUNNING}),
+    TaskState.FINISHED: frozenset(TaskState) - {TaskState.FINISHED},
+}
+
+#: states in which an attempt lives on a worker
+HELD_BY_WORKER = frozenset({TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING})
+
+
+def status_of(state: str, outcome: str) -> Status:
+    """Turn state and outcome into the user's word."""
+    if state == TaskState.FINISHED:
+        return {
+            Outcome.SUCCEEDED: Status.SUCCEEDED,
+            Outcome.CANCELLED: Status.CANCELLED,
+        }.get(Outcome(outcome), Status.FAILED)
+    return {
+        TaskState.INITIATED: Status.INITIATED,
+        TaskState.WAITING: Status.WAITING,
+        TaskState.ASSIGNED: Status.WAITING,
+    }.get(TaskState(state), Status.RUNNING)

@@ -1,0 +1,57 @@
+"""The one function that moves a task: compare-and-swap in the database, and the move's event."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from tasks import announce
+from tasks.models import Task, TaskEvent
+from tasks.states import ENTERED_FROM, TaskState
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+
+class IllegalTransition(DomainError):
+    """No rule leads from the task's state to the one asked for."""
+
+
+@transaction.atomic
+def transition(task: Task, to: TaskState, **changes: Any) -> bool:
+    """Move a task, or do nothing if it is there already.
+
+    Returns whether it moved. Raises IllegalTransition if no rule leads there.
+    """
+    if transition_if(task, to, ENTERED_FROM[to], **changes):
+        return True
+    if task.state == to:
+        return False
+    raise IllegalTransition("illegal_transition", status=409, source=task.state, target=to)
+
+
+@transaction.atomic
+def transition_if(task: Task, to: TaskState, sources: Iterable[TaskState], **changes: Any) -> bool:
+    """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
+
+    Of two racing callers one wins: the row count of the UPDATE decides. Always refreshes `task`.
+    """
+    now = timezone.now()
+    allowed = set(sources) & ENTERED_FROM[to]
+    if to == TaskState.FINISHED:
+        changes["finished_at"] = now
+    moved = Task.objects.filter(pk=task.pk, state__in=allowed).update(
+        state=to, event_seq=F("event_seq") + 1, updated_at=now, **changes
+    )
+    task.refresh_from_db()
+    if not moved:
+        return False
+    data = {"status": task.status.value}
+    data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
+    announce.task_changed_on_commit(task)
+    log.info("task_moved", task=task.pk, state=str(to), outcome=task.outcome, reason=task.reason)
+    return True

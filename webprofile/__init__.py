@@ -1,0 +1,1 @@
+"""The Django project: settings, routing and what every app shares."""

@@ -1,0 +1,1 @@
+"""base holds everything; dev, test and prod are thin overlays."""

@@ -1,0 +1,219 @@
+"""All settings, read from the environment once. The overlays only tighten or loosen."""
+
+from pathlib import Path
+
+import environ
+from django.utils.translation import gettext_lazy as _
+
+from webprofile.env import secret
+from webprofile.logs import configure_logging
+
+env = environ.Env()
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+#: everything that the embedded site writes lies below this folder
+HOME = Path(env.str("MGW_HOME", default=str(BASE_DIR / "var")))
+
+SECRET_KEY = secret("SECRET_KEY")
+DEBUG = False
+ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=[])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+SITE_URL = env.str("SITE_URL", default="http://127.0.0.1:8000").rstrip("/")
+
+INSTALLED_APPS = [
+    "django_dramatiq",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "allauth",
+    "allauth.account",
+    "accounts",
+    "workers",
+    "tasks",
+    "profiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "webprofile.middleware.DomainErrorMiddleware",
+]
+ROOT_URLCONF = "webprofile.urls"
+ASGI_APPLICATION = "webprofile.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "django.template.context_processors.i18n",
+            ],
+        },
+    },
+]
+
+# -- storage of rows, hints and files -----------------------------------------------------------
+
+DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{HOME / 'db.sqlite3'}")}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        # a transaction takes the write lock when it begins: no upgrade from read to write can fail
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+DATABASES["default"].setdefault("CONN_MAX_AGE", 60)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "mgw"},
+    }
+}
+DRAMATIQ_BROKER = {
+    "BROKER": "dramatiq.brokers.redis.RedisBroker",
+    "OPTIONS": {"url": REDIS_URL, "namespace": "mgw-dramatiq"},
+    "MIDDLEWARE": [
+        "dramatiq.middleware.AgeLimit",
+        "dramatiq.middleware.TimeLimit",
+        "dramatiq.middleware.Callbacks",
+        "dramatiq.middleware.Retries",
+        "django_dramatiq.middleware.DbConnectionsMiddleware",
+    ],
+}
+DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look for tasks/tasks.py
+
+#: the server's own way to object storage, and the way that browsers and agents take
+S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000")
+S3_PUBLIC_ENDPOINT_URL = env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL)
+S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
+S3_REGION = env.str("S3_REGION", default="us-east-1")
+S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
+S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
+
+# -- the way of a task --------------------------------------------------------------------------
+
+MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
+DATA_SIZE_LIMIT_BYTES = env.int("DATA_SIZE_LIMIT_BYTES", default=512 * 1024**2)
+PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 1024**2)
+DATA_FILES_LIMIT = 32
+PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
+UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
+QUEUE_DEADLINE_S = env.int("QUEUE_DEADLINE_S", default=24 * 3600)
+#: how long a waiting task puts up with a device that is away
+OFFLINE_GRACE_S = env.int("OFFLINE_GRACE_S", default=900)
+RUN_TIMEOUT_S = env.int("RUN_TIMEOUT_S", default=600)
+CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
+HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
+LEASE_S = env.float("LEASE_S", default=60.0)
+MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=2 * 1024**2)
+
+# -- people -------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+_VALIDATORS = "django.contrib.auth.password_validation"
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": f"{_VALIDATORS}.UserAttributeSimilarityValidator",
+        "OPTIONS": {"user_attributes": ["email"]},
+    },
+    {"NAME": f"{_VALIDATORS}.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": f"{_VALIDATORS}.CommonPasswordValidator"},
+    {"NAME": f"{_VALIDATORS}.NumericPasswordValidator"},
+]
+EMAIL_CONFIG = env.email("EMAIL_URL", default="consolemail://")
+EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+#: "mandatory" needs a mail server (EMAIL_URL); without one nobody could finish registering
+ACCOUNT_EMAIL_VERIFICATION = env.str("ACCOUNT_EMAIL_VERIFICATION", default="none")
+ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_SESSION_REMEMBER = True
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "tasks:list"
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+
+# -- languages ----------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "webprofile" / "locale"]
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+# -- what a browser gets ------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = env.str("STATIC_ROOT", default=str(HOME / "static"))
+STORAGES = {
+    "default": {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": {
+            "bucket_name": S3_BUCKET,
+            "endpoint_url": S3_ENDPOINT_URL,
+            "access_key": S3_ACCESS_KEY_ID,
+            "secret_key": S3_SECRET_ACCESS_KEY,
+            "region_name": S3_REGION,
+        },
+    },
+    "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"},
+}
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'", S3_PUBLIC_ENDPOINT_URL],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+#: a task's description is small; files never come through here
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+LOGGING_CONFIG = None
+configure_logging(LOG_LEVEL)

@@ -1,0 +1,25 @@
+"""Fast and self-contained: rows on disk in a throw-away file, no server needed for unit tests."""
+
+import os
+
+os.environ.setdefault("SECRET_KEY", "only-for-tests")
+os.environ.setdefault("S3_ACCESS_KEY_ID", "test-access-key-id")
+os.environ.setdefault("S3_SECRET_ACCESS_KEY", "test-secret-access-key")
+
+from webprofile.settings.base import *  # noqa: F403
+from webprofile.settings.base import DATABASES, STORAGES
+
+ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+DRAMATIQ_BROKER = {
+    "BROKER": "dramatiq.brokers.stub.StubBroker",
+    "OPTIONS": {},
+    "MIDDLEWARE": ["dramatiq.middleware.Retries", "dramatiq.middleware.TimeLimit"],
+}
+STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True
+ACCOUNT_RATE_LIMITS: dict[str, str] = {}
+DATABASES["default"]["CONN_MAX_AGE"] = 0

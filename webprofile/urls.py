@@ -1,0 +1,56 @@
+"""Which address leads where."""
+
+from allauth.account.decorators import secure_admin_login
+from django.contrib import admin
+from django.urls import include, path
+from django.utils.translation import gettext_lazy as _
+from django.views.generic import RedirectView
+
+from profiles import views as profile_views
+from tasks import views as task_views
+from webprofile.views import healthz
+from workers import views as worker_views
+
+# the same login page, with the same rate limits, in front of the administration
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+admin.site.site_header = admin.site.site_title = _("MegEngine Web Profile")
+
+task_patterns = (
+    [
+        path("", task_views.TaskListView.as_view(), name="list"),
+        path("rows/", task_views.rows, name="rows"),
+        path("new/", task_views.new, name="new"),
+        path("<int:task_id>/", task_views.detail, name="detail"),
+        path("<int:task_id>/status/", task_views.status, name="status"),
+        path("<int:task_id>/uploads/", task_views.uploads, name="uploads"),
+        path("<int:task_id>/submit/", task_views.submit, name="submit"),
+        path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
+        path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
+        path("<int:task_id>/result/", profile_views.result, name="result"),
+        path("<int:task_id>/result.txt", profile_views.result_text, name="result-text"),
+        path("<int:task_id>/artifacts/<str:name>", profile_views.artifact, name="artifact"),
+    ],
+    "tasks",
+)
+worker_patterns = (
+    [
+        path("", worker_views.worker_list, name="list"),
+        path("rows/", worker_views.rows, name="rows"),
+        path("list.json", worker_views.worker_list_json, name="list-json"),
+    ],
+    "workers",
+)
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="tasks:list"), name="home"),
+    path("tasks/", include(task_patterns)),
+    path("workers/", include(worker_patterns)),
+    path("api/agent/enrol/", worker_views.agent_enrol, name="agent-enrol"),
+    path("api/agent/check/", worker_views.agent_check, name="agent-check"),
+    path("accounts/", include("allauth.urls")),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/", admin.site.urls),
+    path("healthz", healthz, name="healthz"),
+]
+handler404 = "webprofile.views.not_found"
+handler500 = "webprofile.views.server_error"

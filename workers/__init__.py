@@ -1,0 +1,1 @@
+"""The devices: what they are, which MegEngine versions they have, who may use them."""

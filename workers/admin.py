@@ -1,0 +1,122 @@
+"""Devices in the administration pages: hardware, runtimes, who may use them, enrolment."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from tasks.announce import workers_revoked
+from workers.models import Grant, Runtime, Worker
+from workers.services import worker_revoke
+from workers.tokens import code_issue
+
+
+class RuntimeInline(admin.TabularInline):
+    """What the agent reported; nothing to edit."""
+
+    model = Runtime
+    extra = 0
+    fields = readonly_fields = ("version", "kind", "python", "problem")
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class GrantInline(admin.TabularInline):
+    model = Grant
+    extra = 0
+    autocomplete_fields = ("user",)
+
+
+@admin.register(Worker)
+class WorkerAdmin(admin.ModelAdmin):
+    list_display = (
+        "name",
+        "online",
+        "is_public",
+        "is_enabled",
+        "cpu",
+        "cores",
+        "memory",
+        "last_seen_at",
+    )
+    list_filter = ("is_public", "is_enabled")
+    search_fields = ("name",)
+    fields = (
+        "name", "is_public", "is_enabled", "slots",
+        "online", "last_seen_at", "agent_version", "hostname", "address", "platform",
+        "cpu", "cores", "memory", "gpus",
+    )  # fmt: skip
+    readonly_fields = (
+        "online", "last_seen_at", "agent_version", "hostname", "address", "platform",
+        "cpu", "cores", "memory", "gpus",
+    )  # fmt: skip
+    inlines = (RuntimeInline, GrantInline)
+    actions = ("issue_codes", "revoke_tokens")
+
+    def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            self._show_code(request, obj)
+
+    @admin.action(description=_("Issue an enrolment code"))
+    def issue_codes(self, request: HttpRequest, queryset: Any) -> None:
+        for worker in queryset:
+            self._show_code(request, worker)
+
+    @admin.action(description=_("Revoke the agent's token"))
+    def revoke_tokens(self, request: HttpRequest, queryset: Any) -> None:
+        for worker in queryset:
+            worker_revoke(worker)
+            workers_revoked(worker.pk)
+        count = len(queryset)
+        text = ngettext("%d device was shut out.", "%d devices were shut out.", count) % count
+        messages.success(request, text)
+
+    def _show_code(self, request: HttpRequest, worker: Worker) -> None:
+        site = request.build_absolute_uri("/").rstrip("/")
+        text = format_html(
+            "{} <code>python -m agent enrol --server {} --code {}</code>",
+            _("Run this once on %(name)s within a day; the code is not shown again:")
+            % {"name": worker.name},
+            site,
+            code_issue(worker),
+        )
+        messages.info(request, text)
+
+    @admin.display(description=_("online"), boolean=True)
+    def online(self, worker: Worker) -> bool:
+        return worker.is_online
+
+    @admin.display(description=_("host name"))
+    def hostname(self, worker: Worker) -> str:
+        return worker.facts.get("hostname", "")
+
+    @admin.display(description=_("IP address"))
+    def address(self, worker: Worker) -> str:
+        return worker.facts.get("ip", "")
+
+    @admin.display(description=_("platform"))
+    def platform(self, worker: Worker) -> str:
+        return worker.facts.get("platform", "")
+
+    @admin.display(description=_("CPU"))
+    def cpu(self, worker: Worker) -> str:
+        return worker.facts.get("cpu_model", "")
+
+    @admin.display(description=_("cores"))
+    def cores(self, worker: Worker) -> str:
+        return worker.facts.get("cores", "")
+
+    @admin.display(description=_("memory"))
+    def memory(self, worker: Worker) -> str:
+        size = worker.facts.get("memory_bytes")
+        return f"{size / 1024**3:.1f} GiB" if size else ""
+
+    @admin.display(description=_("GPUs"))
+    def gpus(self, worker: Worker) -> str:
+        return ", ".join(gpu["name"] for gpu in worker.facts.get("gpus", ())) or "–"

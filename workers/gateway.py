@@ -1,0 +1,165 @@
+"""What each of an agent's messages does: one function per message, rows in and frames out.
+
+Runs in a thread (the ORM is synchronous). An attempt that is not this worker's, or has ended, is
+answered as if all were well, so that a late agent comes to rest.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import structlog
+from django.conf import settings
+from pydantic import BaseModel
+
+from agent.protocol import (
+    Ack,
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    AttemptUploads,
+    Cancel,
+    Heartbeat,
+    Hello,
+    InputFile,
+    Start,
+    Uploads,
+    UploadTarget,
+    Welcome,
+)
+from profiles import storage
+from profiles.models import ARTIFACT_NAMES, artifact_key
+from profiles.services import artifacts_record
+from tasks import attempts
+from tasks.models import Attempt, TaskFile
+from tasks.services import wake_dispatcher
+from tasks.states import TaskState
+from workers import services
+from workers.models import Worker
+
+log = structlog.get_logger()
+
+Replies = list[BaseModel]
+
+
+def on_hello(worker: Worker, message: Hello) -> Replies:
+    services.worker_introduce(
+        worker, facts=message.facts, agent_version=message.agent_version, runtimes=message.runtimes
+    )
+    attempts.leases_renew(worker, message.running)
+    for attempt in _live(worker).exclude(accepted_at=None).exclude(pk__in=message.running):
+        # it had the order on disk and does not know it any more: no report will ever come
+        attempts.attempt_lose(attempt, reason="agent_forgot")
+    wake_dispatcher()
+    log.info("agent_connected", worker=worker.name, version=message.agent_version)
+    welcome = Welcome(worker=worker.name, server_time=time.time(), heartbeat_s=settings.HEARTBEAT_S)
+    return [welcome, *desired_state(worker, message.running)]
+
+
+def on_heartbeat(worker: Worker, message: Heartbeat) -> Replies:
+    services.worker_seen(worker)
+    attempts.leases_renew(worker, message.running)
+    return []
+
+
+def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:
+    if attempt := _find(worker, message.attempt):
+        attempts.attempt_accept(attempt)
+    return [Ack(of="attempt.accepted", attempt=message.attempt)]
+
+
+def on_started(worker: Worker, message: AttemptStarted) -> Replies:
+    if attempt := _find(worker, message.attempt):
+        attempts.attempt_start(attempt, message)
+    return []
+
+
+def on_log(worker: Worker, message: AttemptLog) -> Replies:
+    if attempt := _find(worker, message.attempt):
+        attempts.attempt_log(attempt, message)
+    return []
+
+
+def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
+    """Sign a PUT for each file that an attempt may store; others count as stored already."""
+    attempt = _find(worker, message.attempt)
+    targets = []
+    for file in message.files:
+        url, headers = "", {}
+        if attempt and attempt.ended_at is None and file.name in ARTIFACT_NAMES:
+            key = artifact_key(str(attempt.pk), file.name)
+            url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)
+        targets.append(UploadTarget(name=file.name, url=url, headers=headers))
+    return [Uploads(attempt=message.attempt, targets=tuple(targets))]
+
+
+def on_finished(worker: Worker, message: AttemptFinished) -> Replies:
+    if attempt := _find(worker, message.attempt):
+        if attempt.ended_at is None:
+            known = [file for file in message.files if file.name in ARTIFACT_NAMES]
+            artifacts_record(attempt, known)
+        attempts.attempt_finish(attempt, message)
+    return [Ack(of="attempt.finished", attempt=message.attempt)]
+
+
+HANDLERS: dict[type[BaseModel], Callable[[Worker, Any], Replies]] = {
+    Hello: on_hello,
+    Heartbeat: on_heartbeat,
+    AttemptAccepted: on_accepted,
+    AttemptStarted: on_started,
+    AttemptLog: on_log,
+    AttemptUploads: on_uploads,
+    AttemptFinished: on_finished,
+}
+
+
+def handle(worker: Worker, message: BaseModel) -> Replies:
+    """Do what a message asks for and return the frames to send back."""
+    return HANDLERS[type(message)](worker, message)
+
+
+def desired_state(worker: Worker, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
+    """What the agent should be doing: starts it has not accepted, cancels it has not met."""
+    return list(_desired(worker, running))
+
+
+def _desired(worker: Worker, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:
+    for attempt in _live(worker):
+        if attempt.task.state == TaskState.CANCELLING:
+            yield Cancel(attempt=attempt.pk)
+        elif attempt.accepted_at is None and attempt.pk not in running:
+            yield _start(attempt)
+
+
+def _start(attempt: Attempt) -> Start:
+    task = attempt.task
+    model, *data = [_input_file(file) for file in task.files.all()]
+    return Start(
+        attempt=attempt.pk,
+        runtime=task.runtime_version,
+        model=model,
+        data=tuple(data),
+        options=task.options,
+        timeout_s=task.timeout_s,
+        grace_s=settings.CANCEL_GRACE_S,
+    )
+
+
+def _input_file(file: TaskFile) -> InputFile:
+    return InputFile(
+        name=file.device_name,
+        input=file.input,
+        url=storage.presign_get(file.object_key),
+        size_bytes=file.size_bytes,
+        md5=file.md5,
+    )
+
+
+def _live(worker: Worker) -> Any:
+    return Attempt.objects.filter(worker=worker, ended_at=None).select_related("task")
+
+
+def _find(worker: Worker, attempt_id: uuid.UUID) -> Attempt | None:
+    return Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task").first()

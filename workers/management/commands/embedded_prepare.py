@@ -1,0 +1,39 @@
+"""`manage.py embedded_prepare`: everything a fresh site needs, in one process start."""
+
+import json
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+
+from accounts.services import user_ensure
+from workers.services import worker_ensure
+from workers.tokens import code_issue
+
+
+class Command(BaseCommand):
+    help = (
+        "Migrates the database, makes sure of an administrator, a user and a device, and prints "
+        "one line of JSON with what was made: passwords and an enrolment code, shown this once."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--admin-email", required=True)
+        parser.add_argument("--worker", required=True)
+        parser.add_argument("--demo-user", help="E-mail of a further, ordinary user.")
+        parser.add_argument("--enrol", action="store_true", help="Issue an enrolment code.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        made: dict[str, Any] = {"admin": _ensure(options["admin_email"], administrator=True)}
+        if options["demo_user"]:
+            made["demo"] = _ensure(options["demo_user"])
+        worker = worker_ensure(name=options["worker"])
+        code = code_issue(worker) if options["enrol"] else None
+        made["enrolment"] = {"worker": worker.name, "code": code}
+        self.stdout.write(json.dumps(made))
+
+
+def _ensure(email: str, *, administrator: bool = False) -> dict[str, str | None]:
+    user, password = user_ensure(email=email, administrator=administrator)
+    return {"email": user.email, "password": password}

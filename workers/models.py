@@ -1,0 +1,125 @@
+"""A worker (device), its MegEngine runtimes, its secrets and who may use it."""
+
+import datetime
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+#: heartbeats that may be missed before a worker counts as offline
+MISSED_HEARTBEATS = 3
+
+
+class Worker(models.Model):
+    """A registered device. Whether it is online follows from `last_seen_at` and is never stored."""
+
+    name = models.CharField(
+        _("name"),
+        max_length=60,
+        unique=True,
+        validators=[RegexValidator(r"^[\w.-]+$", _("Letters, digits, dot, dash and underscore."))],
+    )
+    is_public = models.BooleanField(
+        _("public"),
+        default=True,
+        help_text=_("Every user may choose it; otherwise only those granted."),
+    )
+    is_enabled = models.BooleanField(
+        _("enabled"), default=True, help_text=_("A disabled device gets no new tasks.")
+    )
+    slots = models.PositiveSmallIntegerField(
+        _("slots"),
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(16)],
+        help_text=_("Tasks it may run at once. More than one makes them disturb each other."),
+    )
+    facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
+    agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    last_seen_at = models.DateTimeField(_("last seen"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("registered"), auto_now_add=True)
+    granted = models.ManyToManyField(
+        settings.AUTH_USER_MODEL, through="Grant", related_name="granted_workers", blank=True
+    )
+
+    class Meta:
+        verbose_name = _("device")
+        verbose_name_plural = _("devices")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_online(self) -> bool:
+        return self.last_seen_at is not None and self.last_seen_at >= online_since()
+
+
+def online_since() -> datetime.datetime:
+    """A worker seen at this moment or later is online."""
+    return timezone.now() - datetime.timedelta(seconds=settings.HEARTBEAT_S * MISSED_HEARTBEATS)
+
+
+class Runtime(models.Model):
+    """One MegEngine version installed on a worker; `problem` says why it cannot be used."""
+
+    class Kind(models.TextChoices):
+        WHEEL = "wheel", _("Python package")
+        BINARY = "binary", _("compiled load_and_run")
+
+    worker = models.ForeignKey(Worker, models.CASCADE, related_name="runtimes")
+    version = models.CharField(_("MegEngine version"), max_length=40)
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    python = models.CharField(_("Python"), max_length=40, blank=True)
+    problem = models.CharField(_("problem"), max_length=500, blank=True)
+
+    class Meta:
+        verbose_name = _("runtime")
+        verbose_name_plural = _("runtimes")
+        ordering = ["version"]
+        constraints = [
+            models.UniqueConstraint(name="runtime_worker_version", fields=["worker", "version"])
+        ]
+
+    def __str__(self) -> str:
+        return self.version
+
+
+class Grant(models.Model):
+    """A user who may choose a private worker."""
+
+    worker = models.ForeignKey(Worker, models.CASCADE, related_name="grants")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="grants")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("grant")
+        verbose_name_plural = _("grants")
+        constraints = [models.UniqueConstraint(name="grant_worker_user", fields=["worker", "user"])]
+
+    def __str__(self) -> str:
+        return f"{self.worker} → {self.user}"
+
+
+class WorkerSecret(models.Model):
+    """A secret of a worker, kept as its sha256: an enrolment code (used once) or a token."""
+
+    class Kind(models.TextChoices):
+        CODE = "code", _("enrolment code")
+        TOKEN = "token", _("token")
+
+    worker = models.ForeignKey(Worker, models.CASCADE, related_name="secrets")
+    kind = models.CharField(max_length=5, choices=Kind)
+    sha256 = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("secret")
+        verbose_name_plural = _("secrets")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.sha256[:8]}"

@@ -1,0 +1,86 @@
+"""Secrets of workers: opaque, prefixed so that scanners find a leaked one, stored as sha256.
+
+A token has 256 random bits, so a plain sha256 cannot be reversed by guessing; it is looked up by
+its digest, which makes the comparison independent of the secret's bytes.
+"""
+
+import datetime
+import hashlib
+import secrets
+
+from django.db import transaction
+from django.utils import timezone
+
+from webprofile.errors import DomainError
+from workers.models import Worker, WorkerSecret
+
+TOKEN_PREFIX = "mgw_"
+CODE_PREFIX = "mge_"
+CODE_LIFETIME = datetime.timedelta(hours=24)
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@transaction.atomic
+def code_issue(worker: Worker) -> str:
+    """Return a new enrolment code: valid once, for a day. Codes issued before are void."""
+    worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None).update(
+        revoked_at=timezone.now()
+    )
+    code = CODE_PREFIX + secrets.token_urlsafe(24)
+    worker.secrets.create(
+        kind=WorkerSecret.Kind.CODE,
+        sha256=digest(code),
+        expires_at=timezone.now() + CODE_LIFETIME,
+    )
+    return code
+
+
+@transaction.atomic
+def code_redeem(code: str) -> tuple[Worker, str]:
+    """Turn an enrolment code into a token; the worker's earlier tokens are revoked.
+
+    Raises DomainError: code_unknown, code_used, code_expired.
+    """
+    now = timezone.now()
+    row = WorkerSecret.objects.filter(kind=WorkerSecret.Kind.CODE, sha256=digest(code)).first()
+    if row is None:
+        raise DomainError("code_unknown", status=403)
+    if row.used_at or row.revoked_at:
+        raise DomainError("code_used", status=403)
+    if row.expires_at is not None and row.expires_at < now:
+        raise DomainError("code_expired", status=403)
+    # of two agents that redeem one code at once, one wins
+    if not WorkerSecret.objects.filter(pk=row.pk, used_at=None).update(used_at=now):
+        raise DomainError("code_used", status=403)
+    tokens_revoke(row.worker)
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    row.worker.secrets.create(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
+    return row.worker, token
+
+
+@transaction.atomic
+def tokens_revoke(worker: Worker) -> int:
+    """Void every token of a worker; returns how many were valid."""
+    return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
+        revoked_at=timezone.now()
+    )
+
+
+def token_check(token: str) -> Worker:
+    """Return the worker that a token belongs to.
+
+    Raises DomainError: token_unknown (401), token_revoked (403).
+    """
+    row = (
+        WorkerSecret.objects.filter(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
+        .select_related("worker")
+        .first()
+    )
+    if row is None:
+        raise DomainError("token_unknown", status=401)
+    if row.revoked_at:
+        raise DomainError("token_revoked", status=403)
+    return row.worker

@@ -1,0 +1,92 @@
+"""The page of devices, and the two requests that an agent makes before it opens its socket."""
+
+import json
+import time
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_GET, require_POST
+
+from agent.protocol import PROTOCOL_VERSION
+from webprofile.errors import DomainError
+from webprofile.wording import as_json
+from workers.models import Worker
+from workers.selectors import workers_visible_to
+from workers.tokens import code_redeem, token_check
+
+
+@login_required
+def worker_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "workers/list.html", _context(request))
+
+
+@login_required
+def rows(request: HttpRequest) -> HttpResponse:
+    """The list's body alone, for a page that refreshes itself."""
+    return render(request, "workers/_rows.html", _context(request))
+
+
+@login_required
+@never_cache
+def worker_list_json(request: HttpRequest) -> JsonResponse:
+    return JsonResponse({"workers": [as_dict(worker) for worker in _visible(request)]})
+
+
+@csrf_exempt  # no cookie is involved: the code itself is the credential
+@require_POST
+def agent_enrol(request: HttpRequest) -> JsonResponse:
+    """Exchange {"code"} for {"worker", "token"}."""
+    try:
+        code = json.loads(request.body)["code"]
+        worker, token = code_redeem(str(code))
+    except (ValueError, KeyError, TypeError):
+        return _refuse(DomainError("bad_request", status=400))
+    except DomainError as error:
+        return _refuse(error)
+    return JsonResponse({"worker": worker.name, "token": token})
+
+
+@require_GET
+@never_cache
+def agent_check(request: HttpRequest) -> JsonResponse:
+    """Tell an agent whether its token is good, and what time it is here."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    try:
+        worker = token_check(token.strip() if scheme.lower() == "bearer" else "")
+    except DomainError as error:
+        return _refuse(error)
+    return JsonResponse(
+        {"worker": worker.name, "server_time": time.time(), "protocol": PROTOCOL_VERSION}
+    )
+
+
+def as_dict(worker: Worker) -> dict[str, Any]:
+    """A worker as scripts see it."""
+    return {
+        "id": worker.pk,
+        "name": worker.name,
+        "online": worker.is_online,
+        "enabled": worker.is_enabled,
+        "last_seen_at": worker.last_seen_at,
+        "facts": worker.facts,
+        "runtimes": [
+            {"version": r.version, "kind": r.kind, "python": r.python, "problem": r.problem}
+            for r in worker.runtimes.all()
+        ],
+    }
+
+
+def _visible(request: HttpRequest) -> Any:
+    return workers_visible_to(request.user)  # type: ignore[arg-type]
+
+
+def _context(request: HttpRequest) -> dict[str, Any]:
+    return {"workers": _visible(request)}
+
+
+def _refuse(error: DomainError) -> JsonResponse:
+    return JsonResponse(as_json(error), status=error.status)
