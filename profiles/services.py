@@ -9,11 +9,13 @@ from django.utils import timezone
 
 from agent.protocol import FileOffer
 from profiles import storage
-from profiles.analysis.totals import AnalysisError, totals
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.totals import totals
 from profiles.models import LOG_NAME, PROFILE_NAME, Artifact, Profile, artifact_key
-from profiles.parsers.columns import ProfileColumns, to_npz
+from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
+from profiles.parsers.npz import to_npz
 from profiles.parsers.run_log import RunSummary, parse_run_log
 from tasks.models import Attempt, TaskFile
 from tasks.reasons import Reason
@@ -49,7 +51,7 @@ def profile_build(attempt: Attempt) -> None:
             artifact_key(str(attempt.pk), PROFILE_NAME),
             limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
         )
-        columns = parse(data)
+        columns = parse(data, max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES)
         summary = _summary(attempt)
         profile = _profile_row(attempt, columns, summary)
     except (ProfileFormatError, AnalysisError) as error:
@@ -76,7 +78,7 @@ def _profile_row(attempt: Attempt, columns: ProfileColumns, summary: RunSummary 
     sums = totals(columns)
     profile = Profile(
         attempt=attempt,
-        operators=columns.operators,
+        operators=len(columns),
         device_total_s=sums.device_s,
         host_total_s=sums.host_s,
     )

@@ -12,7 +12,8 @@ from profiles import storage
 from profiles.analysis.table import table
 from profiles.analysis.text import profile_text
 from profiles.models import ARTIFACT_NAMES, Profile
-from profiles.parsers.columns import ProfileColumns, from_npz
+from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.npz import from_npz
 from profiles.selectors import profile_of
 from tasks.models import Task
 from tasks.selectors import last_attempt, tasks_visible_to

@@ -128,8 +128,8 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The run ended without writing a profile."),
         _(
-            "A name in the model with characters outside ASCII makes MegEngine fail here: rename it "
-            "and dump the model again. Otherwise the log shows the cause."
+            "A name in the model with characters outside ASCII makes MegEngine fail here: rename "
+            "it and dump the model again. Otherwise the log shows the cause."
         ),
     ),
     Reason.PROFILE_UNREADABLE: Wording(

@@ -78,7 +78,7 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
     `stored` maps file ids to what storage holds (None: nothing). Raises DomainError
-    upload_missing or upload_damaged, naming the files, or not_initiated if the task ended meanwhile.
+    upload_missing or upload_damaged, naming the files; not_initiated if the task ended.
     """
     files = list(task.files.all())
     missing = [file.name for file in files if stored.get(file.pk) is None]

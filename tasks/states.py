@@ -34,6 +34,7 @@ class Status(TextChoices):
 
 #: state -> states it may be entered from
 ENTERED_FROM: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.INITIATED: frozenset(),  # a task begins there
     # back to waiting: the device lost the attempt, which was no fault of the task
     TaskState.WAITING: frozenset({TaskState.INITIATED, TaskState.ASSIGNED, TaskState.RUNNING}),
     TaskState.ASSIGNED: frozenset({TaskState.WAITING}),

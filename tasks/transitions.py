@@ -11,26 +11,8 @@ from django.utils import timezone
 from tasks import announce
 from tasks.models import Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
-from webprofile.errors import DomainError
 
 log = structlog.get_logger()
-
-
-class IllegalTransition(DomainError):
-    """No rule leads from the task's state to the one asked for."""
-
-
-@transaction.atomic
-def transition(task: Task, to: TaskState, **changes: Any) -> bool:
-    """Move a task, or do nothing if it is there already.
-
-    Returns whether it moved. Raises IllegalTransition if no rule leads there.
-    """
-    if transition_if(task, to, ENTERED_FROM[to], **changes):
-        return True
-    if task.state == to:
-        return False
-    raise IllegalTransition("illegal_transition", status=409, source=task.state, target=to)
 
 
 @transaction.atomic

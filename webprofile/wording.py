@@ -45,7 +45,6 @@ WORDINGS: dict[str, Any] = {
     "upload_missing": _("Not in storage yet: %(files)s. Upload again; nothing else is lost."),
     "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
     "not_initiated": _("This task has ended. Start a new one."),
-    "illegal_transition": _("The task has moved on meanwhile. Reload the page."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),

@@ -1,0 +1,74 @@
+"""Plain functions that make rows for tests."""
+
+import itertools
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.models import User
+from agent.protocol import Facts, RuntimeInfo
+from tasks import services
+from tasks.admission import FileRequest
+from tasks.attempts import attempt_assign
+from tasks.models import Attempt, Task
+from workers.models import Runtime, Worker
+
+_numbers = itertools.count(1)
+MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
+
+
+def make_user(name: str = "alice", **extra: Any) -> User:
+    return User.objects.create_user(f"{name}@example.com", "correct horse battery", **extra)
+
+
+def make_worker(name: str = "", *, online: bool = True, version: str = "1.13.0", **extra: Any) -> Worker:
+    worker = Worker.objects.create(
+        name=name or f"worker-{next(_numbers)}",
+        last_seen_at=timezone.now() if online else None,
+        **extra,
+    )
+    Runtime.objects.create(worker=worker, version=version, kind="wheel")
+    return worker
+
+
+def model_file(**changes: Any) -> FileRequest:
+    return FileRequest(**{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5} | changes)
+
+
+def data_file(**changes: Any) -> FileRequest:
+    fields = {"kind": "data", "name": "data.npy", "size_bytes": 11, "md5": MD5, "input": "data"}
+    return FileRequest(**fields | changes)
+
+
+def make_task(owner: User | None = None, worker: Worker | None = None, **changes: Any) -> Task:
+    """A task in state initiated."""
+    fields: dict[str, Any] = {
+        "owner": owner or User.objects.first() or make_user(),
+        "worker": worker or Worker.objects.first() or make_worker(),
+        "runtime_version": "1.13.0",
+        "options": {},
+        "files": [model_file(), data_file()],
+    }
+    return services.task_create(**fields | changes)
+
+
+def stored(task: Task) -> dict[int, services.StoredObject | None]:
+    """Storage's answer when every file arrived whole."""
+    return {f.pk: services.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
+
+
+def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
+    task = make_task(*args, **kwargs)
+    services.task_submit(task, stored(task))
+    return task
+
+
+def make_attempt(task: Task | None = None) -> Attempt:
+    """A live attempt of a waiting task, in slot 0."""
+    attempt = attempt_assign(task or make_waiting_task(), slot=0)
+    assert attempt is not None
+    return attempt
+
+
+FACTS = Facts(hostname="box", platform="Linux", machine="x86_64", cores=2, memory_bytes=1 << 30)
+RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)

@@ -1,0 +1,110 @@
+"""Every request that is refused before a task exists names its field and its cause."""
+
+import pytest
+
+from accounts.models import User
+from tasks.models import Task
+from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Grant, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+def refusal(**changes) -> DomainError:
+    with pytest.raises(DomainError) as caught:
+        make_task(**changes)
+    assert not Task.objects.exists()
+    assert caught.value.code not in word(caught.value)  # there are words for it
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ([], "one_model_wanted"),
+        ([model_file(), model_file()], "one_model_wanted"),
+        ([data_file()], "one_model_wanted"),
+        ([model_file(kind="other")], "one_model_wanted"),
+        ([model_file(size_bytes=0)], "file_empty"),
+        ([model_file(size_bytes=-1)], "file_empty"),
+        ([model_file(size_bytes=2 * 1024**3 + 1)], "file_too_large"),
+        ([model_file(), data_file(size_bytes=512 * 1024**2 + 1)], "file_too_large"),
+        ([model_file(name="")], "file_name_bad"),
+        ([model_file(name="a\nb.mge")], "file_name_bad"),
+        ([model_file(name="x" * 296 + ".mge")], "file_name_long"),
+        ([model_file(name="../../etc/passwd")], "file_name_path"),
+        ([model_file(name="C:\\model.mge")], "file_name_path"),
+        ([model_file(md5="")], "checksum_bad"),
+        ([model_file(md5="Z" * 32)], "checksum_bad"),
+        ([model_file(), data_file(name="data.pkl")], "data_kind_unknown"),
+        ([model_file(), data_file(name="data.npz")], "data_kind_unknown"),
+        ([model_file(), data_file(input="")], "input_name_missing"),
+        ([model_file(), data_file(input="a;b")], "input_name_bad"),
+        ([model_file(), data_file(input="a:b")], "input_name_bad"),
+        ([model_file(), data_file(input="x" * 300)], "input_name_long"),
+        ([model_file(), data_file(), data_file()], "input_name_twice"),
+        ([model_file()] + [data_file(input=f"i{n}") for n in range(33)], "too_many_files"),
+    ],
+)
+def test_files_that_cannot_be_profiled_are_refused(files, code):
+    assert refusal(files=files).code == code
+
+
+@pytest.mark.parametrize("name", ["模型 🚀.mge", "it's \"quoted\".mge", "a b;c:d.mge", "x" * 250 + ".mge"])
+def test_strange_but_harmless_names_are_kept_and_never_reach_device_or_storage(name):
+    task = make_task(files=[model_file(name=name), data_file(input="输入 '1'")])
+    model, data = task.files.all()
+    assert (model.name, data.input) == (name, "输入 '1'")
+    assert model.object_key == f"tasks/{task.pk}/{model.pk}"
+    assert (model.device_name, data.device_name) == ("model.mge", "input-0.npy")
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"c_opr_lib": "x"}, "option_unknown"),
+        ({"profile": "/etc/passwd"}, "option_unknown"),
+        ({"iter": 0}, "option_too_small"),
+        ({"iter": -1}, "option_too_small"),
+        ({"iter": 10**9}, "option_too_large"),
+        ({"iter": True}, "option_not_int"),
+        ({"iter": "10"}, "option_not_int"),
+        ({"verbose": 1}, "option_not_bool"),
+        ({"cpu": True, "cpu_default": True}, "option_excluded"),
+    ],
+)
+def test_options_that_load_and_run_would_refuse_ignore_or_hang_on_are_refused(options, code):
+    assert refusal(options=options).code == code
+
+
+def test_options_at_their_defaults_are_not_stored():
+    assert make_task(options={"iter": 10, "warmup_iter": 3, "cpu": False}).options == {"warmup_iter": 3}
+
+
+@pytest.mark.parametrize(
+    ("prepare", "code"),
+    [
+        (lambda w: Worker.objects.filter(pk=w.pk).update(last_seen_at=None), "worker_is_offline"),
+        (lambda w: Worker.objects.filter(pk=w.pk).update(is_enabled=False), "worker_disabled"),
+        (lambda w: Worker.objects.filter(pk=w.pk).update(is_public=False), "worker_unknown"),
+        (lambda w: w.runtimes.all().delete(), "runtime_missing"),
+        (lambda w: w.runtimes.update(problem="no Python 3.10"), "runtime_broken"),
+    ],
+)
+def test_a_device_that_cannot_take_the_task_is_refused_with_the_reason(prepare, code):
+    user, worker = make_user(), make_worker()
+    prepare(worker)
+    worker.refresh_from_db()
+    assert refusal(owner=user, worker=worker).code == code
+
+
+def test_a_private_device_takes_tasks_of_those_granted_and_of_administrators():
+    worker = make_worker(is_public=False)
+    bob, carol = make_user("bob"), make_user("carol")
+    Grant.objects.create(worker=worker, user=bob)
+    assert refusal(owner=carol, worker=worker).code == "worker_unknown"
+    assert make_task(owner=bob, worker=worker)
+    assert make_task(owner=make_user("root", is_staff=True), worker=worker)
+    assert User.objects.count() == 3

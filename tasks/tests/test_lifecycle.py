@@ -1,0 +1,247 @@
+"""The way of a task through its states, its history, and what late or repeated reports change."""
+
+import uuid
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
+from tasks import attempts, services
+from tasks.models import Attempt, Task
+from tasks.scheduling import assign_waiting
+from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
+from tasks.tests.make import (
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    stored,
+)
+from tasks.transitions import transition_if
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+
+def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -> AttemptFinished:
+    fields = {"exit_code": 0} | fields if reason == EndReason.EXITED else fields
+    return AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, **fields)
+
+
+def started(attempt: Attempt) -> AttemptStarted:
+    return AttemptStarted(attempt=attempt.pk, at=0.0, command="load_and_run model.mge")
+
+
+def test_a_task_goes_all_the_way():
+    task = make_task()
+    assert task.status == Status.INITIATED
+    services.task_submit(task, stored(task))
+    (attempt,) = assign_waiting()
+    attempts.attempt_accept(attempt)
+    attempts.attempt_start(attempt, started(attempt))
+    task.refresh_from_db()
+    assert task.status == Status.RUNNING
+    assert attempts.attempt_finish(attempt, finished(attempt))
+    assert services.task_complete(Task.objects.get(pk=task.pk))
+    task.refresh_from_db()
+    assert (task.status, task.outcome) == (Status.SUCCEEDED, Outcome.SUCCEEDED)
+    assert [(e.seq, e.kind) for e in task.events.all()] == [
+        (1, "task.waiting"),
+        (2, "task.assigned"),
+        (3, "task.running"),
+        (4, "task.processing"),
+        (5, "task.finished"),
+    ]
+
+
+def test_submitting_twice_changes_nothing_the_second_time():
+    task = make_task()
+    services.task_submit(task, stored(task))
+    services.task_submit(task, stored(task))
+    assert task.events.count() == 1
+
+
+def test_a_task_does_not_wait_before_every_file_is_in_storage():
+    task = make_task()
+    what = stored(task)
+    what[task.files.last().pk] = None
+    with pytest.raises(DomainError, match="upload_missing") as caught:
+        services.task_submit(task, what)
+    assert caught.value.data["files"] == "data.npy"
+    task.refresh_from_db()
+    assert task.state == TaskState.INITIATED
+
+
+@pytest.mark.parametrize("arrived", [(10, None), (11, "0" * 32)])
+def test_a_file_of_other_size_or_checksum_is_refused(arrived):
+    task = make_task()
+    file = task.files.last()
+    what = stored(task)
+    what[file.pk] = services.StoredObject(arrived[0], arrived[1] or file.md5)
+    with pytest.raises(DomainError, match="upload_damaged"):
+        services.task_submit(task, what)
+
+
+def test_one_device_slot_holds_one_live_attempt():
+    worker = make_worker()
+    first, second = make_waiting_task(worker=worker), make_waiting_task(worker=worker)
+    assert [a.task_id for a in assign_waiting()] == [first.pk]
+    assert assign_waiting() == []
+    with pytest.raises(IntegrityError), transaction.atomic():
+        attempts.attempt_assign(second, slot=0)
+    second.refresh_from_db()
+    assert second.state == TaskState.WAITING
+
+
+def test_a_device_with_two_slots_gets_two_tasks_oldest_first():
+    worker = make_worker(slots=2)
+    tasks = [make_waiting_task(worker=worker) for _ in range(3)]
+    assert [a.task_id for a in assign_waiting()] == [t.pk for t in tasks[:2]]
+    assert {a.slot for a in Attempt.objects.all()} == {0, 1}
+
+
+def test_nothing_is_assigned_to_a_device_that_is_offline_disabled_or_lacks_the_version():
+    for change in ({"last_seen_at": None}, {"is_enabled": False}):
+        worker = make_worker()
+        make_waiting_task(worker=worker)
+        type(worker).objects.filter(pk=worker.pk).update(**change)
+    broken = make_worker()
+    make_waiting_task(worker=broken)
+    broken.runtimes.update(problem="no Python")
+    assert assign_waiting() == []
+
+
+def test_a_stale_copy_loses_the_race():
+    task = make_waiting_task()
+    stale = Task.objects.get(pk=task.pk)
+    assert attempts.attempt_assign(task, slot=0)
+    assert attempts.attempt_assign(stale, slot=1) is None
+    assert Attempt.objects.count() == 1
+
+
+def test_a_late_report_of_a_lost_attempt_changes_nothing():
+    attempt = make_attempt()
+    attempts.attempt_lose(attempt, reason="lease_expired")
+    task = attempt.task
+    events = task.events.count()
+    attempts.attempt_start(attempt, started(attempt))
+    attempts.attempt_log(
+        attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x")
+    )
+    assert attempts.attempt_finish(attempt, finished(attempt)) is False
+    task.refresh_from_db()
+    assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
+
+
+def test_a_report_that_comes_twice_counts_once():
+    attempt = make_attempt()
+    attempts.attempt_start(attempt, started(attempt))
+    assert attempts.attempt_finish(attempt, finished(attempt))
+    events = attempt.task.events.count()
+    assert attempts.attempt_finish(attempt, finished(attempt)) is False
+    assert attempt.task.events.count() == events
+
+
+def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_times(settings):
+    task = make_waiting_task()
+    for _ in range(settings.MAX_ATTEMPTS):
+        (attempt,) = assign_waiting()
+        attempts.attempt_lose(attempt, reason="lease_expired")
+    assert assign_waiting() == []
+    task.refresh_from_db()
+    assert (task.status, task.outcome, task.reason) == ("failed", "lost", "lease_expired")
+
+
+def test_a_failure_of_the_users_is_never_tried_again():
+    attempt = make_attempt()
+    attempts.attempt_finish(attempt, finished(attempt, exit_code=134))
+    attempt.task.refresh_from_db()
+    assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
+
+
+def test_cancelling_a_waiting_task_ends_it_at_once():
+    task = make_waiting_task()
+    services.task_cancel(task)
+    assert (task.status, task.reason) == ("cancelled", "cancelled_by_user")
+    assert assign_waiting() == []
+
+
+def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
+    attempt = make_attempt()
+    attempts.attempt_start(attempt, started(attempt))
+    services.task_cancel(Task.objects.get(pk=attempt.task_id))
+    attempts.attempt_finish(attempt, finished(attempt))
+    attempt.task.refresh_from_db()
+    assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
+
+
+def test_cancelling_an_ended_task_leaves_it_as_it_is():
+    attempt = make_attempt()
+    attempts.attempt_finish(attempt, finished(attempt, exit_code=1))
+    task = Task.objects.get(pk=attempt.task_id)
+    services.task_cancel(task)
+    assert task.outcome == "failed"
+
+
+def test_a_log_chunk_that_comes_twice_is_kept_once():
+    attempt = make_attempt()
+    for _ in range(2):
+        attempts.attempt_log(
+            attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=3, text="a\x00b")
+        )
+    assert [chunk.text for chunk in attempt.log.all()] == ["a\ufffdb"]
+
+
+def test_a_log_over_the_limit_is_not_kept(settings):
+    settings.LOG_LIMIT_BYTES = 4
+    attempt = make_attempt()
+    for seq, text in enumerate(("abcd", "e"), start=1):
+        message = AttemptLog(attempt=attempt.pk, seq=seq, offset=(seq - 1) * 4, size=len(text), text=text)
+        attempts.attempt_log(attempt, message)
+    assert attempts.log_tail(attempt) == "abcd"
+
+
+@pytest.mark.parametrize("state", TaskState)
+def test_nothing_leads_out_of_finished(state):
+    task = make_task()
+    services.task_cancel(task)
+    assert not transition_if(task, state, set(TaskState))
+    assert task.outcome == "cancelled"
+
+
+def test_a_move_outside_the_rules_is_refused_even_if_its_source_is_given():
+    task = make_task()
+    assert not transition_if(task, TaskState.RUNNING, set(TaskState))
+    assert set(ENTERED_FROM) == set(TaskState)
+
+
+def test_the_database_itself_refuses_an_outcome_before_the_end():
+    task = make_task()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Task.objects.filter(pk=task.pk).update(outcome=Outcome.FAILED)
+
+
+def test_a_heartbeat_renews_only_its_own_leases():
+    mine, other = make_attempt(), make_attempt(make_waiting_task(worker=make_worker()))
+    past = timezone.now()
+    Attempt.objects.update(lease_expires_at=past)
+    attempts.leases_renew(mine.worker, frozenset({mine.pk, other.pk, uuid.uuid4()}))
+    mine.refresh_from_db()
+    other.refresh_from_db()
+    assert mine.lease_expires_at > past
+    assert other.lease_expires_at == past
+
+
+def test_snapshot_plus_events_gives_the_new_snapshot():
+    """Whoever saw the status at event n and reads the events after it knows the status now."""
+    task = make_task(make_user("dora"))
+    seen, status = task.event_seq, task.status.value
+    services.task_submit(task, stored(task))
+    (attempt,) = assign_waiting()
+    attempts.attempt_start(attempt, started(attempt))
+    for event in task.events.filter(seq__gt=seen):
+        status = event.data["status"]
+    task.refresh_from_db()
+    assert status == task.status.value

@@ -1,0 +1,114 @@
+"""Which way imports go, read from the source: the rules of ARCHITECTURE.md as a test."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: an app may import what lies to its left
+APPS = ("accounts", "workers", "tasks", "profiles")
+#: modules that connect the core with the outside: they may import every core, and nobody imports them
+EDGE = {
+    "actors", "admin", "api", "apps", "consumers", "forms", "gateway", "management", "tests",
+    "urls", "views",
+}  # fmt: skip
+#: parts of the project package that a core may import
+LEAVES = ("webprofile.errors",)
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Names imported when the module is loaded; an import inside a function is one on purpose."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def broken_rule(module: str, target: str) -> str | None:
+    """Name the rule that `module` breaks by importing `target`, or None."""
+    m, t = module.split("."), target.split(".")
+    if m[0] == "agent":
+        server = {"django", "channels", "dramatiq", "webprofile", *APPS}
+        return "the agent imports no server code" if t[0] in server else None
+    if t[0] == "agent" and t[1] != "protocol":
+        return "the server imports only agent.protocol"
+    if m[0] not in APPS or m[1] in EDGE:
+        return None
+    if t[0] == "webprofile" and ".".join(t[:2]) not in LEAVES:
+        return "a core imports nothing of the project but its leaves"
+    if t[0] in APPS:
+        if len(t) > 1 and t[1] in EDGE:
+            return "a core imports no edge"
+        if APPS.index(t[0]) > APPS.index(m[0]):
+            return "a core imports only apps to its left"
+    return None
+
+
+def sources() -> Iterator[Path]:
+    for package in ("agent", "webprofile", *APPS):
+        yield from (p for p in (ROOT / package).rglob("*.py") if "tests" not in p.parts)
+
+
+def test_every_import_goes_the_right_way():
+    broken = []
+    for path in sources():
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        broken += [(module, t, rule) for t in imports_of(path) if (rule := broken_rule(module, t))]
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "allowed"),
+    [
+        ("agent.session", "django.conf", False),
+        ("agent.session", "tasks.models.Task", False),
+        ("agent.session", "agent.protocol.Hello", True),
+        ("workers.consumers", "agent.protocol.Hello", True),
+        ("workers.consumers", "agent.runner.run", False),
+        ("workers.gateway", "tasks.attempts.attempt_finish", True),
+        ("workers.services", "tasks.models.Task", False),
+        ("tasks.scheduling", "workers.models.Worker", True),
+        ("tasks.services", "tasks.actors.dispatch_tasks", False),
+        ("tasks.services", "webprofile.wording.word", False),
+        ("tasks.services", "webprofile.errors.DomainError", True),
+        ("profiles.services", "tasks.services.task_complete", True),
+        ("tasks.services", "profiles.storage", False),
+    ],
+)
+def test_the_rules_themselves(module, target, allowed):
+    assert (broken_rule(module, target) is None) is allowed
+
+
+def test_the_agent_starts_without_django():
+    code = (
+        "import agent.cli, sys;"
+        "sys.exit(any(m.split('.')[0] in ('django', 'channels') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_only_storage_uses_boto3():
+    users = {
+        str(path.relative_to(ROOT))
+        for path in sources()
+        for name in imports_of(path)
+        if name.split(".")[0] in {"boto3", "botocore"}
+    }
+    assert users == {"profiles/storage.py"}
+
+
+def test_the_pure_parts_of_profiles_import_neither_django_nor_megengine():
+    pure = [p for p in sources() if {"parsers", "analysis"} & set(p.parts)]
+    assert pure
+    for path in pure:
+        assert not {n.split(".")[0] for n in imports_of(path)} & {"django", "megengine", "tasks"}
+
+
+def test_no_file_is_larger_than_the_house_allows():
+    large = {str(p.relative_to(ROOT)) for p in sources() if len(p.read_text().splitlines()) > 400}
+    assert large == set()

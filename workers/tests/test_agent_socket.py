@@ -1,0 +1,265 @@
+"""A fake agent on the server's socket: who is let in, what it is told, what its reports change."""
+
+import asyncio
+import json
+import uuid
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    AttemptUploads,
+    EndReason,
+    FileOffer,
+    Heartbeat,
+    Hello,
+    decode_server,
+    encode,
+)
+from tasks import services
+from tasks.models import Attempt, Task
+from tasks.scheduling import assign_waiting
+from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
+from webprofile.asgi import application
+from workers.models import Worker
+from workers.services import worker_revoke
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class FakeAgent:
+    """Speaks the protocol over the server's own routing."""
+
+    def __init__(self, token: str) -> None:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        self.socket = WebsocketCommunicator(application, "/ws/agent/", headers=headers)
+
+    async def connect(self) -> "FakeAgent":
+        await self.socket.connect()
+        return self
+
+    async def say(self, message) -> None:
+        await self.socket.send_to(text_data=message if isinstance(message, str) else encode(message))
+
+    async def hear(self):
+        return decode_server(await self.socket.receive_from(timeout=5))
+
+    async def closed_with(self) -> int:
+        event = await self.socket.receive_output(timeout=5)
+        assert event["type"] == "websocket.close"
+        return event["code"]
+
+    async def greet(self, **fields) -> object:
+        await self.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
+        return await self.hear()
+
+
+@database_sync_to_async
+def enrolled(name: str = "box") -> tuple[Worker, str]:
+    return code_redeem(code_issue(make_worker(name, online=False)))
+
+
+@database_sync_to_async
+def waiting(worker: Worker) -> Task:
+    worker.refresh_from_db()
+    return make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
+
+
+async def greeted(worker_token: str, **fields) -> FakeAgent:
+    agent = await FakeAgent(worker_token).connect()
+    welcome = await agent.greet(**fields)
+    assert welcome.type == "welcome"
+    return agent
+
+
+async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(settings):
+    worker, token = await enrolled()
+    agent = await FakeAgent(token).connect()
+    welcome = await agent.greet()
+    assert (welcome.worker, welcome.heartbeat_s) == ("box", settings.HEARTBEAT_S)
+    await worker.arefresh_from_db()
+    assert worker.is_online
+    assert worker.facts["hostname"] == "box"
+    assert [r.version async for r in worker.runtimes.all()] == ["1.13.0"]
+    await agent.socket.disconnect()
+
+
+@pytest.mark.parametrize("token", ["", "mgw_nonsense"])
+async def test_an_unknown_token_is_closed_with_its_code(token):
+    agent = await FakeAgent(token).connect()
+    assert await agent.closed_with() == 4401
+
+
+async def test_a_revoked_token_is_closed_with_its_code():
+    worker, token = await enrolled()
+    await database_sync_to_async(worker_revoke)(worker)
+    agent = await FakeAgent(token).connect()
+    assert await agent.closed_with() == 4403
+
+
+async def test_a_token_revoked_during_a_connection_ends_it_at_the_next_frame():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await database_sync_to_async(worker_revoke)(worker)
+    await agent.say(Heartbeat(sent_at=0))
+    assert await agent.closed_with() == 4403
+
+
+async def test_a_second_connection_with_the_same_token_replaces_the_first():
+    _, token = await enrolled()
+    first = await greeted(token)
+    second = await greeted(token)
+    assert await first.closed_with() == 4409
+    await second.say(Heartbeat(sent_at=0))
+    assert await second.socket.receive_nothing(0.2)
+    await second.socket.disconnect()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "no json",
+        "[]",
+        json.dumps({"type": "attempt.exploded"}),
+        json.dumps({"type": "hello"}),
+        json.dumps({"type": "heartbeat", "sent_at": 0}),  # before hello
+        "x" * 70_000,
+    ],
+)
+async def test_a_frame_that_is_none_closes_the_socket(frame):
+    _, token = await enrolled()
+    agent = await FakeAgent(token).connect()
+    await agent.say(frame)
+    assert await agent.closed_with() == 4400
+
+
+async def test_an_agent_older_than_the_protocol_is_told_so():
+    _, token = await enrolled()
+    agent = await FakeAgent(token).connect()
+    await agent.say(Hello(protocol=0, agent_version="0", facts=FACTS))
+    assert await agent.closed_with() == 4426
+
+
+async def test_a_task_is_sent_run_and_finished():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    task = await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    start = await agent.hear()
+    assert (start.type, start.runtime, start.model.name) == ("start", "1.13.0", "model.mge")
+    assert [(f.name, f.input) for f in start.data] == [("input-0.npy", "data")]
+
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    assert (await agent.hear()).of == "attempt.accepted"
+    await agent.say(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run model.mge"))
+    await agent.say(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=3, text="hi\n"))
+    files = (FileOffer(name="profile.json", size_bytes=2, md5=MD5),)
+    await agent.say(AttemptUploads(attempt=start.attempt, files=files))
+    (target,) = (await agent.hear()).targets
+    assert f"attempts/{start.attempt}/profile.json" in target.url
+    await agent.say(
+        AttemptFinished(
+            attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=files
+        )
+    )
+    assert (await agent.hear()).of == "attempt.finished"
+    await task.arefresh_from_db()
+    assert task.state == "processing"
+    attempt = await Attempt.objects.aget(pk=start.attempt)
+    assert attempt.command == "load_and_run model.mge"
+    assert [c.text async for c in attempt.log.all()] == ["hi\n"]
+    assert [a.name async for a in attempt.artifacts.all()] == ["profile.json"]
+    await agent.socket.disconnect()
+
+
+async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    first = await agent.hear()
+    await agent.socket.disconnect()
+    again = await greeted(token)
+    second = await again.hear()
+    assert second.attempt == first.attempt
+    await again.say(AttemptAccepted(attempt=first.attempt))
+    await again.hear()
+    await again.socket.disconnect()
+    third = await greeted(token, running=frozenset({first.attempt}))
+    assert await third.socket.receive_nothing(0.2)
+    await third.socket.disconnect()
+
+
+async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    task = await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    first = await agent.hear()
+    await agent.say(AttemptAccepted(attempt=first.attempt))
+    await agent.hear()
+    await agent.socket.disconnect()
+    again = await greeted(token)
+    await task.arefresh_from_db()
+    assert task.state == "waiting"
+    await database_sync_to_async(assign_waiting)()
+    assert (await again.hear()).attempt != first.attempt
+    await again.socket.disconnect()
+
+
+async def test_a_cancel_reaches_the_agent():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    task = await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    start = await agent.hear()
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    await agent.hear()
+    await database_sync_to_async(services.task_cancel)(await Task.objects.aget(pk=task.pk))
+    cancel = await agent.hear()
+    assert (cancel.type, cancel.attempt) == ("cancel", start.attempt)
+    await agent.say(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))
+    await agent.hear()
+    await task.arefresh_from_db()
+    assert task.status == "cancelled"
+    await agent.socket.disconnect()
+
+
+async def test_reports_about_anothers_attempt_are_acknowledged_and_change_nothing():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    start = await agent.hear()
+    _, other_token = await enrolled("other")
+    stranger = await greeted(other_token)
+    for attempt in (start.attempt, uuid.uuid4()):
+        report = AttemptFinished(attempt=attempt, at=0, reason=EndReason.EXITED, exit_code=0)
+        await stranger.say(report)
+        assert (await stranger.hear()).of == "attempt.finished"
+    offered = (FileOffer(name="profile.json", size_bytes=1, md5=MD5),)
+    await stranger.say(AttemptUploads(attempt=start.attempt, files=offered))
+    assert (await stranger.hear()).targets[0].url == ""
+    attempt = await Attempt.objects.aget(pk=start.attempt)
+    assert attempt.ended_at is None
+    await agent.socket.disconnect()
+    await stranger.socket.disconnect()
+
+
+async def test_an_agent_may_store_only_the_files_of_a_run():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    await database_sync_to_async(assign_waiting)()
+    start = await agent.hear()
+    files = (FileOffer(name="other.bin", size_bytes=1, md5=MD5),)
+    await agent.say(AttemptUploads(attempt=start.attempt, files=files))
+    assert (await agent.hear()).targets[0].url == ""
+    await agent.socket.disconnect()
+    await asyncio.sleep(0)

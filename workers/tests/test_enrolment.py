@@ -1,0 +1,80 @@
+"""From an enrolment code to a token, over the agent's HTTP requests."""
+
+import datetime
+import json
+
+import pytest
+from django.utils import timezone
+
+from tasks.tests.make import make_worker
+from workers.models import WorkerSecret
+from workers.services import worker_revoke
+from workers.tokens import code_issue
+
+pytestmark = pytest.mark.django_db
+
+
+def enrol(client, code):
+    return client.post(
+        "/api/agent/enrol/", json.dumps({"code": code}), content_type="application/json"
+    )
+
+
+def check(client, token):
+    return client.get("/api/agent/check/", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_code_becomes_a_token_that_is_stored_only_as_a_digest(client):
+    worker = make_worker("box")
+    answer = enrol(client, code_issue(worker)).json()
+    assert answer["worker"] == "box"
+    assert answer["token"].startswith("mgw_")
+    assert not WorkerSecret.objects.filter(sha256__contains=answer["token"]).exists()
+    checked = check(client, answer["token"]).json()
+    assert checked["worker"] == "box"
+    assert abs(checked["server_time"] - timezone.now().timestamp()) < 5
+
+
+def test_a_code_works_once(client):
+    code = code_issue(make_worker())
+    assert enrol(client, code).status_code == 200
+    again = enrol(client, code)
+    assert (again.status_code, again.json()["error"]) == (403, "code_used")
+    assert "administrator" in again.json()["message"]
+
+
+def test_a_new_code_voids_the_one_before(client):
+    worker = make_worker()
+    first, second = code_issue(worker), code_issue(worker)
+    assert enrol(client, first).json()["error"] == "code_used"
+    assert enrol(client, second).status_code == 200
+
+
+def test_an_expired_or_unknown_code_is_refused(client):
+    code = code_issue(make_worker())
+    WorkerSecret.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
+    assert enrol(client, code).json()["error"] == "code_expired"
+    assert enrol(client, "mge_guess").json()["error"] == "code_unknown"
+
+
+def test_enrolling_again_revokes_the_old_token(client):
+    worker = make_worker()
+    old = enrol(client, code_issue(worker)).json()["token"]
+    new = enrol(client, code_issue(worker)).json()["token"]
+    assert check(client, old).status_code == 403
+    assert check(client, new).status_code == 200
+
+
+def test_unknown_and_revoked_tokens_differ(client):
+    worker = make_worker()
+    token = enrol(client, code_issue(worker)).json()["token"]
+    worker_revoke(worker)
+    assert (check(client, token).status_code, check(client, "mgw_x").status_code) == (403, 401)
+    assert client.get("/api/agent/check/").status_code == 401
+
+
+@pytest.mark.parametrize("body", ["", "[]", "no json", "{}", '{"code": null}'])
+def test_a_body_that_is_no_request_is_refused(client, body):
+    answer = client.post("/api/agent/enrol/", body, content_type="application/json")
+    assert answer.status_code in (400, 403)
+    assert answer.json()["message"]
