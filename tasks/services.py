@@ -80,6 +80,8 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     `stored` maps file ids to what storage holds (None: nothing). Raises DomainError
     upload_missing or upload_damaged, naming the files; not_initiated if the task ended.
     """
+    if task.state == TaskState.FINISHED:
+        raise DomainError("not_initiated", status=409)
     files = list(task.files.all())
     missing = [file.name for file in files if stored.get(file.pk) is None]
     if missing:

@@ -1,0 +1,118 @@
+"""From an attempt's files in real storage to the result page."""
+
+import hashlib
+
+import pytest
+
+from agent.protocol import AttemptFinished, EndReason, FileOffer
+from profiles import storage as object_store
+from profiles.models import Profile, artifact_key
+from profiles.services import artifacts_record, profile_build
+from tasks import attempts
+from tasks.models import Attempt
+from tasks.tests.make import make_attempt, make_user, make_waiting_task
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+LOG = (
+    "[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
+    "[20 22:51:34 @:97] === finished test #0: time=91.673 ms avg_time=9.167 ms "
+    "standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
+)
+
+
+def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attempt:
+    """An attempt in state processing whose files lie in storage."""
+    attempt = make_attempt(make_waiting_task(owner or make_user()))
+    offers = []
+    for name, content in (("profile.json", profile), ("log.txt", log.encode())):
+        if content is not None:
+            object_store.write(artifact_key(str(attempt.pk), name), content)
+            digest = hashlib.md5(content).hexdigest()
+            offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
+    artifacts_record(attempt, offers)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    return attempt
+
+
+@pytest.fixture
+def resnet(shared_data) -> bytes:
+    return (shared_data / "profiles" / "resnet18.json").read_bytes()
+
+
+def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, resnet, shared_data):
+    alice = make_user()
+    attempt = finished_attempt(resnet, owner=alice)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "succeeded"
+    profile = Profile.objects.get(attempt=attempt)
+    assert (profile.operators, profile.iterations, profile.mean_ms) == (173, 10, 9.167)
+
+    client.force_login(alice)
+    page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
+    text = client.get(f"/tasks/{attempt.task_id}/result.txt?rows=10").content.decode()
+    top = page.context["tables"][0]["table"].rows[0]
+    for line in ("ConvolutionForward", *top.cells[0]):
+        assert line in page.content.decode()
+        assert line in text
+    download = client.get(f"/tasks/{attempt.task_id}/artifacts/profile.json")
+    assert artifact_key(str(attempt.pk), "profile.json") in download["Location"]
+
+
+def test_building_twice_changes_nothing_the_second_time(storage, resnet):
+    attempt = finished_attempt(resnet)
+    profile_build(attempt)
+    events = attempt.task.events.count()
+    profile_build(Attempt.objects.get(pk=attempt.pk))
+    assert (attempt.task.events.count(), Profile.objects.count()) == (events, 1)
+
+
+@pytest.mark.parametrize("bad", ["truncated_last_byte", "not_json", "deep", "no_profiler", "list"])
+def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, shared_data, bad):
+    data = (shared_data / "bad" / "profiles" / f"{bad}.json").read_bytes()
+    attempt = finished_attempt(data)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
+    assert attempt.task.detail
+    assert not Profile.objects.exists()
+
+
+def test_a_profile_that_never_arrived_fails_the_task(storage):
+    attempt = finished_attempt(None)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
+
+
+def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
+    attempt = finished_attempt(resnet)
+    address = settings.S3_ENDPOINT_URL
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    with pytest.raises(DomainError, match="storage_unreachable"):
+        profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert attempt.task.state == "processing"
+    settings.S3_ENDPOINT_URL = address
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "succeeded"
+
+
+def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet):
+    attempt = finished_attempt(resnet, log="nothing that is known\n")
+    profile_build(attempt)
+    assert Profile.objects.get().mean_ms is None
+
+
+@pytest.mark.parametrize(("asked", "shown"), [("3", 3), ("0", 1), ("-1", 1), ("x", 10), ("99999", 173)])
+def test_any_number_of_rows_may_be_asked_for(client, storage, resnet, asked, shown):
+    alice = make_user()
+    attempt = finished_attempt(resnet, owner=alice)
+    profile_build(attempt)
+    client.force_login(alice)
+    page = client.get(f"/tasks/{attempt.task_id}/result/", {"rows": asked})
+    assert len(page.context["tables"][0]["table"].rows) == shown

@@ -1,0 +1,136 @@
+"""What a browser hears of its tasks, also after its connection was lost."""
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings as django_settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
+from agent.protocol import AttemptLog
+from tasks import attempts, services
+from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, stored
+from webprofile.asgi import application
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+in_thread = database_sync_to_async
+
+
+@in_thread
+def session_of(user) -> str:
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.save()
+    return session.session_key
+
+
+async def browser(path: str, user=None, origin: str = "http://testserver") -> WebsocketCommunicator:
+    headers = [(b"origin", origin.encode()), (b"host", b"testserver")]
+    if user is not None:
+        cookie = f"{django_settings.SESSION_COOKIE_NAME}={await session_of(user)}"
+        headers.append((b"cookie", cookie.encode()))
+    socket = WebsocketCommunicator(application, path, headers=headers)
+    await socket.connect()
+    return socket
+
+
+async def closed_with(socket) -> int:
+    return (await socket.receive_output(timeout=5))["code"]
+
+
+async def events(socket, count: int) -> list[dict]:
+    return [await socket.receive_json_from(timeout=5) for _ in range(count)]
+
+
+async def test_the_states_arrive_as_they_change():
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_task)(alice)
+    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
+    await in_thread(lambda: services.task_submit(task, stored(task)))()
+    (event,) = await events(socket, 1)
+    assert (event["seq"], event["status"], event["label"]) == (1, "waiting", "waiting")
+    await in_thread(services.task_cancel)(task)
+    (event,) = await events(socket, 1)
+    assert (event["seq"], event["state"], event["outcome"]) == (2, "finished", "cancelled")
+    await socket.disconnect()
+
+
+async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twice():
+    alice = await in_thread(make_user)()
+    attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
+    path = f"/ws/tasks/{attempt.task_id}/"
+    socket = await browser(path, alice)
+    await socket.send_json_to({"after": 0})
+    assert [e["seq"] for e in await events(socket, 2)] == [1, 2]
+    await socket.disconnect()
+
+    def while_away():
+        for seq, text in ((1, "one\n"), (2, "two\n")):
+            chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
+            attempts.attempt_log(attempt, chunk)
+        services.task_cancel(attempt.task)
+
+    await in_thread(while_away)()
+    socket = await browser(path, alice)
+    await socket.send_json_to({"after": 2, "log_after": 0})
+    first, second, event = await events(socket, 3)
+    assert [first["text"], second["text"], event["seq"]] == ["one\n", "two\n", 3]
+    await socket.send_json_to({"after": 3, "log_after": second["id"]})
+    assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+
+
+async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_task)(alice)
+    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    await in_thread(lambda: services.task_submit(task, stored(task)))()
+    assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+
+
+async def test_the_list_is_told_that_something_changed():
+    alice = await in_thread(make_user)()
+    socket = await browser("/ws/tasks/", alice)
+    assert await events(socket, 1) == [{"type": "changed"}]
+    await in_thread(make_task)(alice)
+    assert await events(socket, 1) == [{"type": "changed"}]
+    bob = await in_thread(make_user)("bob")
+    await in_thread(make_task)(bob)
+    assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+
+
+async def test_a_stranger_and_a_visitor_without_login_are_turned_away():
+    task = await in_thread(make_task)(await in_thread(make_user)())
+    carol = await in_thread(make_user)("carol")
+    path = f"/ws/tasks/{task.pk}/"
+    assert await closed_with(await browser(path, carol)) == 4404
+    assert await closed_with(await browser(path)) == 4401
+    assert await closed_with(await browser("/ws/tasks/")) == 4401
+
+
+async def test_another_sites_page_gets_no_socket():
+    alice = await in_thread(make_user)()
+    headers = [(b"origin", b"http://evil.example"), (b"host", b"testserver")]
+    socket = WebsocketCommunicator(application, "/ws/tasks/", headers=headers)
+    connected, _ = await socket.connect()
+    assert not connected
+    assert alice.pk
+
+
+@pytest.mark.parametrize("nonsense", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}])
+async def test_nonsense_from_a_browser_counts_as_the_beginning(nonsense):
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_waiting_task)(alice)
+    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    await socket.send_json_to(nonsense)
+    if isinstance(nonsense, dict):
+        assert (await events(socket, 1))[0]["seq"] == 1
+    else:
+        assert await socket.receive_nothing(0.2)
+    await socket.disconnect()

@@ -1,0 +1,198 @@
+"""What a browser does: ask for a task, upload to storage, confirm, look, cancel; and what a stranger gets."""
+
+import hashlib
+import json
+
+import httpx2
+import pytest
+
+from profiles import storage as object_store
+from tasks import services
+from tasks.models import Task
+from tasks.tests.make import (
+    data_file,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+    stored,
+)
+
+pytestmark = pytest.mark.django_db
+
+FILES = {"net.mge": b"a model", "data.npy": b"an array"}
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def body(**changes):
+    def file(kind, name, **more):
+        content = FILES[name]
+        digest = hashlib.md5(content).hexdigest()
+        return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest} | more
+
+    return {
+        "worker": make_worker().pk,
+        "runtime": "1.13.0",
+        "options": {"iter": 3},
+        "files": [file("model", "net.mge"), file("data", "data.npy", input="data")],
+    } | changes
+
+
+def post(client, url, data=None):
+    text = data if isinstance(data, str) else json.dumps(data or {})
+    return client.post(url, text, content_type="application/json")
+
+
+def put(target, content):
+    return httpx2.put(target["url"], content=content, headers=target["headers"])
+
+
+def test_files_go_straight_to_storage_and_the_task_waits_when_they_are_confirmed(
+    client, alice, storage
+):
+    answer = post(client, "/tasks/", body())
+    assert answer.status_code == 201, answer.content
+    made = answer.json()
+    assert post(client, f"{made['url']}submit/").json()["error"] == "upload_missing"
+    for target in made["uploads"]:
+        assert put(target, FILES[target["name"]]).status_code == 200
+    confirmed = post(client, f"{made['url']}submit/")
+    assert (confirmed.status_code, confirmed.json()["status"]) == (200, "waiting")
+    again = post(client, f"{made['url']}submit/")
+    assert again.json()["status"] == "waiting"
+    link = client.get(f"/tasks/{made['id']}/files/{made['uploads'][0]['file']}/")
+    assert httpx2.get(link["Location"]).content == FILES["net.mge"]
+
+
+def test_storage_refuses_other_bytes_than_were_announced(client, alice, storage):
+    first, second = post(client, "/tasks/", body()).json()["uploads"]
+    assert put(first, b"A MODEL").status_code == 400  # same length, other checksum
+    assert put(first, b"a longer model").status_code == 403
+    other = first["url"].replace(f"/{first['file']}?", f"/{second['file']}?")
+    assert httpx2.put(other, content=b"a model", headers=first["headers"]).status_code == 403
+
+
+def test_bytes_that_changed_in_storage_keep_the_task_from_waiting(client, alice, storage):
+    made = post(client, "/tasks/", body()).json()
+    for target in made["uploads"]:
+        put(target, FILES[target["name"]])
+    task = Task.objects.get(pk=made["id"])
+    object_store.write(task.files.last().object_key, b"AN ARRAY")
+    answer = post(client, f"{made['url']}submit/")
+    assert (answer.status_code, answer.json()["error"]) == (409, "upload_damaged")
+    assert "data.npy" in answer.json()["message"]
+    fresh = post(client, f"{made['url']}uploads/").json()["uploads"]
+    for target in fresh:
+        put(target, FILES[target["name"]])
+    assert post(client, f"{made['url']}submit/").json()["status"] == "waiting"
+
+
+def test_a_broken_upload_can_be_abandoned(client, alice, storage):
+    made = post(client, "/tasks/", body()).json()
+    assert post(client, f"{made['url']}cancel/").json()["status"] == "cancelled"
+    assert post(client, f"{made['url']}submit/").json()["error"] == "not_initiated"
+    assert post(client, f"{made['url']}uploads/").json()["error"] == "not_initiated"
+
+
+def test_storage_that_does_not_answer_is_named(client, alice, settings):
+    settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
+    made = post(client, "/tasks/", body()).json()
+    answer = post(client, f"{made['url']}submit/")
+    assert (answer.status_code, answer.json()["error"]) == (503, "storage_unreachable")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["[]", "no json", "[" * 100_000, {"worker": "1"}, {"files": None}, {"extra": 1},
+     {"options": {"iter": 1.5}}],
+)  # fmt: skip
+def test_a_request_that_cannot_be_read_is_refused_and_makes_nothing(client, alice, wrong):
+    answer = post(client, "/tasks/", wrong if isinstance(wrong, str) else body(**wrong))
+    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+    assert not Task.objects.exists()
+
+
+def test_a_refused_request_names_field_and_cause(client, alice):
+    answer = post(client, "/tasks/", body(options={"iter": 0}))
+    assert answer.status_code == 422
+    assert answer.json() == {
+        "error": "option_too_small",
+        "message": "iter must be at least 1.",
+        "field": "iter",
+    }
+    assert post(client, "/tasks/", body(worker=10**6)).json()["error"] == "worker_unknown"
+
+
+def test_the_message_is_in_the_readers_language(client, alice):
+    client.cookies["django_language"] = "zh-hans"
+    answer = post(client, "/tasks/", body(options={"iter": 0}))
+    assert answer.json()["message"] != "iter must be at least 1."
+
+
+@pytest.mark.parametrize("path", ["", "status/", "result/", "result.txt", "artifacts/log.txt"])
+def test_anothers_task_does_not_exist_for_a_stranger(client, path):
+    task = make_task(make_user("bob"))
+    client.force_login(make_user("carol"))
+    assert client.get(f"/tasks/{task.pk}/{path}").status_code == 404
+    for action in ("submit", "cancel", "uploads"):
+        assert post(client, f"/tasks/{task.pk}/{action}/").status_code == 404
+    task.refresh_from_db()
+    assert task.state == "initiated"
+
+
+def test_an_administrator_sees_every_task(client):
+    task = make_task(make_user("bob"))
+    client.force_login(make_user("root", is_staff=True))
+    assert client.get(f"/tasks/{task.pk}/").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/tasks/", "/tasks/new/", "/tasks/1/", "/workers/", "/"])
+def test_without_login_every_page_leads_to_the_login(client, path):
+    answer = client.get(path, follow=True)
+    assert answer.redirect_chain[-1][0].startswith("/accounts/login/")
+
+
+def test_the_list_shows_the_columns_of_the_guide(client, alice):
+    task = make_waiting_task(alice)
+    page = client.get("/tasks/").content.decode()
+    for text in (f"/tasks/{task.pk}/", "net.mge", "data.npy", task.worker.name, "1.13.0", "waiting"):
+        assert text in page
+
+
+def test_a_failed_task_says_why_and_what_to_do(client, alice):
+    task = make_task(alice)
+    services.task_submit(task, stored(task))
+    services.task_fail(task, reason="worker_went_offline")
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert "went offline" in page
+    assert "Choose another device" in page
+
+
+def test_names_of_users_are_escaped(client, alice):
+    make_task(alice, files=[model_file(name="<script>alert(1)<.mge"), data_file(input="<b>x")])
+    for path in ("/tasks/", "/tasks/1/"):
+        page = client.get(path).content.decode()
+        assert "<script>alert" not in page
+        assert "<b>x" not in page
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("path", ["/tasks/", "/tasks/new/", "/workers/", "/accounts/password/change/"])
+def test_pages_have_no_inline_script_or_style_and_forbid_it(client, alice, path, language):
+    client.cookies["django_language"] = language
+    answer = client.get(path)
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer["Content-Security-Policy"]
+    assert "unsafe" not in answer["Content-Security-Policy"]
+    assert " style=" not in page
+    assert "<style" not in page
+    assert "javascript:" not in page
+    assert f'lang="{language}"' in page
