@@ -1,0 +1,1 @@
+"""Pure numpy on profile columns: what `profile_analyze` computes, and beyond."""

@@ -1,0 +1,40 @@
+"""Device and host total, the first thing that `profile_analyze` prints."""
+
+from dataclasses import dataclass
+
+from profiles.analysis.errors import AnalysisError
+from profiles.parsers.columns import ProfileColumns, Side
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums of self times over all operators, s; None is the tool's `N/A`: nothing was timed.
+
+    A sum of work, not elapsed time: nodes and threads overlap.
+    """
+
+    device_s: float | None
+    host_s: float | None
+
+    def side_s(self, side: Side) -> float | None:
+        """Return the total of one side."""
+        return self.device_s if side == "device" else self.host_s
+
+
+def totals(columns: ProfileColumns) -> Totals:
+    """Return both totals, of every operator and of the `end` times, whatever is shown.
+
+    Raises AnalysisError if the device total is 0: then no percentage means anything.
+    """
+    device_s = columns.device.total_s()
+    if device_s == 0:
+        if columns.mentions_opencl:
+            raise AnalysisError(
+                "device_total_zero_opencl",
+                "The device total is 0. For OpenCL, call "
+                "mgb::CompNode::enable_opencl_profile(true) before profiling.",
+            )
+        raise AnalysisError(
+            "device_total_zero", "The device total is 0: the device's clock measured nothing."
+        )
+    return Totals(device_s=device_s, host_s=columns.host.total_s())

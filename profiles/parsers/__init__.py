@@ -1,0 +1,1 @@
+"""Pure readers of profile formats: bytes in, numpy columns out. No Django, no MegEngine."""

@@ -1,0 +1,118 @@
+"""A profile as numpy columns: everything `profile_analyze` can ask, without the JSON."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Side = Literal["device", "host"]
+
+MISSING = -1
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Texts that repeat, each kept once.
+
+    codes: (n,) int32, index into `values`, or MISSING where the file has no such key
+    values: the different texts, in order of first appearance
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> str | None:
+        """Return the text of one row, None if it is missing."""
+        code = self.codes[row]
+        return None if code == MISSING else self.values[code]
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str | None]) -> "TextColumn":
+        """Make a column of n texts; None is a missing one."""
+        known: dict[str, int] = {}
+        codes = [MISSING if t is None else known.setdefault(t, len(known)) for t in texts]
+        return cls(np.array(codes, dtype=np.int32), tuple(known))
+
+
+@dataclass(frozen=True, eq=False)
+class SideTimes:
+    """Self times of one side, the device's or the host's.
+
+    A self time is the largest of `X - start` over the computing nodes (device) or threads
+    (host). Values may be negative, inf or nan: the file's numbers are not corrected.
+
+    present: (n,) bool, the operator was timed on this side; elsewhere both times are nan
+    end_s: (n,) float64, s, with X = `end`
+    kern_s: (n,) float64, s, with X = `kern`; nan if the file has none
+    """
+
+    present: NDArray[np.bool_]
+    end_s: NDArray[np.float64]
+    kern_s: NDArray[np.float64]
+
+    def total_s(self) -> float | None:
+        """Return the sum of all self times, s, or None if no operator was timed.
+
+        Always `end`, pairwise in the file's order, as `numpy.sum` does it in `profile_analyze`:
+        another order would change the last digits.
+        """
+        if not self.present.any():
+            return None
+        with np.errstate(invalid="ignore"):  # inf - inf
+            return float(np.sum(self.end_s[self.present]))
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """Numbers some of which do not exist (`N/A`), which is not the same as nan.
+
+    values: (n,) float64, nan where absent
+    present: (n,) bool
+    """
+
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileColumns:
+    """The n operators that have times or a footprint, in the order of `graph_exec.operator`.
+
+    That order is the order of rows before sorting, on both sides; it decides ties.
+
+    names: n texts as in the file
+    ids: n texts as printed; id_numbers: (n,) int64, the same as numbers
+    types: operator types
+    computation: operations of one execution (a multiply-add counts as 2)
+    memory: bytes read and written by one execution
+    in_shapes, out_shapes: compact JSON, such as `[[1,3,224,224],[64,3,7,7]]` or `null`
+    in_layouts: compact JSON, strides for each input or null; missing if all are contiguous
+    in_dtypes: compact JSON list, one dtype for each input, null for a variable without memory
+    mentions_opencl: the device total is 0 and the file has this word, which explains it
+    """
+
+    names: tuple[str, ...]
+    ids: tuple[str, ...]
+    id_numbers: NDArray[np.int64]
+    types: TextColumn
+    device: SideTimes
+    host: SideTimes
+    computation: NumberColumn
+    memory: NumberColumn
+    in_shapes: TextColumn
+    out_shapes: TextColumn
+    in_layouts: TextColumn
+    in_dtypes: TextColumn
+    mentions_opencl: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def times(self, side: Side) -> SideTimes:
+        """Return the times of one side."""
+        return self.device if side == "device" else self.host

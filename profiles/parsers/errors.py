@@ -1,0 +1,31 @@
+"""The one exception that a parser raises for a file it cannot use."""
+
+from typing import Literal
+
+FormatCode = Literal[
+    "empty",  # no byte but white space
+    "too_large",  # more bytes than the caller allows
+    "not_utf8",
+    "not_json",
+    "too_deep",  # brackets nested beyond what Python's stack takes
+    "not_a_profile",  # JSON, but of something else
+    "missing_key",
+    "bad_value",
+    "bad_columns",  # not what `to_npz` wrote
+]
+
+
+class ProfileFormatError(ValueError):
+    """A file that is not the profile it claims to be.
+
+    `code` is for programs and translations; `detail` is an English sentence that names the
+    cause and the place. Both are in `args`, so the exception can be pickled.
+    """
+
+    def __init__(self, code: FormatCode, detail: str) -> None:
+        super().__init__(code, detail)
+        self.code = code
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail

@@ -1,0 +1,229 @@
+"""Decode the JSON that `load_and_run --profile` writes, only the fields that are read.
+
+The format is that of MegEngine's `GraphProfiler::to_json` and `ComputingGraph` dump
+(`src/plugin/impl/profiler.cpp`, unchanged from 1.4 to 1.13). What is accepted follows Python's
+`json.load`, since that is what `profile_analyze` uses: duplicate keys (the last wins),
+`NaN`, `Infinity` and numbers beyond float64 (infinity). The writer itself spells such values
+as the strings "inf" and "nan". Not accepted, unlike `json.load`: escaped lone surrogates.
+"""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from profiles.parsers.errors import ProfileFormatError
+
+# `Any` stands where our own check can name the operator and msgspec could not.
+
+
+class Times(Struct, gc=False):
+    """One execution on one node or thread, seconds."""
+
+    start: Any = UNSET
+    kern: Any = UNSET
+    end: Any = UNSET
+
+
+class Footprint(Struct, gc=False):
+    """What one execution costs. Shapes stay undecoded: few of them are different."""
+
+    computation: Any = None
+    memory: Any = UNSET
+    in_shapes: Raw = Raw(b"")
+    out_shapes: Raw = Raw(b"")
+    in_layouts: Raw = Raw(b"")
+
+
+class Operator(Struct, gc=False):
+    """An operator of the executed graph; `input` and `output` are ids of variables."""
+
+    name: str
+    type: str
+    id: str | int
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+class Layout(Struct, gc=False):
+    """A tensor's layout."""
+
+    dtype: str | None = None
+
+
+class MemPlan(Struct, gc=False):
+    """Where a variable lies."""
+
+    layout: Layout | None = None
+
+
+class Var(Struct, gc=False):
+    """A variable; `mem_plan` is null if its memory is allocated while running."""
+
+    mem_plan: MemPlan | None = None
+
+
+class Profiler(Struct, gc=False):
+    """Times by operator id and node or thread, and footprints by operator id."""
+
+    device: dict[str, dict[str, Times]]
+    host: dict[str, dict[str, Times]]
+    opr_footprint: dict[str, Footprint] = {}
+
+
+class Graph(Struct, gc=False):
+    """The executed graph."""
+
+    operator: dict[str, Operator]
+    var: dict[str, Var]
+
+
+class ProfileFile(Struct, gc=False):
+    """The whole file."""
+
+    profiler: Profiler
+    graph_exec: Graph
+
+
+T = TypeVar("T")
+
+_PROFILE = msgspec.json.Decoder(ProfileFile)
+_BOM = b"\xef\xbb\xbf"
+
+# A string up to its end (or the file's: possessive, so that a broken file costs linear time),
+# or one of the numbers that json.load takes and msgspec does not.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_ODD_NUMBER = rb"NaN|-?Infinity|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE]\+?[0-9]{3,}+"
+# not as a key: `{NaN: 1}` is no JSON, and must not become `{"nan": 1}`
+_NO_KEY = rb"(?![ \t\r\n]*+:)"
+_TOKENS = re.compile(_STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")", re.DOTALL)
+_ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
+
+
+def decode(data: bytes, max_bytes: int) -> ProfileFile:
+    """Return the fields of a profile file.
+
+    Raises ProfileFormatError, and nothing else, if `data` is no profile.
+    """
+    _check_bytes(data, max_bytes)
+    try:
+        return _decode_either_spelling(data)
+    except RecursionError:
+        raise ProfileFormatError(
+            "too_deep", "The file nests brackets too deeply to be a profile."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ProfileFormatError("not_utf8", f"A text is not UTF-8: {error.reason}.") from None
+
+
+def _check_bytes(data: bytes, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise ProfileFormatError(
+            "too_large", f"The file has {len(data)} bytes; the limit is {max_bytes}."
+        )
+    if not data or data.isspace():
+        raise ProfileFormatError(
+            "empty",
+            "The file is empty. MegEngine leaves an empty profile if a name in the model is not "
+            "ASCII.",
+        )
+    if data.startswith(_BOM):
+        raise ProfileFormatError(
+            "not_json", "The file starts with a byte order mark at byte 0, which JSON forbids."
+        )
+    if not data.isascii():
+        # msgspec does not look into the fields that it skips
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise ProfileFormatError(
+                "not_utf8", f"The file is not UTF-8: {error.reason} at byte {error.start}."
+            ) from None
+
+
+def _decode_either_spelling(data: bytes) -> ProfileFile:
+    try:
+        return _PROFILE.decode(data)
+    except msgspec.DecodeError:
+        pass
+    return _decode_by_entry(_TOKENS.sub(_spell, data))
+
+
+def _spell(match: re.Match[bytes]) -> bytes:
+    """Write NaN and infinity as MegEngine does, and leave all else alone."""
+    number = match[1]
+    if number is None:
+        return match[0]
+    if number in _ODD_WORDS:
+        return _ODD_WORDS[number]
+    value = float(number)
+    return number if abs(value) < float("inf") else b'"%s"' % str(value).encode()
+
+
+def _decode_by_entry(data: bytes) -> ProfileFile:
+    """Decode in small pieces: slower, but an error has a place and the last of equal keys wins."""
+    try:
+        top = msgspec.json.decode(data, type=dict[str, Raw])
+    except msgspec.ValidationError as error:
+        raise ProfileFormatError(
+            "not_a_profile", f"The file is JSON but not a profile: {error}."
+        ) from None
+    except msgspec.DecodeError as error:
+        raise ProfileFormatError(
+            "not_json", f"The file is not JSON: {_without_prefix(error)}."
+        ) from None
+    if not top.keys() & {"profiler", "graph_exec"}:
+        raise ProfileFormatError(
+            "not_a_profile",
+            "The file is JSON but not a profile: it has neither `profiler` nor `graph_exec`.",
+        )
+    profiler = _member(top, "profiler", "the file", dict[str, Raw])
+    graph = _member(top, "graph_exec", "the file", dict[str, Raw])
+    footprints = _section(profiler, "profiler", "opr_footprint", Footprint, optional=True)
+    return ProfileFile(
+        profiler=Profiler(
+            device=_section(profiler, "profiler", "device", dict[str, Times]),
+            host=_section(profiler, "profiler", "host", dict[str, Times]),
+            opr_footprint=footprints,
+        ),
+        graph_exec=Graph(
+            operator=_section(graph, "graph_exec", "operator", Operator),
+            var=_section(graph, "graph_exec", "var", Var),
+        ),
+    )
+
+
+def _section(
+    parent: dict[str, Raw], name: str, key: str, entry_type: type[T], *, optional: bool = False
+) -> dict[str, T]:
+    if optional and key not in parent:
+        return {}
+    entries = _member(parent, key, f"`{name}`", dict[str, Raw])
+    return {k: _member(entries, k, f"`{name}.{key}`", entry_type) for k in entries}
+
+
+def _member(parent: dict[str, Raw], key: str, place: str, member_type: type[T]) -> T:
+    if key not in parent:
+        raise ProfileFormatError("missing_key", f"Wrong data: {place} has no {shown(key)}.")
+    try:
+        return msgspec.json.decode(parent[key], type=member_type)
+    except msgspec.DecodeError as error:
+        missing = str(error).startswith("Object missing required field")
+        raise ProfileFormatError(
+            "missing_key" if missing else "bad_value",
+            f"Wrong data: in {place}, {shown(key)}: {error}.",
+        ) from None
+
+
+def _without_prefix(error: msgspec.DecodeError) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    return text[:1].lower() + text[1:]
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message shows it: quoted, at most 80 characters."""
+    if isinstance(value, list | dict):  # may be nested too deeply for repr
+        return "a list" if isinstance(value, list) else "an object"
+    text = repr(value) if not isinstance(value, str) else repr(value[:100])
+    return text if len(text) <= 80 else f"{text[:77]}..."

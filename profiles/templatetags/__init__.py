@@ -1,0 +1,1 @@
+"""Filters that templates load."""

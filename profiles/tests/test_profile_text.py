@@ -1,0 +1,81 @@
+"""Our text against what MegEngine's profile_analyze printed."""
+
+import re
+from typing import Any
+
+import pytest
+
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.text import profile_text
+from profiles.parsers.load_and_run import parse
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.shared_data import bad_profile, commands, good_profile, needs_data, truth
+
+_PLAIN = re.compile(r"(?:-t (-?\d+))?\s*(--show-host)?")
+
+
+def plain(file: str) -> list[Any]:
+    return [
+        pytest.param(command, id=f"{command['profile']} {command['arguments']}")
+        for command in commands(file)
+        if command["status"] == 0 and _PLAIN.fullmatch(command["arguments"])
+    ]
+
+
+def ours(command: dict[str, Any], data: bytes) -> bytes:
+    match = _PLAIN.fullmatch(command["arguments"])
+    assert match
+    top = 3 if match[1] is None else int(match[1])
+    return profile_text(parse(data), top=top, show_host=bool(match[2])).encode()
+
+
+@needs_data
+def test_there_are_recorded_outputs_to_compare_with() -> None:
+    assert len(plain("commands.json")) >= 87
+    assert len(plain("commands_bad.json")) >= 69
+
+
+@pytest.mark.parametrize("command", plain("commands.json"))
+def test_the_text_of_a_real_profile_is_the_tools_to_the_byte(command: dict[str, Any]) -> None:
+    assert ours(command, good_profile(command["profile"])) == truth(command)
+
+
+@pytest.mark.parametrize("command", plain("commands_bad.json"))
+def test_where_the_tool_reads_a_damaged_profile_we_print_the_same(command: dict[str, Any]) -> None:
+    assert ours(command, bad_profile(command["profile"])) == truth(command)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("time_all_zero", "device_total_zero"),
+        ("time_all_zero_opencl", "device_total_zero_opencl"),
+    ],
+)
+def test_a_device_total_of_zero_is_an_error_with_a_code(name: str, code: str) -> None:
+    with pytest.raises(AnalysisError) as caught:
+        profile_text(parse(bad_profile(name)))
+    assert caught.value.code == code
+    assert str(caught.value)
+
+
+@needs_data
+def test_whole_numbers_as_times_print_where_the_tool_crashes() -> None:
+    text = profile_text(parse(bad_profile("time_integers")))
+    assert "total device time  24" in text
+    assert "│ 1.0 " in text
+
+
+def test_a_column_of_names_that_look_like_numbers_is_aligned_as_the_tool_does_it() -> None:
+    profile = make_profile({"1": 0.5}, names={"1": "10.25"})
+    profile["graph_exec"]["operator"]["1"]["type"] = "7"
+    text = profile_text(parse(to_json(profile)))
+    assert "│           10.25 │" in text
+    assert "│            7    │" in text
+
+
+def test_the_host_table_follows_only_when_asked_for() -> None:
+    columns = parse(to_json(make_profile({"1": 0.5}, host={"1": 0.25})))
+    assert "host self time" not in profile_text(columns)
+    assert profile_text(columns, show_host=True).startswith(profile_text(columns)[:-1])
