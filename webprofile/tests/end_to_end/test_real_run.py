@@ -1,0 +1,200 @@
+"""Real model, real MegEngine, a real agent process, real sockets, real storage."""
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from webprofile.embedded.demo import DemoError, Visitor
+from webprofile.tests.site import Site
+
+pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+
+END_WITHIN_S = 120.0
+
+
+def described(kind: str, path: Path, **more: str) -> dict[str, object]:
+    content = path.read_bytes()
+    digest = hashlib.md5(content).hexdigest()
+    return {"kind": kind, "name": path.name, "size_bytes": len(content), "md5": digest} | more
+
+
+def send(visitor: Visitor, model: Path, data: dict[str, Path], **options) -> int:
+    """Do what the page does; returns the task's number."""
+    files = [described("model", model)]
+    files += [described("data", path, input=name) for name, path in data.items()]
+    body = {
+        "worker": visitor.device()["id"],
+        "runtime": "1.13.0",
+        "options": {"iter": 3} | options,
+        "files": files,
+    }
+    made = visitor.post("/tasks/", body)
+    for target, path in zip(made["uploads"], [model, *data.values()], strict=True):
+        visitor.put(target["url"], target["headers"], path)
+    visitor.post(f"{made['url']}submit/", {})
+    return int(made["id"])
+
+
+def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
+    """The states that the page shows until the end, and the log that it shows."""
+    states, log = [], ""
+    for message in visitor.events(task):
+        if message["type"] == "log":
+            log += message["text"]
+        else:
+            states.append(message["outcome"] or message["status"])
+            if message["state"] == "finished":
+                return states, log
+    raise AssertionError("the socket ended before the task")
+
+
+def page(visitor: Visitor, task: int) -> str:
+    return visitor.get(f"/tasks/{task}/").text
+
+
+def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints(
+    visitor, shared_data, megengine_python, tmp_path
+):
+    model = shared_data / "models" / "resnet18.mge"
+    data = {"data": shared_data / "inputs" / "resnet18" / "data.npy"}
+    task = send(visitor, model, data)
+    states, log = watch(visitor, task)
+    assert states == ["waiting", "waiting", "running", "running", "succeeded"]
+    assert "=== finished test #0:" in log
+    assert "iter 2/3:" in log
+
+    raw = visitor._client.get(f"/tasks/{task}/artifacts/profile.json")
+    profile = tmp_path / "profile.json"
+    profile.write_bytes(httpx2.get(raw.headers["Location"]).content)
+    assert len(json.loads(profile.read_bytes())["profiler"]["device"]) > 100
+    original = subprocess.run(
+        [megengine_python, "-m", "megengine.tools.profile_analyze", profile, "-t", "10", "--show-host"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    shown = visitor.get(f"/tasks/{task}/result.txt?rows=10").text
+    assert shown.rstrip("\n") == original.rstrip("\n")
+    html = visitor.get(f"/tasks/{task}/result/?rows=10").text
+    assert "ConvolutionForward" in html
+
+
+def test_two_inputs_are_fed_by_name(visitor, shared_data):
+    folder = shared_data / "inputs" / "two_inputs"
+    data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
+    states, _ = watch(visitor, send(visitor, shared_data / "models" / "two_inputs.mge", data))
+    assert states[-1] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("png", "cannot read the model"),
+        ("head_16", "cannot read the model"),
+        ("truncated_half", "cannot read the model"),
+        ("flipped_64", "cannot read the model"),
+        ("pickle", "cannot read the model"),
+    ],
+)
+def test_a_model_that_is_none_fails_with_the_cause_and_the_log_is_kept(
+    visitor, shared_data, model, says
+):
+    task = send(visitor, shared_data / "bad" / "models" / f"{model}.mge", {})
+    states, log = watch(visitor, task)
+    assert states[-1] == "failed"
+    assert says in page(visitor, task)
+    assert log
+    kept = visitor._client.get(f"/tasks/{task}/artifacts/log.txt")
+    assert httpx2.get(kept.headers["Location"]).text
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "says"),
+    [
+        ("ok", "image", "image"),  # no input of the model
+        ("dtype_float16", "data", "float16"),
+        ("dtype_int32", "data", "int32"),
+        ("channels_4", "data", ""),
+        ("pickle_object_array", "data", "object"),
+        ("truncated_body", "data", ""),
+        ("header_huge_shape", "data", ""),
+        ("text", "data", ""),
+    ],
+)
+def test_a_data_file_that_does_not_fit_fails_with_the_cause(
+    visitor, shared_data, file, variable, says
+):
+    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
+    data = {variable: shared_data / "bad" / "inputs" / f"{file}.npy", "mask": mask}
+    task = send(visitor, shared_data / "models" / "two_inputs.mge", data)
+    states, log = watch(visitor, task)
+    assert states[-1] == "failed"
+    assert says in log
+    text = page(visitor, task)
+    assert "does not fit the model" in text or "ended with an error" in text
+
+
+def test_a_nan_is_warned_of_and_the_times_stay_good(visitor, shared_data, tmp_path):
+    original = (shared_data / "inputs" / "two_inputs" / "data.npy").read_bytes()
+    poisoned = tmp_path / "data.npy"
+    poisoned.write_bytes(original[:-4] + b"\x00\x00\xc0\x7f")
+    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
+    data = {"data": poisoned, "mask": mask}
+    states, log = watch(visitor, send(visitor, shared_data / "models" / "two_inputs.mge", data))
+    assert states[-1] == "succeeded"
+    assert "nan" in log.lower()
+
+
+def test_a_running_task_can_be_cancelled(visitor, shared_data):
+    model = shared_data / "models" / "deep_loop.mge"
+    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
+    task = send(visitor, model, {data.stem: data}, iter=10_000)
+    for message in visitor.events(task):
+        if message.get("state") == "running":
+            visitor.post(f"/tasks/{task}/cancel/", {})
+        if message.get("state") == "finished":
+            assert message["outcome"] == "cancelled"
+            break
+    watch(visitor, send(visitor, shared_data / "models" / "tiny.mge", {}))  # the slot is free
+
+
+def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, visitor, shared_data):
+    model = shared_data / "models" / "deep_loop.mge"
+    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
+    task = send(visitor, model, {data.stem: data}, iter=20)
+    killed = False
+    states = []
+    for message in visitor.events(task):
+        if message["type"] == "event":
+            states.append(message["state"])
+        if message.get("state") == "running" and not killed:
+            subprocess.run(["pkill", "-KILL", "-f", f"agent run --config {site.home}"], check=True)
+            killed = True
+        if message.get("state") == "finished":
+            break
+    assert states.count("running") == 2
+    assert states[-1] == "finished"
+    assert message["outcome"] == "succeeded"
+
+
+def test_metadata_with_a_pickle_is_never_opened(visitor, shared_data):
+    cases = json.loads((shared_data / "bad" / "cases.json").read_text())
+    (case,) = [c for c in cases["models"] if c["file"].endswith("user_info_pickle.mge")]
+    states, log = watch(visitor, send(visitor, shared_data / case["file"], {}))
+    assert states[-1] == "succeeded"
+    assert "pickle" not in log
+
+
+def test_the_workers_page_names_the_device_and_its_version(visitor):
+    text = visitor.get("/workers/").text
+    assert "local" in text
+    assert "1.13.0" in text
+
+
+def test_a_private_page_is_refused_in_words(visitor):
+    with pytest.raises(DemoError):
+        visitor.get("/tasks/999999/")

@@ -1,0 +1,98 @@
+"""A whole site for tests: the embedded one, every part real, in a folder of its own."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from webprofile.embedded.demo import Visitor
+
+ROOT = Path(__file__).parents[2]
+READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
+
+
+class Site:
+    """A running `python -m webprofile.embedded run`."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.lines: list[str] = []
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            # what pytest set for itself
+            if name not in {"DJANGO_SETTINGS_MODULE", "SECRET_KEY", "S3_ACCESS_KEY_ID"}
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "webprofile.embedded", "run"],
+            cwd=ROOT,
+            env=environment | {"MGW_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.address = self._wait_for(r"The site is at (\S+)")
+
+    @contextlib.contextmanager
+    def login(self) -> Iterator[Visitor]:
+        """A visitor logged in as the ordinary user that the first start made."""
+        visitor = Visitor(self.address, self.account)
+        try:
+            yield visitor
+        finally:
+            visitor.close()
+
+    @property
+    def account(self) -> dict[str, str]:
+        for path in self.home.rglob("demo*.json"):
+            found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+            return found
+        raise AssertionError(self.text)
+
+    @property
+    def admin_password(self) -> str:
+        return self._wait_for(r"Administrator: \S+ password (\S+)")
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    def stop(self) -> int:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(iter(self.process.stdout.readline, ""))
+
+    def _wait_for(self, pattern: str) -> str:
+        deadline = time.monotonic() + READY_WITHIN_S
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, self.text):
+                return found[1].rstrip(",")
+            assert self.process.poll() is None, self.text
+            time.sleep(0.1)
+        raise AssertionError(f"no {pattern!r} in:\n{self.text}")
+
+
+@contextlib.contextmanager
+def running_site(home: Path) -> Iterator[Site]:
+    site = Site(home)
+    try:
+        yield site
+    finally:
+        site.stop()
