@@ -19,7 +19,7 @@ DATA = Path(__file__).resolve().parent.parent / "shared" / "data"
 
 @pytest.fixture
 def shared_data() -> Path:
-    """The folder of real data beside the repository; a test that needs it fails where it is missing."""
+    """The folder of real data beside the repository; a test that needs it fails without it."""
     assert DATA.is_dir(), f"no test data at {DATA}"
     return DATA
 
@@ -30,7 +30,7 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("s3")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % probe.getsockname()[1]
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
     rclone = Path(sys.executable).with_name("rclone")
     # quoted: rclone reads the variable as CSV, one pair a field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'

@@ -166,6 +166,7 @@ def _detail_context(task: Task) -> dict[str, Any]:
     return {
         "task": task,
         "attempt": attempt,
+        "artifacts": list(attempt.artifacts.all()) if attempt else [],  # type: ignore[attr-defined]
         "wording": wording_of(task.reason),
         "events": list(events_after(task, 0)),
         "ahead": queue_position(task) if task.state == TaskState.WAITING else 0,

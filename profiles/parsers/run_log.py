@@ -1,4 +1,7 @@
-"""What load_and_run prints about its iterations (1.7 and later; formats: load_and_run's strategy_normal.cpp)."""
+"""What load_and_run 1.7 and later prints about its iterations.
+
+Source of the format: MegEngine, lite/load_and_run/src/strategys/strategy_normal.cpp.
+"""
 
 import re
 from dataclasses import dataclass

@@ -108,7 +108,9 @@ def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet)
     assert Profile.objects.get().mean_ms is None
 
 
-@pytest.mark.parametrize(("asked", "shown"), [("3", 3), ("0", 1), ("-1", 1), ("x", 10), ("99999", 173)])
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("3", 3), ("0", 1), ("-1", 1), ("x", 10), ("99999", 173)]
+)
 def test_any_number_of_rows_may_be_asked_for(client, storage, resnet, asked, shown):
     alice = make_user()
     attempt = finished_attempt(resnet, owner=alice)

@@ -21,7 +21,9 @@ def make_user(name: str = "alice", **extra: Any) -> User:
     return User.objects.create_user(f"{name}@example.com", "correct horse battery", **extra)
 
 
-def make_worker(name: str = "", *, online: bool = True, version: str = "1.13.0", **extra: Any) -> Worker:
+def make_worker(
+    name: str = "", *, online: bool = True, version: str = "1.13.0", **extra: Any
+) -> Worker:
     worker = Worker.objects.create(
         name=name or f"worker-{next(_numbers)}",
         last_seen_at=timezone.now() if online else None,
@@ -32,7 +34,9 @@ def make_worker(name: str = "", *, online: bool = True, version: str = "1.13.0",
 
 
 def model_file(**changes: Any) -> FileRequest:
-    return FileRequest(**{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5} | changes)
+    return FileRequest(
+        **{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5} | changes
+    )
 
 
 def data_file(**changes: Any) -> FileRequest:

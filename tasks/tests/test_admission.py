@@ -52,7 +52,9 @@ def test_files_that_cannot_be_profiled_are_refused(files, code):
     assert refusal(files=files).code == code
 
 
-@pytest.mark.parametrize("name", ["模型 🚀.mge", "it's \"quoted\".mge", "a b;c:d.mge", "x" * 250 + ".mge"])
+@pytest.mark.parametrize(
+    "name", ["模型 🚀.mge", 'it\'s "quoted".mge', "a b;c:d.mge", "x" * 250 + ".mge"]
+)
 def test_strange_but_harmless_names_are_kept_and_never_reach_device_or_storage(name):
     task = make_task(files=[model_file(name=name), data_file(input="输入 '1'")])
     model, data = task.files.all()
@@ -80,7 +82,9 @@ def test_options_that_load_and_run_would_refuse_ignore_or_hang_on_are_refused(op
 
 
 def test_options_at_their_defaults_are_not_stored():
-    assert make_task(options={"iter": 10, "warmup_iter": 3, "cpu": False}).options == {"warmup_iter": 3}
+    assert make_task(options={"iter": 10, "warmup_iter": 3, "cpu": False}).options == {
+        "warmup_iter": 3
+    }
 
 
 @pytest.mark.parametrize(

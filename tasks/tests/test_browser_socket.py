@@ -123,7 +123,9 @@ async def test_another_sites_page_gets_no_socket():
     assert alice.pk
 
 
-@pytest.mark.parametrize("nonsense", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}])
+@pytest.mark.parametrize(
+    "nonsense", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}]
+)
 async def test_nonsense_from_a_browser_counts_as_the_beginning(nonsense):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)

@@ -1,4 +1,4 @@
-"""What a browser does: ask for a task, upload to storage, confirm, look, cancel; and what a stranger gets."""
+"""What a browser does: ask for a task, upload, confirm, look, cancel; and what a stranger gets."""
 
 import hashlib
 import json
@@ -162,7 +162,14 @@ def test_without_login_every_page_leads_to_the_login(client, path):
 def test_the_list_shows_the_columns_of_the_guide(client, alice):
     task = make_waiting_task(alice)
     page = client.get("/tasks/").content.decode()
-    for text in (f"/tasks/{task.pk}/", "net.mge", "data.npy", task.worker.name, "1.13.0", "waiting"):
+    for text in (
+        f"/tasks/{task.pk}/",
+        "net.mge",
+        "data.npy",
+        task.worker.name,
+        "1.13.0",
+        "waiting",
+    ):
         assert text in page
 
 
@@ -184,7 +191,9 @@ def test_names_of_users_are_escaped(client, alice):
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-@pytest.mark.parametrize("path", ["/tasks/", "/tasks/new/", "/workers/", "/accounts/password/change/"])
+@pytest.mark.parametrize(
+    "path", ["/tasks/", "/tasks/new/", "/workers/", "/accounts/password/change/"]
+)
 def test_pages_have_no_inline_script_or_style_and_forbid_it(client, alice, path, language):
     client.cookies["django_language"] = language
     answer = client.get(path)

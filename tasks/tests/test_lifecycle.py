@@ -127,9 +127,7 @@ def test_a_late_report_of_a_lost_attempt_changes_nothing():
     task = attempt.task
     events = task.events.count()
     attempts.attempt_start(attempt, started(attempt))
-    attempts.attempt_log(
-        attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x")
-    )
+    attempts.attempt_log(attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x"))
     assert attempts.attempt_finish(attempt, finished(attempt)) is False
     task.refresh_from_db()
     assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
@@ -198,7 +196,9 @@ def test_a_log_over_the_limit_is_not_kept(settings):
     settings.LOG_LIMIT_BYTES = 4
     attempt = make_attempt()
     for seq, text in enumerate(("abcd", "e"), start=1):
-        message = AttemptLog(attempt=attempt.pk, seq=seq, offset=(seq - 1) * 4, size=len(text), text=text)
+        message = AttemptLog(
+            attempt=attempt.pk, seq=seq, offset=(seq - 1) * 4, size=len(text), text=text
+        )
         attempts.attempt_log(attempt, message)
     assert attempts.log_tail(attempt) == "abcd"
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: an app may import what lies to its left
 APPS = ("accounts", "workers", "tasks", "profiles")
-#: modules that connect the core with the outside: they may import every core, and nobody imports them
+#: modules that connect the core with the outside: they may import every core, nobody imports them
 EDGE = {
     "actors", "admin", "api", "apps", "consumers", "forms", "gateway", "management", "tests",
     "urls", "views",

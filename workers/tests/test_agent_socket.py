@@ -45,7 +45,9 @@ class FakeAgent:
         return self
 
     async def say(self, message) -> None:
-        await self.socket.send_to(text_data=message if isinstance(message, str) else encode(message))
+        await self.socket.send_to(
+            text_data=message if isinstance(message, str) else encode(message)
+        )
 
     async def hear(self):
         return decode_server(await self.socket.receive_from(timeout=5))

@@ -72,7 +72,15 @@ def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints
     profile.write_bytes(httpx2.get(raw.headers["Location"]).content)
     assert len(json.loads(profile.read_bytes())["profiler"]["device"]) > 100
     original = subprocess.run(
-        [megengine_python, "-m", "megengine.tools.profile_analyze", profile, "-t", "10", "--show-host"],
+        [
+            megengine_python,
+            "-m",
+            "megengine.tools.profile_analyze",
+            profile,
+            "-t",
+            "10",
+            "--show-host",
+        ],
         capture_output=True,
         text=True,
         check=True,
