@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
+from accounts.selectors import reader_of
 from profiles import storage
 from profiles.analysis.table import table
 from profiles.analysis.text import profile_text
@@ -65,14 +66,14 @@ def artifact(request: HttpRequest, task_id: int, name: str) -> HttpResponse:
     """Send the reader to storage for a raw file of the last attempt."""
     task = _task(request, task_id)
     attempt = last_attempt(task)
-    found = attempt.artifacts.filter(name=name).first() if attempt else None  # type: ignore[attr-defined]
+    found = attempt.artifacts.filter(name=name).first() if attempt else None
     if found is None or name not in ARTIFACT_NAMES:
         raise Http404
     return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
 
 
 def _task(request: HttpRequest, task_id: int) -> Task:
-    task = tasks_visible_to(request.user).filter(pk=task_id).first()  # type: ignore[arg-type]
+    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task

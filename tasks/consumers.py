@@ -76,7 +76,7 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
         with translation.override(self.language):
             news = [_event(event) for event in events_after(self.task, self.event_seq)]
         self.event_seq = news[-1]["seq"] if news else self.event_seq
-        log = [
+        log: list[dict[str, Any]] = [
             {
                 "type": "log",
                 "id": chunk.pk,

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
+from tasks.selectors import last_attempt
 from tasks.services import task_abandon, task_fail, wake_dispatcher, wake_profile_builder
 from tasks.states import TaskState
 from workers.models import online_since
@@ -33,9 +34,8 @@ def sweep() -> None:
     for task in Task.objects.filter(
         state=TaskState.PROCESSING, updated_at__lt=now - PROCESSING_PATIENCE
     ):
-        attempt = task.attempts.order_by("-number").first()
-        if attempt is not None:
-            wake_profile_builder(str(attempt.pk))
+        if last := last_attempt(task):
+            wake_profile_builder(str(last.pk))
     if Task.objects.filter(
         state=TaskState.WAITING, worker__last_seen_at__gte=online_since()
     ).exists():

@@ -13,6 +13,7 @@ from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.selectors import reader_of
 from profiles import storage
 from tasks import services
 from tasks.forms import option_fields, read_task_body
@@ -40,7 +41,7 @@ class TaskListView(LoginRequiredMixin, View):
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
         task = services.task_create(
-            owner=request.user,  # type: ignore[arg-type]
+            owner=reader_of(request),
             worker=worker,
             runtime_version=body.runtime,
             options=body.options,
@@ -64,7 +65,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def new(request: HttpRequest) -> HttpResponse:
-    workers = list(workers_visible_to(request.user))  # type: ignore[arg-type]
+    workers = list(workers_visible_to(reader_of(request)))
     context = {
         "workers": workers,
         "options": option_fields(),
@@ -134,7 +135,7 @@ def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
 
 def _task(request: HttpRequest, task_id: int) -> Task:
     """The task, if the reader may see it; to others it does not exist."""
-    task = tasks_visible_to(request.user).filter(pk=task_id).first()  # type: ignore[arg-type]
+    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task
@@ -156,7 +157,7 @@ def _upload_targets(task: Task) -> list[dict[str, Any]]:
 
 
 def _list_context(request: HttpRequest) -> dict[str, Any]:
-    tasks = tasks_visible_to(request.user)  # type: ignore[arg-type]
+    tasks = tasks_visible_to(reader_of(request))
     page = Paginator(tasks, PAGE_SIZE).get_page(request.GET.get("page"))
     return {"page": page, "tasks": page.object_list}
 
@@ -166,7 +167,7 @@ def _detail_context(task: Task) -> dict[str, Any]:
     return {
         "task": task,
         "attempt": attempt,
-        "artifacts": list(attempt.artifacts.all()) if attempt else [],  # type: ignore[attr-defined]
+        "artifacts": list(attempt.artifacts.all()) if attempt else [],
         "wording": wording_of(task.reason),
         "events": list(events_after(task, 0)),
         "ahead": queue_position(task) if task.state == TaskState.WAITING else 0,

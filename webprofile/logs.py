@@ -7,7 +7,7 @@ import structlog
 
 def configure_logging(level: str) -> None:
     """Send structlog and the standard library to stderr, one line an event."""
-    shared = [
+    shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

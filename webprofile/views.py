@@ -25,4 +25,4 @@ def server_error(request: HttpRequest) -> HttpResponse:
         "title": _("Something went wrong"),
         "message": _("The fault is ours and has been logged. Try again in a minute."),
     }
-    return render(request, "error.html", context, status=500)
+    return render(request, "500.html", context, status=500)

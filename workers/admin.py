@@ -94,23 +94,23 @@ class WorkerAdmin(admin.ModelAdmin):
 
     @admin.display(description=_("host name"))
     def hostname(self, worker: Worker) -> str:
-        return worker.facts.get("hostname", "")
+        return str(worker.facts.get("hostname", ""))
 
     @admin.display(description=_("IP address"))
     def address(self, worker: Worker) -> str:
-        return worker.facts.get("ip", "")
+        return str(worker.facts.get("ip", ""))
 
     @admin.display(description=_("platform"))
     def platform(self, worker: Worker) -> str:
-        return worker.facts.get("platform", "")
+        return str(worker.facts.get("platform", ""))
 
     @admin.display(description=_("CPU"))
     def cpu(self, worker: Worker) -> str:
-        return worker.facts.get("cpu_model", "")
+        return str(worker.facts.get("cpu_model", ""))
 
     @admin.display(description=_("cores"))
     def cores(self, worker: Worker) -> str:
-        return worker.facts.get("cores", "")
+        return str(worker.facts.get("cores", ""))
 
     @admin.display(description=_("memory"))
     def memory(self, worker: Worker) -> str:

@@ -87,7 +87,7 @@ def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
     attempt = _find(worker, message.attempt)
     targets = []
     for file in message.files:
-        url, headers = "", {}
+        url, headers = "", dict[str, str]()
         if attempt and attempt.ended_at is None and file.name in ARTIFACT_NAMES:
             key = artifact_key(str(attempt.pk), file.name)
             url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)

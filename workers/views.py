@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.selectors import reader_of
 from agent.protocol import PROTOCOL_VERSION
 from webprofile.errors import DomainError
 from webprofile.wording import as_json
@@ -81,7 +82,7 @@ def as_dict(worker: Worker) -> dict[str, Any]:
 
 
 def _visible(request: HttpRequest) -> Any:
-    return workers_visible_to(request.user)  # type: ignore[arg-type]
+    return workers_visible_to(reader_of(request))
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:
