@@ -1,0 +1,21 @@
+"""Entry point, both for `python -m load_and_run` and for `python <this folder>`."""
+
+import os
+import sys
+
+if not __package__:
+    # Started by path: the folder itself is on sys.path, where flags.py and the like could hide
+    # installed modules. Take it off, and add the folder above at the end, for the same reason.
+    _folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _folder]
+    sys.path.append(os.path.dirname(_folder))
+
+from load_and_run.errors import NoMegEngine, die
+
+try:
+    from load_and_run.program import main
+except ImportError as error:  # an interpreter without MegEngine often has no numpy either
+    die(NoMegEngine("this Python cannot import MegEngine: {}".format(error)))
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

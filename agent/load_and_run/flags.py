@@ -1,0 +1,117 @@
+"""load_and_run's command line, read as gflags reads it."""
+
+import re
+
+from load_and_run.errors import FlagError
+
+#: name -> (type, default, what it does); the order is that of the help
+FLAGS = {
+    "iter": ("int32", 10, "iteration number for run model"),
+    "warmup_iter": ("int32", 1, "iteration number for warm up model before run"),
+    "input": (
+        "string",
+        "",
+        'set the inputs of the model: "name:value", several with ";"; a value is a .npy or .json '
+        "file, numbers, or a shape {..}",
+    ),
+    "cpu": ("bool", False, "run on CPU device (default)"),
+    "cpu_default": ("bool", False, "run on CPU in the thread of the caller"),
+    "profile": ("string", "", "write a profile of the last run to this JSON file"),
+    "profile_host": ("string", "", "same as profile; wins if both are given"),
+    "verbose": ("bool", False, "log at level DEBUG"),
+    "help": ("bool", False, "show help on all flags"),
+    "version": ("bool", False, "show version and exit"),
+}
+#: a negative count of runs would never end in load_and_run
+_NOT_NEGATIVE = frozenset(["iter", "warmup_iter"])
+
+_TRUE = frozenset(["1", "t", "true", "y", "yes"])
+_FALSE = frozenset(["0", "f", "false", "n", "no"])
+_INT = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)\Z")
+
+
+def parse(arguments):
+    """Return (flags by name, positional arguments). Raises FlagError with gflags' own message.
+
+    `arguments` has no program name. As in gflags the last one wins, dashes and underscores are the
+    same, a bool never takes the next argument, and `--` ends the flags.
+    """
+    values = {name: default for name, (_, default, _) in FLAGS.items()}
+    positional = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            positional.extend(rest)
+            break
+        if not argument.startswith("-") or argument == "-":
+            positional.append(argument)
+            continue
+        name, equals, text = argument[2 if argument.startswith("--") else 1 :].partition("=")
+        flag, text = _find(name, text if equals else None)
+        if text is None:
+            if not rest:
+                raise FlagError(
+                    "ERROR: flag '{}' is missing its argument; flag description: {}".format(
+                        argument, FLAGS[flag][2]
+                    )
+                )
+            text = rest.pop(0)
+        values[flag] = _value(flag, text)
+    return values, positional
+
+
+def _find(name, text):
+    """The flag that `name` means and the text of its value; None if the next argument holds it."""
+    flag = name.replace("-", "_")
+    if flag in FLAGS:
+        return flag, "true" if text is None and FLAGS[flag][0] == "bool" else text
+    if flag.startswith("no") and flag[2:] in FLAGS:
+        flag = flag[2:]
+        if FLAGS[flag][0] == "bool" and text is None:
+            return flag, "false"
+        raise FlagError(
+            "ERROR: boolean value ({}) specified for {} command line flag".format(
+                name, FLAGS[flag][0]
+            )
+        )
+    raise FlagError("ERROR: unknown command line flag '{}'".format(name))
+
+
+def _value(flag, text):
+    kind = FLAGS[flag][0]
+    if kind == "string":
+        return text
+    if kind == "bool":
+        if text.lower() in _TRUE or text.lower() in _FALSE:
+            return text.lower() in _TRUE
+    elif _INT.match(text):
+        number = int(text, 16 if "x" in text.lower() else 10)
+        if flag in _NOT_NEGATIVE and number < 0:
+            raise FlagError(_illegal(flag, text) + ": it must not be negative")
+        if -(2**31) <= number < 2**31:
+            return number
+    raise FlagError(_illegal(flag, text))
+
+
+def _illegal(flag, text):
+    return "ERROR: illegal value '{}' specified for {} flag '{}'".format(text, FLAGS[flag][0], flag)
+
+
+def usage(full):
+    """The text that goes to stdout without arguments (short) or with --help (full)."""
+    lines = ["usage: ", "load_and_run: load_and_run <model_path> [options Flags...]", ""]
+    for name, (kind, default, meaning) in FLAGS.items():
+        shown = '""' if default == "" else str(default).lower()
+        if full:
+            lines += [
+                "    -{} ({})".format(name, meaning),
+                "      type: {} default: {}".format(kind, shown),
+            ]
+        else:
+            lines.append(
+                "    -{:<15}type: {:<11}default: {:<9}{}".format(name, kind, shown, meaning)
+            )
+    if not full:
+        lines += ["", 'More details using "--help" to get!!', ""]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,74 @@
+"""What a model file says about itself in its first bytes, before the library sees it."""
+
+import os
+import stat
+import struct
+
+from load_and_run.errors import ModelError
+
+#: dumped by MegEngine (`trace.dump`), all of its formats so far; the last is of 1.13
+_PLAIN = (b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC")
+_V2 = b"mgv2"  # at byte 8, after the size that a FlatBuffers file may begin with
+_PACKED = b"packed_model"  # made by load_and_run's --packed_model_dump
+_TEST_CASE = b"mgbtest0"
+_SHORTEST = 16
+
+#: what people upload by mistake
+_OTHERS = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"PK\x03\x04", "a zip archive (PyTorch and npz files are such)"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x80\x02", "a Python pickle (as megengine.save writes)"),
+    (b"\x80\x03", "a Python pickle (as megengine.save writes)"),
+    (b"\x80\x04", "a Python pickle (as megengine.save writes)"),
+    (b"\x80\x05", "a Python pickle (as megengine.save writes)"),
+    (b"\x93NUMPY", "an npy file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x7fELF", "a program"),
+    (b"{", "a JSON text"),
+)
+
+
+def check_model(path):
+    """Raise ModelError unless `path` may be a model; tells what is wrong with it."""
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise ModelError("{} is no file".format(path))
+        with open(path, "rb") as file:
+            head = file.read(32)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise ModelError("failed to open {}: {}".format(path, error.strerror))
+    if not size:
+        raise ModelError("the model file is empty (0 bytes)")
+    if head.startswith(_TEST_CASE):
+        raise ModelError(
+            "the model is a test case file (mgbtest0), which megenginelite cannot run; "
+            "dump the model without input data"
+        )
+    if head[8:12] == _V2:
+        _check_length(head, size)
+    elif not head.startswith(_PLAIN + (_PACKED,)):
+        raise ModelError("not a MegEngine model: {}".format(_looks_like(head)))
+    if size < _SHORTEST:
+        raise ModelError("the model file is cut short: it has only {} bytes".format(size))
+
+
+def _check_length(head, size):
+    """The newest format begins with its own length; bytes after its end do no harm."""
+    (promised,) = struct.unpack("<I", head[:4])
+    if promised + 4 > size:
+        raise ModelError(
+            "the model file is cut short: it has {} of {} bytes".format(size, promised + 4)
+        )
+
+
+def _looks_like(head):
+    for magic, what in _OTHERS:
+        if head.startswith(magic):
+            return "the file looks like {}".format(what)
+    return "the file begins with the bytes {}".format(
+        " ".join("{:02x}".format(byte) for byte in head[:12])
+    )

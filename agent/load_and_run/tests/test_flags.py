@@ -1,0 +1,91 @@
+"""The command line is read as gflags reads it."""
+
+import pytest
+from load_and_run.errors import FlagError
+from load_and_run.flags import FLAGS, parse, usage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["m.mge", "--iter=3"],
+        ["--iter", "3", "m.mge"],
+        ["-iter", "3", "m.mge"],
+        ["-iter=3", "m.mge"],
+        ["--iter=0x3", "m.mge"],
+        ["--iter=7", "m.mge", "--iter=3"],
+    ],
+)
+def test_every_spelling_of_a_number_is_the_same(arguments: list[str]) -> None:
+    flags, positional = parse(arguments)
+    assert flags["iter"] == 3
+    assert positional == ["m.mge"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("--cpu", True), ("--cpu=yes", True), ("--cpu=0", False), ("--nocpu", False)],
+)
+def test_bools(argument: str, expected: bool) -> None:
+    assert parse([argument])[0]["cpu"] is expected
+
+
+def test_a_bool_never_takes_the_next_argument() -> None:
+    flags, positional = parse(["--cpu", "true", "m.mge"])
+    assert flags["cpu"] is True
+    assert positional == ["true", "m.mge"]
+
+
+def test_dashes_are_underscores() -> None:
+    flags, _ = parse(["--warmup-iter=4", "--cpu-default"])
+    assert (flags["warmup_iter"], flags["cpu_default"]) == (4, True)
+
+
+def test_two_dashes_end_the_flags() -> None:
+    assert parse(["--", "--iter=3"])[1] == ["--iter=3"]
+
+
+def test_without_arguments_the_defaults_of_load_and_run_hold() -> None:
+    flags, positional = parse([])
+    assert (flags["iter"], flags["warmup_iter"], flags["profile"], positional) == (10, 1, "", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nope"], "ERROR: unknown command line flag 'nope'"),
+        (["--flagfile=x"], "ERROR: unknown command line flag 'flagfile'"),
+        (["--iter", "abc"], "ERROR: illegal value 'abc' specified for int32 flag 'iter'"),
+        (["--iter="], "ERROR: illegal value '' specified for int32 flag 'iter'"),
+        (
+            ["--iter=3000000000"],
+            "ERROR: illegal value '3000000000' specified for int32 flag 'iter'",
+        ),
+        (["--cpu=maybe"], "ERROR: illegal value 'maybe' specified for bool flag 'cpu'"),
+    ],
+)
+def test_what_gflags_refuses_is_refused_in_its_words(arguments: list[str], message: str) -> None:
+    with pytest.raises(FlagError) as caught:
+        parse(arguments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("flag", ["iter", "warmup_iter"])
+def test_a_negative_count_is_refused_since_it_would_never_end(flag: str) -> None:
+    with pytest.raises(FlagError, match="must not be negative"):
+        parse([f"--{flag}=-1"])
+
+
+def test_a_flag_at_the_end_misses_its_value() -> None:
+    with pytest.raises(FlagError, match="flag '--iter' is missing its argument"):
+        parse(["m.mge", "--iter"])
+
+
+def test_no_cannot_stand_before_a_number() -> None:
+    with pytest.raises(FlagError, match=r"boolean value \(noiter\) specified for int32"):
+        parse(["--noiter"])
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_help_names_every_flag(full: bool) -> None:
+    assert all(f"-{name} " in usage(full) for name in FLAGS)

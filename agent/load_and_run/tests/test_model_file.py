@@ -1,0 +1,49 @@
+"""Model files are looked at before the library gets them."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from load_and_run.errors import ModelError
+from load_and_run.model_file import check_model
+
+V2 = struct.pack("<I", 28) + b"\x1c\0\0\0mgv2" + bytes(20)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [V2, V2 + b"more", b"MGBC" + bytes(30), b"mgb0001 " + bytes(30), b"packed_model" + bytes(9)],
+)
+def test_what_may_be_a_model_passes(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.mge"
+    path.write_bytes(content)
+    check_model(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty (0 bytes)"),
+        (V2[:16], "is cut short: it has 16 of 32 bytes"),
+        (V2[:-1], "is cut short: it has 31 of 32 bytes"),
+        (b"MGBC", "is cut short: it has only 4 bytes"),
+        (b"\x89PNG\r\n", "looks like a PNG picture"),
+        (b"PK\x03\x04", "looks like a zip archive"),
+        (b"\x80\x04\x95", "looks like a Python pickle"),
+        (b"\x01\x02 whatever this is", "begins with the bytes 01 02 20"),
+        (b"mgbtest0" + bytes(30), "test case file"),
+    ],
+)
+def test_what_is_no_model_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.mge"
+    path.write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        check_model(str(path))
+    assert message in str(caught.value)
+
+
+def test_a_missing_model_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="No such file"):
+        check_model(str(tmp_path / "none.mge"))
+    with pytest.raises(ModelError, match="is no file"):
+        check_model(str(tmp_path))

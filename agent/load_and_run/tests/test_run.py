@@ -1,0 +1,219 @@
+"""Whole runs in the runtime's own interpreter, on the models and inputs of the shared data."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.megengine
+
+FOLDER = Path(__file__).resolve().parents[1]
+DATA = FOLDER.parents[2] / "shared" / "data"
+TIMEOUT_S = 60
+#: operators in the real load_and_run's graph (`--lite`) of each model
+OPERATORS = {
+    "bert_tiny": 549,
+    "deep_loop": 3726,
+    "dynamic_shape": 16,
+    "hostile_names": 7,
+    "lstm": 29,
+    "no_op": 2,
+    "quantized": 26,
+    "resnet18": 161,
+    "resnet18_fbs1": 153,
+    "resnet18_opt": 77,
+    "tiny": 6,
+    "two_inputs": 24,
+}
+
+
+class Runner:
+    """Starts load_and_run as the agent does, in an empty folder, with a limit on memory."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        self.python, self.folder = python, folder
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", "-c", 'ulimit -v 8000000; exec "$@"', "sh", self.python, str(FOLDER)]
+            + list(arguments),
+            cwd=self.folder,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+
+@pytest.fixture
+def run(megengine_python: str, tmp_path: Path) -> Runner:
+    return Runner(megengine_python, tmp_path)
+
+
+def models() -> list[dict]:
+    path = DATA / "models" / "models.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def model(name: str) -> str:
+    path = DATA / "models" / f"{name}.mge"
+    if not path.exists():
+        pytest.skip("the shared data is not here")
+    return str(path)
+
+
+def assert_died(done: subprocess.CompletedProcess[str], kind: str, text: str) -> None:
+    assert done.returncode == -signal.SIGABRT, done.stderr
+    assert f"terminate called after throwing an instance of '{kind}'\n  what():  " in done.stderr
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize("entry", models(), ids=lambda entry: entry["name"])
+def test_every_model_runs_and_leaves_a_profile_of_the_real_graph(run: Runner, entry: dict) -> None:
+    inputs = ";".join(f"{each['name']}:{DATA / each['file']}" for each in entry["inputs"])
+    done = run(model(entry["name"]), f"--input={inputs}", "--iter=2", "--profile=p.json")
+    assert done.returncode == 0, done.stderr
+    assert "WARN" not in done.stderr
+    graph = json.loads((run.folder / "p.json").read_text())["graph_exec"]
+    assert len(graph["operator"]) == OPERATORS[entry["name"]]
+
+
+def test_the_lines_are_those_that_load_and_run_prints(run: Runner) -> None:
+    done = run(model("tiny"), "--input={2,8}", "--iter=3", "--warmup_iter=2", "--cpu_default")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    number = r"\d+\.\d{3}"
+    for pattern in (
+        r"megbrain/lite/load_and_run:\nusing MegBrain \d+\.\d+\.\d+\(0\)",
+        rf"load model: {number}ms\n\n",
+        r"run testcase: 0 \n",
+        rf"=== prepare: {number}ms; going to warmup\n.*warm up 0  {number}ms\n",
+        rf"warm up 1  {number}ms\n",
+        rf"iter 2/3: e2e={number} ms \(host={number} ms\)\n",
+        rf"=== finished test #0: time={number} ms avg_time={number} ms "
+        rf"standard_deviation={number} ms min={number} ms max={number} ms\n",
+        rf"=== total time: {number}ms\n\n",
+    ):
+        assert re.search(pattern, done.stderr), pattern
+
+
+def test_one_iteration_has_no_deviation_and_none_has_no_summary(run: Runner) -> None:
+    assert "standard_deviation=-nan ms" in run(model("tiny"), "--iter=1").stderr
+    none = run(model("tiny"), "--iter=0")
+    assert "finished test" not in none.stderr
+    assert "=== total time: 0.000ms" in none.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 255), (["--help"], 1), (["--version"], 0), (["--nope"], 1)]
+)
+def test_exit_codes_without_a_run(run: Runner, arguments: list[str], code: int) -> None:
+    assert run(*arguments).returncode == code
+
+
+def test_an_interpreter_without_megengine_says_so(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run.folder / "numpy.py").write_text("raise ImportError('no numpy here')")
+    monkeypatch.setenv("PYTHONPATH", str(run.folder))
+    assert_died(run(model("tiny")), "lar::NoMegEngine", "no numpy here")
+
+
+def test_no_model_is_an_error(run: Runner) -> None:
+    assert_died(run("--iter=1"), "lar::ModelError", "no model is given")
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "text"),
+    [
+        ("empty.mge", "lar::ModelError", "0 bytes"),
+        ("png.mge", "lar::ModelError", "PNG"),
+        ("truncated_half.mge", "lar::ModelError", "it has 3004 of 6008 bytes"),
+        ("truncated_fbs1.mge", "mgb::AssertionError", "m_offset <= m_size"),
+        ("flipped_64.mge", "mgb::MegBrainError", "model verification failed"),
+        ("pickle.mge", "lar::ModelError", "pickle"),
+        ("zip.mge", "lar::ModelError", "zip"),
+        ("memory_12g.mge", "mgb::AssertionError", "failed to malloc"),
+    ],
+)
+def test_bad_models(run: Runner, file: str, kind: str, text: str) -> None:
+    model("tiny")
+    assert_died(run(str(DATA / "bad" / "models" / file), "--iter=1"), kind, text)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "text"),
+    [
+        ("dtype_float16.npy", "lar::InputError", "is given as float16"),
+        ("pickle_object_array.npy", "lar::InputError", "never unpickled"),
+        ("truncated_body.npy", "lar::InputError", "cut short"),
+        ("channels_4.npy", "mgb::AssertionError", "input channel got 4, and filter channel got 3"),
+    ],
+)
+def test_bad_inputs(run: Runner, file: str, kind: str, text: str) -> None:
+    path = DATA / "bad" / "inputs" / file
+    done = run(model("two_inputs"), f"--input=data:{path};mask:{{2,1,32,32}}", "--iter=1")
+    assert_died(done, kind, text)
+    assert not list(run.folder.iterdir())  # no marker of a pickle that ran, no core
+
+
+def test_layout_and_byte_order_give_the_same_result(
+    run: Runner, megengine_python: str, tmp_path: Path
+) -> None:
+    """The numbers that reach the model are those of the array (its relu is read back)."""
+    script = (
+        "import sys; sys.path[:0] = [sys.argv[1]]\n"
+        "import numpy as np\n"
+        "from load_and_run import npy\n"
+        "from load_and_run.library import Network\n"
+        "network = Network(sys.argv[2])\n"
+        "wanted, results = np.linspace(-1, 1, 16).reshape(2, 8), []\n"
+        "for array in (wanted.astype('<f4'), np.asfortranarray(wanted.astype('>f4'))):\n"
+        "    np.save('a.npy', array)\n"
+        "    network.put('data', npy.read_values('a.npy', npy.read_header('a.npy')))\n"
+        "    network.forward(); network.wait()\n"
+        "    output = network._network.get_output_name(0)\n"
+        "    results.append(network._network.get_io_tensor(output).to_numpy().copy())\n"
+        "assert results[0].any() and (results[0] == results[1]).all(), results\n"
+    )
+    done = subprocess.run(
+        [megengine_python, "-c", script, str(FOLDER.parent), model("tiny")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_not_finite_numbers_are_warned_of_and_run(run: Runner) -> None:
+    done = run(model("tiny"), "--input=data:" + ",".join(["1e39"] + ["1.0"] * 7), "--iter=1")
+    assert done.returncode == 0, done.stderr
+    assert 'input "data" holds 0 NaN and 1 infinite of 8 numbers' in done.stderr
+
+
+def test_a_profile_that_cannot_be_written_fails_before_the_run(run: Runner) -> None:
+    done = run(model("tiny"), "--profile=no/such/folder.json")
+    assert_died(done, "lar::ProfileError", "cannot write the profile")
+    assert "iter 0" not in done.stderr
+
+
+def test_names_that_are_not_ascii_are_said_to_spoil_the_profile(
+    run: Runner, megengine_python: str
+) -> None:
+    script = (
+        "import numpy as np, megengine as m, megengine.functional as F\n"
+        "from megengine.jit import trace\n"
+        "f = trace(symbolic=True, capture_as_const=True)(lambda x: F.relu(x))\n"
+        "f(m.tensor(np.ones((2, 3), 'float32'))); f.dump('named.mge', arg_names=['\\u6570'])\n"
+    )
+    subprocess.run([megengine_python, "-c", script], cwd=run.folder, check=True, timeout=TIMEOUT_S)
+    assert run("named.mge", "--iter=1").returncode == 0
+    assert_died(run("named.mge", "--iter=1", "--profile=p.json"), "lar::ProfileError", "not ASCII")

@@ -1,0 +1,26 @@
+"""MegEngine versions on this machine: found, installed, described. Standard library only.
+
+A runtime is a command prefix (`command_for`), either of a `load_and_run` binary or of an
+interpreter with the MegEngine wheel. The functions here are the ones others may use.
+"""
+
+from agent.runtimes.command import command_for
+from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
+from agent.runtimes.find import Python, find_pythons
+from agent.runtimes.install import VERSION, ensure_wheel_runtime, installed_wheel
+from agent.runtimes.problems import InstallFailed, NoPython, RuntimeProblem
+
+__all__ = [
+    "VERSION",
+    "InstallFailed",
+    "NoPython",
+    "Python",
+    "RuntimeDescription",
+    "RuntimeProblem",
+    "command_for",
+    "describe_binary",
+    "describe_wheel",
+    "ensure_wheel_runtime",
+    "find_pythons",
+    "installed_wheel",
+]

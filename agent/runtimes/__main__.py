@@ -1,0 +1,41 @@
+"""`python -m agent.runtimes ensure`: make the MegEngine runtime, print its interpreter.
+
+Progress goes to stderr; the last line of stdout is the interpreter's path. Exit codes: 0, 1 if the
+installation failed, 2 for a wrong command line, 3 if there is no Python that MegEngine supports.
+"""
+
+import argparse
+import sys
+
+from agent.runtimes.install import VERSION, ensure_wheel_runtime
+from agent.runtimes.problems import InstallFailed, NoPython
+
+FAILED = 1
+NO_PYTHON = 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="agent.runtimes", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    ensure = commands.add_parser("ensure", help="make the MegEngine runtime unless it is there")
+    ensure.add_argument("--version", default=VERSION, help="of MegEngine (default: %(default)s)")
+    chosen = parser.parse_args(arguments)
+    try:
+        python = ensure_wheel_runtime(chosen.version, say=_say)
+    except NoPython as problem:
+        _say(str(problem))
+        return NO_PYTHON
+    except InstallFailed as problem:
+        _say(str(problem))
+        return FAILED
+    sys.stdout.write(f"{python}\n")
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Stand-ins for interpreters, pip and load_and_run: shell scripts, no network."""
+
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+MakeScript = Callable[[Path, str], Path]
+
+
+@pytest.fixture
+def make_script() -> MakeScript:
+    """Write an executable shell script."""
+
+    def make(path: Path, body: str) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def make_python(make_script: MakeScript) -> Callable[[Path, int], Path]:
+    """A Python 3.<minor> that answers the probe, makes virtual environments, and has a pip.
+
+    Calls of its pip are appended to calls.txt beside it; a file `fail-pip` beside it breaks pip.
+    """
+
+    def make(path: Path, minor: int) -> Path:
+        here, quoted = path.parent, shlex.quote(str(path))
+        inner = (
+            f'case "$*" in *pip*) echo "pip $*" >> {here}/calls.txt; '
+            f"if [ -e {here}/fail-pip ]; then echo no network; exit 1; fi ;; "
+            f"""*) echo 'mgw-runtime:["1.13.0", "3.{minor}.1"]' ;; esac"""
+        )
+        return make_script(
+            path,
+            f"""case "$*" in
+*"-m venv "*) mkdir -p "$3/bin"; cat > "$3/bin/python" <<'EOF'
+#!/bin/sh
+{inner}
+EOF
+chmod +x "$3/bin/python" ;;
+*) printf '[[3, {minor}, 1], "%s", true]\\n' {quoted} ;; esac""",
+        )
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Python, pyenv or uv but what a test puts there; a cache of its own."""
+    for name in ("MEGENGINE_PYTHON", "PYENV_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MGW_RUNTIME_CACHE", str(tmp_path / "cache"))
+    # the scripts above need the system's tools, but must not meet the system's Pythons
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("sh", "mkdir", "cat", "chmod", "sleep"):
+        (tools / tool).symlink_to(f"/bin/{tool}")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{tools}")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "nowhere" / "python"))

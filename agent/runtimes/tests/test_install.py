@@ -1,0 +1,150 @@
+"""The runtime is made once, whole or not at all."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.runtimes import InstallFailed, NoPython, ensure_wheel_runtime, installed_wheel
+from agent.runtimes.__main__ import main
+
+MakePython = Callable[[Path, int], Path]
+
+
+@pytest.fixture
+def base(tmp_path: Path, make_python: MakePython) -> Path:
+    """The folder of the only Python on this machine, a 3.10."""
+    return make_python(tmp_path / "path" / "python3.10", 10).parent
+
+
+def pip_calls(base: Path) -> int:
+    calls = base / "calls.txt"
+    return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+def test_it_is_made_once_and_then_only_looked_up(base: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    first = ensure_wheel_runtime(say=said.append)
+    assert first == str(tmp_path / "cache" / "megengine-1.13.0-py3.10" / "bin" / "python")
+    assert "0.9 GB" in said[0]
+    calls = pip_calls(base)
+
+    (base / "python3.10").unlink()  # a second call needs no Python and starts no process
+    assert ensure_wheel_runtime(say=said.append) == first
+    assert pip_calls(base) == calls
+    described = installed_wheel()
+    assert described is not None
+    assert (described.version, described.python) == ("1.13.0", "3.10.1")
+
+
+def test_a_half_made_one_is_made_anew(base: Path, tmp_path: Path) -> None:
+    left = tmp_path / "cache" / "megengine-1.13.0-py3.10" / "lib" / "half-a-wheel"
+    left.parent.mkdir(parents=True)
+    left.write_text("")
+    assert installed_wheel() is None
+    ensure_wheel_runtime()
+    assert not left.exists()
+    assert installed_wheel() is not None
+
+
+def test_a_failed_installation_is_not_taken_for_a_runtime(base: Path) -> None:
+    (base / "fail-pip").write_text("")
+    with pytest.raises(InstallFailed, match="no network"):
+        ensure_wheel_runtime()
+    assert installed_wheel() is None
+
+    (base / "fail-pip").unlink()
+    ensure_wheel_runtime()
+    assert installed_wheel() is not None
+
+
+def test_another_version_than_the_wanted_one_is_refused(base: Path) -> None:
+    with pytest.raises(InstallFailed, match=r"installs MegEngine 1\.13\.0, not 1\.12\.0"):
+        ensure_wheel_runtime("1.12.0")
+    assert installed_wheel("1.12.0") is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": "1.13.0"}'])
+def test_a_broken_marker_is_no_runtime(content: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "megengine-1.13.0-py3.10"
+    folder.mkdir(parents=True)
+    (folder / "runtime.json").write_text(content)
+    assert installed_wheel() is None
+
+
+def test_a_marker_whose_interpreter_is_gone_is_no_runtime(base: Path) -> None:
+    Path(ensure_wheel_runtime()).unlink()
+    assert installed_wheel() is None
+
+
+def test_two_at_once_make_it_once(base: Path) -> None:
+    made: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: made.append(ensure_wheel_runtime())) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 1 and len(made) == 2
+    assert pip_calls(base) == 2  # of one installation: pip itself, then MegEngine
+
+
+def test_a_chosen_python_gets_a_runtime_of_its_own(
+    base: Path, tmp_path: Path, make_python: MakePython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_wheel_runtime()
+    chosen = make_python(tmp_path / "mine" / "python", 8)
+    monkeypatch.setenv("MEGENGINE_PYTHON", str(chosen))
+    assert "py3.8" in ensure_wheel_runtime()
+
+
+def test_without_room_nothing_is_begun(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.runtimes.install._NEEDED_BYTES", 10**18)
+    with pytest.raises(InstallFailed, match="too little room"):
+        ensure_wheel_runtime()
+    assert pip_calls(base) == 0
+
+
+def test_without_a_python_the_text_has_two_lines() -> None:
+    with pytest.raises(NoPython) as caught:
+        ensure_wheel_runtime()
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_the_program_prints_the_interpreter_last(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ensure"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1].endswith("py3.10/bin/python")
+    assert "0.9 GB" in captured.err
+
+
+def test_the_program_says_what_to_install_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ensure"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 2
+
+
+def test_the_program_says_why_an_installation_failed(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (base / "fail-pip").write_text("")
+    assert main(["ensure"]) == 1
+    assert "no network" in capsys.readouterr().err
+
+
+def test_the_marker_holds_the_description(base: Path) -> None:
+    python = Path(ensure_wheel_runtime())
+    recorded = json.loads((python.parents[1] / "runtime.json").read_text())
+    assert recorded == {
+        "version": "1.13.0",
+        "kind": "wheel",
+        "path": str(python),
+        "python": "3.10.1",
+        "problem": "",
+    }
