@@ -14,9 +14,9 @@ from pydantic.types import UUID4
 PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
 
-#: hexadecimal MD5: what object storage itself can check (Content-MD5, ETag); guards against accidents
+#: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-#: name of a file below the attempt's folder: no path, nothing a shell or load_and_run would split at
+#: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -173,7 +173,7 @@ class AttemptUploads(_Message):
 class AttemptFinished(_Message):
     """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
 
-    `exit_code` is what a shell would show (128 + signal number for a signal); None if no process ran.
+    `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
     `detail` says in one line what the agent itself can tell (a file's name, a limit).
     """
 
@@ -202,7 +202,7 @@ class Welcome(_Message):
 
 
 class Start(_Message):
-    """Run this. Sent again after every connect until the attempt was accepted; starting is idempotent.
+    """Run this. Sent again after every connect until it was accepted; starting is idempotent.
 
     `options` are load_and_run's options by name (`agent.protocol.options`), never a command line.
     """

@@ -1,7 +1,7 @@
 """load_and_run's options that a user may set: the one table behind form, validation and argv.
 
-Names, defaults and limits are those of load_and_run 1.13 (`load_and_run --help`). What decides where
-files lie (`input`, `profile`) is set by the agent, never by a user.
+Names, defaults and limits are those of load_and_run 1.13 (`load_and_run --help`). What decides
+where files lie (`input`, `profile`) is set by the agent, never by a user.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def check_options(given: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the options that differ from their defaults. Raises OptionError on the first bad one."""
+    """Return the options that differ from their defaults. Raises OptionError on a bad one."""
     chosen: dict[str, Value] = {}
     for name, value in given.items():
         option = OPTIONS.get(name)
@@ -84,8 +84,8 @@ def build_arguments(
 ) -> list[str]:
     """load_and_run's arguments after the command itself.
 
-    `inputs` maps variable to file name; `profile` is where the profile is to be written. Every value
-    is glued to its flag with `=`: gflags then never takes one for a further argument.
+    `inputs` maps variable to file name; `profile` is where the profile is to be written. Every
+    value is glued to its flag with `=`: gflags then never takes one for a further argument.
     """
     chosen = dict(check_options(options))
     host = bool(chosen.pop("profile_host", False))

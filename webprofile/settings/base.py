@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "csp",
     "allauth",
     "allauth.account",
+    "webprofile",
     "accounts",
     "workers",
     "tasks",
@@ -196,6 +197,7 @@ CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'none'"],
         "script-src": ["'self'"],
+        "worker-src": ["'self'"],  # checksums of uploads
         "style-src": ["'self'"],
         "img-src": ["'self'", "data:"],
         "font-src": ["'self'"],

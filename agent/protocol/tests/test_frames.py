@@ -1,0 +1,144 @@
+"""The wire, frame by frame: what version 1 looks like must not change by accident."""
+
+import json
+import typing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agent.protocol import (
+    MAX_FRAME_BYTES,
+    PROTOCOL_VERSION,
+    AgentMessage,
+    AttemptFinished,
+    AttemptLog,
+    CloseCode,
+    EndReason,
+    ServerMessage,
+    decode_agent,
+    decode_server,
+    encode,
+)
+from agent.tail import CHUNK_BYTES
+
+FRAMES = sorted((Path(__file__).parent / "frames" / "v1").glob("*.json"))
+ATTEMPT = "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f"
+DECODERS = {"agent": decode_agent, "server": decode_server}
+
+
+def decoder_of(path: Path):
+    return DECODERS[path.name.split(".")[0]]
+
+
+def types_of(union) -> set[str]:
+    members = typing.get_args(typing.get_args(union)[0])
+    return {member.model_fields["type"].default for member in members}
+
+
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_a_golden_frame_is_understood_and_written_the_same_way(path):
+    decode = decoder_of(path)
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    message = decode(path.read_text(encoding="utf-8"))
+    frame = encode(message)
+    assert json.loads(frame) == golden
+    assert decode(frame) == message
+    assert encode(decode(frame)) == frame
+    assert len(frame.encode()) < MAX_FRAME_BYTES
+
+
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_fields_of_a_newer_peer_are_dropped(path):
+    decode = decoder_of(path)
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    newer = {**golden, "mood": {"deep": [1, 2, 3]}}
+    assert decode(json.dumps(newer)) == decode(json.dumps(golden))
+
+
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_a_frame_of_the_other_side_is_refused(path):
+    other = {decode_agent: decode_server, decode_server: decode_agent}[decoder_of(path)]
+    with pytest.raises(ValidationError):
+        other(path.read_text(encoding="utf-8"))
+
+
+def test_every_message_has_a_golden_frame():
+    found: dict[str, set[str]] = {"agent": set(), "server": set()}
+    for path in FRAMES:
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        found[path.name.split(".")[0]].add(golden["type"])
+    assert found["agent"] == types_of(AgentMessage)
+    assert found["server"] == types_of(ServerMessage)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"type": "dance"}',
+        '{"type": "attempt.accepted"}',
+        '{"type": "attempt.accepted", "attempt": "7"}',
+        # a UUID of version 1: ours are random
+        '{"type": "cancel", "attempt": "5f0c1d2e-3b4a-11ee-8e6f-7a8b9c0d1e2f"}',
+        "{" * 5000,
+    ],
+)
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
+def test_a_frame_that_is_no_message_is_refused(decode, frame):
+    with pytest.raises(ValidationError):
+        decode(frame)
+
+
+@pytest.mark.parametrize("name", ["../model.mge", "a/b", ".bashrc", "a;b", "a:b", "", "a" * 101])
+def test_a_file_name_is_no_path(name):
+    path = next(p for p in FRAMES if p.name == "server.start.json")
+    start = json.loads(path.read_text(encoding="utf-8"))
+    start["model"]["name"] = name
+    with pytest.raises(ValidationError):
+        decode_server(json.dumps(start))
+
+
+def test_an_oversized_text_is_refused():
+    log = {"type": "attempt.log", "attempt": ATTEMPT, "seq": 1, "offset": 0, "size": 1}
+    decode_agent(json.dumps({**log, "text": "x" * 16 * 1024}))
+    with pytest.raises(ValidationError):
+        decode_agent(json.dumps({**log, "text": "x" * (16 * 1024 + 1)}))
+
+
+@pytest.mark.parametrize("character", ["\0", "\\", "ä", "模", "🙂"])
+def test_a_full_log_chunk_fits_a_frame_whatever_it_holds(character):
+    text = character * (CHUNK_BYTES // len(character.encode()))
+    log = AttemptLog(attempt=ATTEMPT, seq=10**9, offset=10**12, size=CHUNK_BYTES, text=text)
+    assert len(encode(log).encode()) < MAX_FRAME_BYTES
+
+
+def test_a_message_cannot_be_changed():
+    message = decode_server(json.dumps({"type": "cancel", "attempt": ATTEMPT}))
+    with pytest.raises(ValidationError):
+        message.attempt = None
+
+
+@given(
+    reason=st.sampled_from(EndReason),
+    exit_code=st.none() | st.integers(-(2**31), 2**31),
+    detail=st.text(max_size=1000),
+    run_s=st.none() | st.floats(0, 1e9),
+    at=st.floats(0, 1e12),
+)
+def test_any_end_survives_the_wire(reason, exit_code, detail, run_s, at):
+    end = AttemptFinished(
+        attempt=ATTEMPT, at=at, reason=reason, exit_code=exit_code, detail=detail, run_s=run_s
+    )
+    assert decode_agent(encode(end)) == end
+
+
+def test_the_numbers_of_version_1_are_fixed():
+    assert PROTOCOL_VERSION == 1
+    assert MAX_FRAME_BYTES == 65536
+    assert [int(code) for code in CloseCode] == [4400, 4401, 4403, 4409, 4426]

@@ -1,0 +1,37 @@
+"""What the benchmarks ask of a site, as a browser does."""
+
+import time
+from pathlib import Path
+
+from agent.conftest import find_megengine_python
+from webprofile.embedded import demo
+from webprofile.embedded.demo import Visitor
+
+
+def sample(folder: Path) -> tuple[Path, Path]:
+    """The sample model and its input."""
+    folder.mkdir()
+    return demo.make_sample(folder, find_megengine_python())
+
+
+def send(
+    visitor: Visitor, worker: int, model: Path, data: Path, *, iterations: int
+) -> tuple[int, float]:
+    """Send a task; returns its number and when its files were about to be confirmed."""
+    task = demo.announce(visitor, worker, model, data, {"iter": iterations})
+    demo.upload(visitor, task, [model, data])
+    begin = time.perf_counter()
+    demo.confirm(visitor, task)
+    return task["id"], begin
+
+
+def wait_for_end(visitor: Visitor, sent: tuple[int, float]) -> str:
+    """Follow a task until it succeeded; returns its log."""
+    log = ""
+    for message in visitor.events(sent[0]):
+        if message["type"] == "log":
+            log += message["text"]
+        elif message["state"] == "finished":
+            assert message["outcome"] == "succeeded", message
+            return log
+    raise AssertionError("the socket ended before the task")
