@@ -34,5 +34,5 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for noisy in ("botocore", "boto3", "urllib3", "asyncio", "websockets"):
+    for noisy in ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

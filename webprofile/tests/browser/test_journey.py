@@ -1,5 +1,6 @@
 """What a new user does, in a real browser against a real site."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,87 @@ def test_no_page_is_wider_than_the_window(person, size, path):
     width = person.browser.execute_script("return document.documentElement.scrollWidth")
     assert width <= size[0]
     assert person.complaints() == []
+
+
+def test_the_administration_runs_under_the_same_strict_policy(person):
+    person.open("/accounts/login/")
+    person.fill(login="admin@example.com", password=person.site.admin_password)
+    person.send()
+    person.wait(lambda: person.path == "/tasks/", "the list after login")
+    for path in (
+        "/admin/",
+        "/admin/workers/worker/",
+        "/admin/accounts/user/",
+        "/admin/workers/worker/1/change/",
+    ):
+        person.open(path)
+        assert person.complaints() == [], path
+    person.open("/admin/workers/worker/add/")
+    person.fill(name="jetson")
+    person.see("[name=_save]").click()
+    assert "python -m agent enrol --server" in person.see(".messagelist").text
+
+
+def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
+    person.register("patient@example.com")
+    person.open("/tasks/new/")
+    person.browser.execute_cdp_cmd("Network.enable", {})
+    person.browser.execute_cdp_cmd(
+        "Network.setBlockedURLs", {"urls": ["*/megengine-web-profile/*"]}
+    )
+    person.choose_files(*resnet)
+    person.see("#submit").click()
+    assert "storage" in person.see("#transfer-cause", within_s=60).text
+    person.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    person.see("#transfer-retry").click()
+    person.wait(
+        lambda: (
+            person.browser.find_elements(By.ID, "task-status")
+            and person.see("#task-status").get_attribute("data-status") == "succeeded"
+        ),
+        "the end after a retry",
+    )
+
+
+def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
+    person.register("impatient@example.com")
+    person.open("/tasks/new/")
+    person.browser.execute_cdp_cmd("Network.enable", {})
+    person.browser.execute_cdp_cmd(
+        "Network.setBlockedURLs", {"urls": ["*/megengine-web-profile/*"]}
+    )
+    person.choose_files(*resnet)
+    person.see("#submit").click()
+    person.see("#transfer-abandon", within_s=60).click()
+    person.wait(
+        lambda: (
+            "new" not in person.path
+            or not person.browser.find_elements(By.CSS_SELECTOR, "#transfer:not([hidden])")
+        ),
+        "the way out",
+    )
+    person.open("/tasks/")
+    status = person.see("tbody [data-status]").get_attribute("data-status")
+    assert status == "cancelled"
+
+
+def test_a_page_that_lost_its_socket_catches_up(person, shared_data):
+    """The site's web process is restarted under the page: the socket is gone for a while."""
+    person.register("offline@example.com")
+    person.open("/tasks/new/")
+    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
+    person.choose_files(shared_data / "models" / "deep_loop.mge", {data.stem: data})
+    person.see("#submit").click()
+    person.see("#task-status")
+    person.browser.execute_script("window.unchanged = true")
+    subprocess.run(
+        ["pkill", "-KILL", "-f", f"uvicorn.*--port {person.site.address.rsplit(':', 1)[1]}"],
+        check=True,
+    )
+    person.wait(
+        lambda: person.see("#task-status").get_attribute("data-status") == "succeeded",
+        "the end",
+        within_s=120,
+    )
+    assert person.browser.execute_script("return window.unchanged") is True
+    assert "iter 9/10:" in person.see("#log").text

