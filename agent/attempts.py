@@ -1,0 +1,105 @@
+"""All attempts that this agent holds, each in a task of its own; the server decides how many."""
+
+import asyncio
+import logging
+import time
+from uuid import UUID
+
+from agent.attempt import Attempt, Tools
+from agent.leftover import LeftAttempt
+from agent.protocol import (
+    Ack,
+    AttemptFinished,
+    Cancel,
+    EndReason,
+    ServerMessage,
+    Start,
+    Uploads,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Attempts:
+    """Turns the server's messages into what attempts do. Lives longer than any connection."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._held: dict[UUID, Attempt | LeftAttempt] = {}
+        self._tasks: dict[UUID, asyncio.Task[None]] = {}
+        self._denials: set[asyncio.Task[object]] = set()
+
+    def held(self) -> frozenset[UUID]:
+        """Ids of all attempts whose end the server has not acknowledged."""
+        return frozenset(self._held)
+
+    def recover(self) -> None:
+        """Take over what an earlier agent left in the spool."""
+        for folder in self._tools.spool.folders():
+            self._take(LeftAttempt(folder, self._tools))
+
+    def handle(self, message: ServerMessage) -> None:
+        """Act on a message; returns at once."""
+        match message:
+            case Start():
+                self._start(message)
+            case Cancel():
+                self._cancel(message.attempt)
+            case Ack():
+                self._tools.outbox.answer(message.of, message.attempt)
+            case Uploads():
+                self._tools.outbox.answer("attempt.uploads", message.attempt, message)
+            case _:
+                log.warning("message_out_of_place type=%s", message.type)
+
+    async def stop(self) -> None:
+        """End all processes, each with its grace; what is undelivered stays in the spool."""
+        running = [self._tasks[a.id] for a in self._held.values() if not a.delivering]
+        for attempt in self._held.values():
+            attempt.stop()
+        if running:
+            # the grace is the attempts' own matter; the rest is for KILL and the disk
+            await asyncio.wait(running, timeout=self._tools.stop_grace_s + 5)
+        everything = [*self._tasks.values(), *self._denials]
+        for task in everything:
+            task.cancel()
+        await asyncio.gather(*everything, return_exceptions=True)
+
+    def _start(self, order: Start) -> None:
+        known = self._held.get(order.attempt)
+        if known is not None:
+            known.announce()
+            return
+        log.info("attempt_ordered attempt=%s runtime=%s", order.attempt, order.runtime)
+        self._take(Attempt(order, self._tools))
+
+    def _cancel(self, attempt: UUID) -> None:
+        known = self._held.get(attempt)
+        if known is not None:
+            log.info("attempt_cancelled attempt=%s", attempt)
+            known.cancel()
+            return
+        # an order that never arrived, or an end that was acknowledged: either way nothing runs here
+        end = AttemptFinished(
+            attempt=attempt,
+            at=time.time(),
+            reason=EndReason.CANCELLED,
+            detail="the device does not hold this attempt",
+        )
+        denial: asyncio.Task[object] = asyncio.create_task(self._tools.outbox.deliver(end))
+        self._denials.add(denial)
+        denial.add_done_callback(self._denials.discard)
+
+    def _take(self, attempt: Attempt | LeftAttempt) -> None:
+        self._held[attempt.id] = attempt
+        self._tasks[attempt.id] = asyncio.create_task(self._live(attempt))
+
+    async def _live(self, attempt: Attempt | LeftAttempt) -> None:
+        try:
+            await attempt.live()
+        except Exception:
+            # a full disk, a bug: the record stays in the spool, the next start tries again
+            log.exception("attempt_stuck attempt=%s", attempt.id)
+        finally:
+            self._held.pop(attempt.id, None)
+            self._tasks.pop(attempt.id, None)

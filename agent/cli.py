@@ -1,0 +1,126 @@
+"""The command line: enrol, run, doctor. Exit codes: 0 done, 1 a problem here, 2 refused."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent import __version__
+from agent.config import ConfigError, RuntimeEntry, load_config
+from agent.daemon import serve
+from agent.doctor import report_health
+from agent.enrol import EnrolError, Enrolment, enrol_device
+from agent.runtimes import describe_binary, describe_wheel
+from agent.session import SessionRefused
+from agent.spool import SpoolBusy
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and run a command; return its exit code."""
+    given = _parser().parse_args(arguments)
+    code: int = given.command(given)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agent", description="Runs MegEngine's load_and_run on this device for a server."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_enrol(commands.add_parser("enrol", help="connect this device to a server, once"))
+    run = commands.add_parser("run", help="work for the server until stopped")
+    run.add_argument("--verbose", action="store_true", help="log more")
+    run.set_defaults(command=_run)
+    doctor = commands.add_parser("doctor", help="check what the agent needs")
+    doctor.set_defaults(command=_doctor)
+    for command in commands.choices.values():
+        command.add_argument("--config", type=Path, default=Path("agent.toml"), metavar="FILE")
+    return parser
+
+
+def _add_enrol(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", required=True, metavar="URL")
+    parser.add_argument("--code", required=True, help="the one-time code from the device's page")
+    parser.add_argument("--spool", default="spool", help="folder for attempts (beside the config)")
+    parser.add_argument("--force", action="store_true", help="replace an existing configuration")
+    parser.add_argument(
+        "--runtime-python",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="an interpreter that has MegEngine; may be given several times",
+    )
+    parser.add_argument(
+        "--runtime-binary",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a load_and_run built on this device; may be given several times",
+    )
+    parser.set_defaults(command=_enrol)
+
+
+def _enrol(given: argparse.Namespace) -> int:
+    try:
+        wanted = Enrolment(
+            server=given.server,
+            code=given.code,
+            config=given.config,
+            spool=given.spool,
+            runtimes=_describe(given.runtime_python, given.runtime_binary),
+            force=given.force,
+        )
+        worker = enrol_device(wanted)
+    except (EnrolError, ConfigError) as exc:
+        return _fail(exc, 1)
+    print(f"This device is now {worker!r}. Next: python -m agent run --config {given.config}")
+    return 0
+
+
+def _describe(pythons: Sequence[str], binaries: Sequence[str]) -> tuple[RuntimeEntry, ...]:
+    """Find the versions of the given runtimes. Raises EnrolError on one that does not work."""
+    entries = []
+    found = [describe_wheel(path) for path in pythons]
+    found += [describe_binary(path) for path in binaries]
+    for runtime in found:
+        if runtime.problem or not runtime.version:
+            problem = runtime.problem or "its version cannot be told"
+            raise EnrolError(f"{runtime.path}: {problem}")
+        # not resolved: a virtual environment's interpreter is a link, and works only as that link
+        path = str(Path(runtime.path).absolute())
+        entries.append(RuntimeEntry(version=runtime.version, kind=runtime.kind, path=path))
+    return tuple(entries)
+
+
+def _run(given: argparse.Namespace) -> int:
+    _start_logging(verbose=given.verbose)
+    try:
+        asyncio.run(serve(load_config(given.config)))
+    except SessionRefused as exc:
+        return _fail(exc, 2)
+    except (ConfigError, SpoolBusy, OSError) as exc:
+        return _fail(exc, 1)
+    return 0
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    return report_health(given.config)
+
+
+def _start_logging(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    # they log addresses with signatures, and headers with the token
+    for name in ("httpx2", "httpcore2", "httpcore", "httpx", "websockets"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"agent: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,155 @@
+"""The agent's configuration: a TOML file, read once, refused if any of it is not understood."""
+
+import stat
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+LOG_LIMIT_BYTES = 1 << 20
+
+
+class ConfigError(ValueError):
+    """The file cannot be used; the text names the file, the key and what to do."""
+
+
+class RuntimeEntry(BaseModel):
+    """One `[[runtime]]`: `path` is an interpreter (wheel) or load_and_run itself (binary).
+
+    An entry with a `problem` is only reported: it says why the device has no such runtime.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: str = Field(min_length=1, max_length=40)
+    kind: Literal["wheel", "binary"]
+    path: str = ""
+    problem: str = Field(default="", max_length=500)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the file says, with paths resolved against its folder.
+
+    `memory_limit_bytes`: None means "a share of the machine's memory", 0 means no limit.
+    `secret_files` hold the token: a sandbox hides them. `warnings` are for the log and the doctor.
+    """
+
+    server: str
+    token: str = field(repr=False)
+    spool: Path
+    runtimes: tuple[RuntimeEntry, ...] = ()
+    grace_s: float = 5.0
+    log_limit_bytes: int = LOG_LIMIT_BYTES
+    memory_limit_bytes: int | None = None
+    nice: int = 0
+    secret_files: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def socket_url(self) -> str:
+        """Where the agent's socket is: http becomes ws, https becomes wss."""
+        return "ws" + self.server.removeprefix("http") + "/ws/agent/"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    server: str
+    token: str = ""
+    token_file: str = ""
+    spool: str
+    runtime: list[RuntimeEntry] = Field(default_factory=list)
+    grace_s: float = Field(default=5.0, ge=0, le=600)
+    log_limit_bytes: int = Field(default=LOG_LIMIT_BYTES, ge=1024, le=16 << 20)
+    memory_limit_bytes: int | None = Field(default=None, ge=0)
+    nice: int = Field(default=0, ge=-20, le=19)
+
+
+def load_config(path: Path) -> Config:
+    """Read the file. Raises ConfigError."""
+    parsed = _parse(path)
+    folder = path.resolve().parent
+    token, secret, warnings = _token(path, parsed, folder)
+    return Config(
+        server=server_address(parsed.server),
+        token=token,
+        spool=folder / parsed.spool,
+        runtimes=_distinct(path, parsed.runtime),
+        grace_s=parsed.grace_s,
+        log_limit_bytes=parsed.log_limit_bytes,
+        memory_limit_bytes=parsed.memory_limit_bytes,
+        nice=parsed.nice,
+        secret_files=(secret,),
+        warnings=warnings,
+    )
+
+
+def server_address(text: str) -> str:
+    """Return the server's address without a slash at its end. Raises ConfigError."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ConfigError(f"server must look like https://profile.example.org, not {text!r}")
+    return text.rstrip("/")
+
+
+def _parse(path: Path) -> _File:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as exc:
+        raise ConfigError(f"{path} does not exist: make it with `python -m agent enrol`") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read: {exc}") from exc
+    try:
+        return _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not TOML: {exc}") from exc
+    except ValidationError as exc:
+        # the values stay out of the text: one of them is the token
+        problems = "; ".join(_explain(e) for e in exc.errors(include_input=False))
+        raise ConfigError(f"{path}: {problems}") from None
+
+
+def _explain(error: ErrorDetails) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key!r}"
+    if error["type"] == "missing":
+        return f"key {key!r} is missing"
+    return f"key {key!r}: {error['msg']}"
+
+
+def _token(path: Path, parsed: _File, folder: Path) -> tuple[str, Path, tuple[str, ...]]:
+    if bool(parsed.token) == bool(parsed.token_file):
+        raise ConfigError(f"{path}: give exactly one of 'token' and 'token_file'")
+    source = folder / parsed.token_file if parsed.token_file else path.resolve()
+    token = parsed.token
+    if parsed.token_file:
+        try:
+            token = source.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"the token file {source} cannot be read: {exc}") from exc
+    # a header takes no line break and nothing outside ASCII
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise ConfigError(f"{source} holds no token: enrol this device again")
+    mode = stat.S_IMODE(source.stat().st_mode)
+    if mode & 0o077:
+        return token, source, (f"{source} is readable by others: run `chmod 600 {source}`",)
+    return token, source, ()
+
+
+def _distinct(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:
+    """The server orders a runtime by its version alone, so a version may stand only once."""
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.version in seen:
+            raise ConfigError(f"{path}: runtime {entry.version!r} is given twice")
+        if not entry.path and not entry.problem:
+            raise ConfigError(f"{path}: runtime {entry.version!r} has neither path nor problem")
+        seen.add(entry.version)
+    return tuple(entries)

@@ -1,0 +1,119 @@
+"""`agent run`: put the parts together, run until a signal or the server's refusal."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from agent import __version__
+from agent.attempt import Tools
+from agent.attempts import Attempts
+from agent.config import Config
+from agent.facts import read_facts
+from agent.inventory import Runtime, take_inventory
+from agent.outbox import Outbox
+from agent.protocol import Facts, Hello
+from agent.retry import Policies
+from agent.runner import choose_limits, drop_privileges
+from agent.sandbox import Sandbox, find_sandbox
+from agent.session import Session
+from agent.spool import Spool
+from agent.transfer import Transfer
+
+log = logging.getLogger(__name__)
+
+
+async def serve(config: Config) -> None:
+    """Run the agent until SIGTERM or SIGINT. Raises SessionRefused, SpoolBusy, OSError."""
+    for warning in config.warnings:
+        log.warning("config_warning text=%r", warning)
+    drop_privileges()
+    runtimes = await asyncio.to_thread(take_inventory, config.runtimes)
+    for runtime in runtimes.values():
+        log.info("runtime version=%s problem=%r", runtime.info.version, runtime.info.problem)
+    await _until_signal(work(config, Policies(), runtimes))
+
+
+async def work(
+    config: Config,
+    policies: Policies,
+    runtimes: dict[str, Runtime],
+    sandbox: Sandbox | None = None,
+) -> None:
+    """Work for the server until cancelled. Raises SessionRefused, SpoolBusy, OSError.
+
+    Without a given `sandbox` the one this machine offers is used.
+    """
+    spool, transfer = Spool(config.spool), Transfer(policies)
+    try:
+        facts = await asyncio.to_thread(read_facts, config.server)
+        tools = Tools(
+            outbox=Outbox(policies.repeat_s),
+            spool=spool,
+            transfer=transfer,
+            policies=policies,
+            runtimes=runtimes,
+            limits=choose_limits(
+                config.memory_limit_bytes,
+                facts.memory_bytes,
+                has_gpu=bool(facts.gpus),
+                nice=config.nice,
+            ),
+            sandbox=sandbox or await _find_sandbox(config),
+            log_limit_bytes=config.log_limit_bytes,
+            stop_grace_s=config.grace_s,
+        )
+        log.info("sandbox problem=%r", tools.sandbox.problem)
+        await _work(config, tools, facts)
+    finally:
+        await transfer.close()
+        spool.close()
+
+
+async def _find_sandbox(config: Config) -> Sandbox:
+    return await asyncio.to_thread(find_sandbox, (config.spool,), config.secret_files)
+
+
+async def _work(config: Config, tools: Tools, facts: Facts) -> None:
+    attempts = Attempts(tools)
+    attempts.recover()
+
+    def greet() -> Hello:
+        return Hello(
+            agent_version=__version__,
+            facts=facts,
+            runtimes=tuple(runtime.info for runtime in tools.runtimes.values()),
+            running=attempts.held(),
+        )
+
+    try:
+        await Session(config, greet, attempts, tools).run()
+    finally:
+        await attempts.stop()
+
+
+async def _until_signal(working: Coroutine[Any, Any, None]) -> None:
+    """Return after SIGTERM or SIGINT and a clean stop; any other end is an error."""
+    running = asyncio.create_task(working)
+    loop = asyncio.get_running_loop()
+    signalled = False
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal signalled
+        signalled = True
+        log.info("stopping signal=%s", number.name)
+        running.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not signalled:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            raise
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,118 @@
+"""The end of an attempt: upload its files, say how it ended until acknowledged, forget it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.outbox import Outbox, Unanswered
+from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, Uploads
+from agent.retry import Policies
+from agent.spool import Folder
+from agent.transfer import Transfer, TransferError, offer_file
+
+log = logging.getLogger(__name__)
+
+
+class UploadFailed(RuntimeError):
+    """A result file could not be stored; the text says which and why."""
+
+
+class Delivery:
+    """Brings one attempt's result to the server; goes on where an earlier agent stopped."""
+
+    def __init__(self, folder: Folder, outbox: Outbox, transfer: Transfer) -> None:
+        self._folder, self._outbox, self._transfer = folder, outbox, transfer
+
+    async def run(self, end: AttemptFinished, policies: Policies, halt: asyncio.Event) -> None:
+        """`end` has no files yet. Once `halt` is set no file is uploaded any more."""
+        folder = self._folder
+        if not folder.record.uploaded:
+            await asyncio.to_thread(folder.write, ended=end)
+            end = await self._upload_files(end, policies, halt)
+            await asyncio.to_thread(folder.write, ended=end, uploaded=True)
+        await self._outbox.deliver(end)
+        self._outbox.forget("attempt.accepted", end.attempt)
+        await asyncio.to_thread(folder.remove)
+        log.info("attempt_delivered attempt=%s", end.attempt)
+
+    async def _upload_files(
+        self, end: AttemptFinished, policies: Policies, halt: asyncio.Event
+    ) -> AttemptFinished:
+        """Return `end` with the files that are stored, and with the failure if it was a success."""
+        paths = sorted(self._folder.result.iterdir())
+        offers = await asyncio.to_thread(lambda: [offer_file(path) for path in paths])
+        stored: list[FileOffer] = []
+        working = asyncio.create_task(self._upload_patiently(offers, stored, policies))
+        halting = asyncio.create_task(halt.wait())
+        try:
+            await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
+            changes: dict[str, object] = {}
+            if not working.done():
+                changes = {"reason": EndReason.CANCELLED}
+            elif isinstance(error := working.exception(), UploadFailed):
+                changes = _after_failure(end, error)
+            elif error is not None:
+                raise error
+        finally:
+            halting.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+        return end.model_copy(update={**changes, "files": tuple(stored)})
+
+    async def _upload_patiently(
+        self, offers: list[FileOffer], stored: list[FileOffer], policies: Policies
+    ) -> None:
+        """Move offers to `stored`, with new addresses for each try. Raises UploadFailed."""
+        left, problem = list(offers), ""
+        for delay in (*policies.upload.delays(), None):
+            if not left:
+                return
+            answer = await self._ask(left, policies.unanswered)
+            problem = await self._store(answer, left, stored)
+            if left and delay is not None:
+                log.warning("upload_repeated attempt=%s cause=%r", answer.attempt, problem)
+                await asyncio.sleep(delay)
+        if left:
+            raise UploadFailed(problem)
+
+    async def _ask(self, offers: Iterable[FileOffer], most_repeats: int) -> Uploads:
+        question = AttemptUploads(attempt=self._folder.record.attempt, files=tuple(offers))
+        try:
+            answer = await self._outbox.deliver(question, most_repeats=most_repeats)
+        except Unanswered as exc:
+            raise UploadFailed("the server named no place for the files") from exc
+        if answer is None:
+            raise UploadFailed("the server's answer named no place for the files")
+        return answer
+
+    async def _store(self, answer: Uploads, left: list[FileOffer], stored: list[FileOffer]) -> str:
+        """One try for each file; what is stored moves from `left`. Returns the last problem."""
+        targets = {target.name: target for target in answer.targets}
+        problem = ""
+        for offer in list(left):
+            target = targets.get(offer.name)
+            try:
+                if target is None:
+                    problem = f"{offer.name}: the server named no place for it"
+                    continue
+                if target.url:
+                    await self._transfer.store(self._path(offer), offer, target)
+            except TransferError as exc:
+                if not exc.passing:
+                    raise UploadFailed(str(exc)) from exc
+                problem = str(exc)
+            else:
+                left.remove(offer)
+                stored.append(offer)
+        return problem
+
+    def _path(self, offer: FileOffer) -> Path:
+        return self._folder.result / offer.name
+
+
+def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, object]:
+    """A lost file turns a success into a failure; another reason says more than the lost file."""
+    if end.reason is EndReason.EXITED and end.exit_code == 0:
+        return {"reason": EndReason.UPLOAD_FAILED, "detail": str(error)[:1000]}
+    return {"detail": f"{end.detail} ({error})".strip()[:1000]}

@@ -1,0 +1,131 @@
+"""`agent doctor`: look at everything the agent needs; one line each, with the next step."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+
+from agent.config import Config, ConfigError, load_config
+from agent.enrol import explain_refusal, not_ours, unreachable
+from agent.inventory import take_inventory
+from agent.protocol import PROTOCOL_VERSION
+from agent.sandbox import find_sandbox
+from agent.session import CLOCK_SLACK_S, ENROL_AGAIN
+
+#: a model, its data, a profile and a flood of output fit in this
+_FREE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line. `level` is ok, note (works, but could be better) or problem."""
+
+    level: str
+    name: str
+    text: str
+
+
+class _Answer(BaseModel):
+    worker: str
+    server_time: float
+    protocol: int
+
+
+def report_health(config_path: Path) -> int:
+    """Print all checks; return 1 if one is a problem."""
+    levels = []
+    for check in examine(config_path):
+        print(f"{check.level:8}{check.name:10}{check.text}")
+        levels.append(check.level)
+    return 1 if "problem" in levels else 0
+
+
+def examine(config_path: Path) -> Iterator[Check]:
+    """Yield a check as soon as it is made."""
+    try:
+        config = load_config(config_path)
+    except ConfigError as exc:
+        yield Check("problem", "config", str(exc))
+        return
+    yield Check("ok", "config", str(config_path))
+    for warning in config.warnings:
+        yield Check("note", "config", warning)
+    yield from _check_server(config)
+    yield from _check_runtimes(config)
+    yield from _check_spool(config)
+
+
+def _check_server(config: Config) -> Iterator[Check]:
+    begin = time.time()
+    try:
+        response = httpx2.get(
+            f"{config.server}/api/agent/check/",
+            headers={"Authorization": f"Bearer {config.token}"},
+            timeout=15,
+        )
+    except httpx2.HTTPError as exc:
+        yield Check("problem", "server", unreachable(config.server, exc))
+        return
+    middle = (begin + time.time()) / 2
+    if response.status_code in (401, 403):
+        yield Check("ok", "server", config.server)
+        refusal = explain_refusal(config.server, response)
+        yield Check("problem", "token", f"{refusal}: {ENROL_AGAIN}")
+        return
+    try:
+        answer = _Answer.model_validate_json(response.content)
+    except ValidationError:
+        yield Check("problem", "server", not_ours(config.server, response.status_code))
+        return
+    yield Check("ok", "server", config.server)
+    yield Check("ok", "token", f"this device is {answer.worker!r}")
+    yield _compare_clocks(middle - answer.server_time)
+    if answer.protocol != PROTOCOL_VERSION:
+        text = f"the server speaks version {answer.protocol}, this agent {PROTOCOL_VERSION}: update"
+        yield Check("note", "protocol", text)
+
+
+def _compare_clocks(ahead_s: float) -> Check:
+    if abs(ahead_s) <= CLOCK_SLACK_S:
+        return Check("ok", "clock", f"within {CLOCK_SLACK_S:g} s of the server's")
+    side = "ahead of" if ahead_s > 0 else "behind"
+    text = f"{abs(ahead_s):.0f} s {side} the server's: turn on time synchronisation (NTP)"
+    return Check("note", "clock", text)
+
+
+def _check_runtimes(config: Config) -> Iterator[Check]:
+    if not config.runtimes:
+        yield Check("problem", "runtime", "none: add a [[runtime]] to the configuration")
+    for version, runtime in take_inventory(config.runtimes).items():
+        info = runtime.info
+        if info.problem:
+            yield Check("problem", "runtime", f"MegEngine {version}: {info.problem}")
+        else:
+            with_python = f", Python {info.python}" if info.python else ""
+            yield Check("ok", "runtime", f"MegEngine {version} ({info.kind}{with_python})")
+
+
+def _check_spool(config: Config) -> Iterator[Check]:
+    try:
+        config.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = config.spool / f"doctor-{os.getpid()}"
+        probe.write_bytes(b"x")
+        probe.unlink()
+        free = shutil.disk_usage(config.spool).free
+    except OSError as exc:
+        text = f"{config.spool}: {exc.strerror}: choose another `spool`, or correct its rights"
+        yield Check("problem", "spool", text)
+        return
+    level = "ok" if free >= _FREE_BYTES else "note"
+    need = "" if level == "ok" else f": less than {_FREE_BYTES >> 30} GiB, large models may not fit"
+    yield Check(level, "spool", f"{config.spool}, {free / (1 << 30):.1f} GiB free{need}")
+    sandbox = find_sandbox((config.spool,), config.secret_files)
+    if sandbox.problem:
+        yield Check("note", "sandbox", f"models run without one. {sandbox.problem}")
+    else:
+        yield Check("ok", "sandbox", sandbox.bwrap)

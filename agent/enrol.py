@@ -1,0 +1,133 @@
+"""`agent enrol`: trade a one-time code for this device's token, and write the configuration."""
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+
+from agent.config import RuntimeEntry, server_address
+
+_NEXT = {
+    "code_used": "a code works once: make a new one on the device's page",
+    "code_expired": "make a new code on the device's page",
+    "code_unknown": "check the code for a typing mistake, or make a new one on the device's page",
+}
+
+
+class EnrolError(RuntimeError):
+    """Enrolment failed; the text names the cause and the next step."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """What `agent enrol` was asked for. `config` is the file to write."""
+
+    server: str
+    code: str
+    config: Path
+    spool: str
+    runtimes: Sequence[RuntimeEntry] = ()
+    force: bool = False
+
+
+class _Granted(BaseModel):
+    worker: str
+    token: str
+
+
+class _Refused(BaseModel):
+    error: str
+    message: str
+
+
+def enrol_device(wanted: Enrolment) -> str:
+    """Do it; return the worker's name. Raises EnrolError, ConfigError.
+
+    All that can be checked is checked first: a code is used up by the server's answer.
+    """
+    server = server_address(wanted.server)
+    token_file = wanted.config.with_suffix(".token")
+    draft = wanted.config.with_suffix(".token.new")
+    for path in (wanted.config, token_file):
+        if path.exists() and not wanted.force:
+            raise EnrolError(f"{path} exists: give --force to replace it")
+    try:
+        wanted.config.parent.mkdir(parents=True, exist_ok=True)
+        # the folder can be written, so the code is not spent in vain; the old token is still there
+        _write_private(draft, "")
+        granted = _redeem(server, wanted.code)
+        _write_private(draft, granted.token + "\n")
+        draft.replace(token_file)
+        _write_private(wanted.config, _to_toml(server, token_file.name, wanted))
+    except OSError as exc:
+        raise EnrolError(f"{exc.filename or wanted.config}: {exc.strerror}") from exc
+    finally:
+        draft.unlink(missing_ok=True)
+    return granted.worker
+
+
+def _redeem(server: str, code: str) -> _Granted:
+    try:
+        response = httpx2.post(
+            f"{server}/api/agent/enrol/",
+            json={"code": code.strip(), "hostname": socket.gethostname()},
+            timeout=30,
+        )
+    except httpx2.HTTPError as exc:
+        raise EnrolError(unreachable(server, exc)) from exc
+    if response.is_success:
+        try:
+            return _Granted.model_validate_json(response.content)
+        except ValidationError as exc:
+            raise EnrolError(not_ours(server, response.status_code)) from exc
+    raise EnrolError(explain_refusal(server, response))
+
+
+def explain_refusal(server: str, response: httpx2.Response) -> str:
+    """The cause and the next step, from the server's own words if it is ours."""
+    try:
+        refused = _Refused.model_validate_json(response.content)
+    except ValidationError:
+        return not_ours(server, response.status_code)
+    step = _NEXT.get(refused.error, "")
+    return f"the server refused: {refused.message}" + (f" ({step})" if step else "")
+
+
+def unreachable(server: str, error: Exception) -> str:
+    """Why no answer came."""
+    return f"{server} cannot be reached ({error}): check the address, the network and any proxy"
+
+
+def not_ours(server: str, status: int) -> str:
+    """Something answered, but not in our words."""
+    return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, also if it existed with other rights."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+
+
+def _to_toml(server: str, token_file: str, wanted: Enrolment) -> str:
+    lines = [
+        f"server = {_quote(server)}",
+        f"token_file = {_quote(token_file)}",
+        f"spool = {_quote(wanted.spool)}",
+    ]
+    for entry in wanted.runtimes:
+        lines += ["", "[[runtime]]"]
+        lines += [f"{key} = {_quote(str(value))}" for key, value in entry if value]
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string: JSON's escapes are among TOML's."""
+    return json.dumps(text)

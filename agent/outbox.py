@@ -1,0 +1,123 @@
+"""What the agent has to say: sent when connected, and what needs an answer until it has one."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from agent.protocol import (
+    MAX_FRAME_BYTES,
+    AgentMessage,
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptUploads,
+    Uploads,
+    encode,
+)
+
+log = logging.getLogger(__name__)
+
+Asked = AttemptAccepted | AttemptFinished | AttemptUploads
+#: an acknowledgement carries nothing
+Answer = Uploads | None
+
+
+class Unanswered(RuntimeError):
+    """The server heard the question often enough and did not answer."""
+
+
+@dataclass
+class _Question:
+    message: Asked
+    answer: asyncio.Future[Answer]
+    sent_at: float = field(default_factory=time.monotonic)
+    sent: int = 0
+
+
+class Outbox:
+    """Between the attempts, which outlive a connection, and the connection of the moment.
+
+    `generation` counts connections: who sends without acknowledgement (logs, `started`) says it all
+    again when the number has changed, since nobody knows what of it arrived.
+    """
+
+    def __init__(self, repeat_s: float) -> None:
+        self.generation = 0
+        self._repeat_s = repeat_s
+        self._write: Callable[[str], None] | None = None
+        self._questions: dict[tuple[str, UUID], _Question] = {}
+
+    def attach(self, write: Callable[[str], None]) -> None:
+        """A connection is up: everything unanswered goes out again."""
+        self._write = write
+        self.generation += 1
+        for question in self._questions.values():
+            self._send(question)
+
+    def detach(self) -> None:
+        """The connection is gone; what is posted from now on is dropped, what is asked is kept."""
+        self._write = None
+
+    def post(self, message: AgentMessage) -> None:
+        """Send if connected, forget otherwise."""
+        if self._write is None:
+            return
+        frame = encode(message)
+        if len(frame.encode()) > MAX_FRAME_BYTES:
+            # the server would close the connection, and again after each reconnect
+            log.error("frame_too_large type=%s bytes=%d", message.type, len(frame.encode()))
+            return
+        self._write(frame)
+
+    def ask(self, message: Asked) -> asyncio.Future[Answer]:
+        """Send now and until answered. The same question asked twice has one answer."""
+        key = (message.type, message.attempt)
+        known = self._questions.get(key)
+        if known is not None and not known.answer.done():
+            known.message = message
+            return known.answer
+        question = _Question(message, asyncio.get_running_loop().create_future())
+        self._questions[key] = question
+        self._send(question)
+        return question.answer
+
+    async def deliver(self, message: Asked, *, most_repeats: int | None = None) -> Answer:
+        """Wait for the answer, across connections. Raises Unanswered after `most_repeats`."""
+        answer = self.ask(message)
+        key = (message.type, message.attempt)
+        try:
+            while True:
+                await asyncio.wait({answer}, timeout=self._repeat_s)
+                if answer.done():
+                    return answer.result()
+                question = self._questions[key]
+                if most_repeats is not None and question.sent > most_repeats:
+                    raise Unanswered(message.type)
+        finally:
+            self._questions.pop(key, None)
+
+    def answer(self, kind: str, attempt: UUID, answer: Answer = None) -> None:
+        """The server answered; a second answer to the same question is dropped."""
+        question = self._questions.pop((kind, attempt), None)
+        if question is not None and not question.answer.done():
+            question.answer.set_result(answer)
+
+    def forget(self, kind: str, attempt: UUID) -> None:
+        """Stop repeating what has no meaning any more."""
+        self._questions.pop((kind, attempt), None)
+
+    def repeat(self) -> None:
+        """Say again what has waited for its answer for too long; call this every now and then."""
+        due = time.monotonic() - self._repeat_s
+        for question in self._questions.values():
+            if question.sent_at <= due:
+                self._send(question)
+
+    def _send(self, question: _Question) -> None:
+        if self._write is None:
+            return
+        question.sent_at = time.monotonic()
+        question.sent += 1
+        self.post(question.message)

@@ -1,0 +1,113 @@
+"""Processes as /proc shows them: naming one for good, and ending all that belong to an attempt.
+
+Two marks are used: the process group, and a variable in the environment that names the attempt and
+that children inherit. The second one finds a process that left the group (setsid), and a process of
+an agent that is gone; since it names the attempt, no stranger's process is ever hit.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from pathlib import Path
+from uuid import UUID
+
+from agent.spool import ProcessMark
+
+log = logging.getLogger(__name__)
+
+#: variable in the environment of every process of an attempt
+ATTEMPT_VARIABLE = "WEB_PROFILE_ATTEMPT"
+_POLL_S = 0.01
+_PATIENCE_S = 2.0
+
+
+def mark_process(pid: int) -> ProcessMark | None:
+    """Name a running process; None if it is gone or if there is no /proc."""
+    ticks = _start_ticks(pid)
+    return None if ticks is None else ProcessMark(pid=pid, ticks=ticks, boot=_boot())
+
+
+async def end_group(group: int, attempt: UUID) -> None:
+    """KILL the group until it is empty, then what left it. Returns after two seconds at most."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+    while _signal_group(group, signal.SIGKILL) and not _only_zombies(group):
+        if asyncio.get_running_loop().time() > deadline:
+            log.error("group_survived group=%d attempt=%s", group, attempt)
+            break
+        await asyncio.sleep(_POLL_S)
+    end_marked(attempt)
+
+
+async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
+    """KILL what an earlier agent started. The group only if its first process is still that one."""
+    if mark is not None and mark_process(mark.pid) == mark:
+        await end_group(mark.pid, attempt)
+    end_marked(attempt)
+
+
+def end_marked(attempt: UUID) -> None:
+    """KILL every process that carries the attempt's variable."""
+    wanted = f"{ATTEMPT_VARIABLE}={attempt}".encode()
+    for pid in _pids():
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if wanted in environment.split(b"\0") and pid != os.getpid():
+                os.kill(pid, signal.SIGKILL)
+                log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)
+        except OSError:
+            continue  # gone, or another user's
+
+
+def terminate_group(group: int) -> None:
+    """Ask the group to end."""
+    _signal_group(group, signal.SIGTERM)
+
+
+def _signal_group(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        log.exception("group_not_permitted group=%d", group)
+        return False
+    return True
+
+
+def _only_zombies(group: int) -> bool:
+    """A dead process stays in its group until it is waited for, which an init may never do."""
+    for pid in _pids():
+        fields = _stat(pid)
+        # after the name: state, parent, group
+        if fields and fields[2] == str(group) and fields[0] not in "ZX":
+            return False
+    return True
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the third on; the second is a name and may hold anything."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _start_ticks(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) > 19 else None
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

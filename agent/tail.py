@@ -1,0 +1,108 @@
+"""The log of a run: read from the file the process writes to, cut into chunks to send.
+
+The log is text: what the process printed, decoded as UTF-8 with replacement, the middle left out if
+it is long. Offsets and sizes count bytes of this text, so that all chunks joined are `log.txt`.
+"""
+
+import codecs
+from dataclasses import dataclass
+from pathlib import Path
+
+CHUNK_BYTES = 8 * 1024
+#: of a log that passes the limit, this much of the end is kept
+END_BYTES = 64 * 1024
+_BLOCK = 64 * 1024
+#: load_and_run prints the first before it warms up, the second after the last timed iteration
+QUIET_BEGIN = "going to warmup"
+QUIET_END = "finished test"
+#: a line longer than this is not one of load_and_run's
+_LINE_CHARACTERS = 1000
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """`seq` counts from 1; `offset` and `size` in bytes of the log."""
+
+    seq: int
+    offset: int
+    size: int
+    text: str
+
+
+class LogTail:
+    """Follow a growing file. `chunks` only grows; nothing here waits."""
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self.chunks: list[Chunk] = []
+        self.quiet = False
+        self._path, self._limit = path, limit_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._position = 0
+        self._offset = 0
+        self._line = ""
+        self._held: list[str] = []
+
+    def read(self) -> None:
+        """Take what is new in the file; while iterations are timed, hold it back."""
+        try:
+            if self._path.stat().st_size <= self._position or self._position >= self._limit:
+                return
+            with self._path.open("rb") as source:
+                source.seek(self._position)
+                while block := source.read(min(_BLOCK, self._limit - self._position)):
+                    self._position += len(block)
+                    self._take(self._decoder.decode(block))
+        except FileNotFoundError:
+            return
+        if not self.quiet:
+            self._release()
+
+    def finish(self) -> None:
+        """The process has ended: take the rest, or its end if the log is too long."""
+        self.read()
+        self._held.append(self._decoder.decode(b"", final=True))
+        self._held.append(self._end())
+        self.quiet = False
+        self._release()
+
+    def text(self) -> str:
+        """The whole log as far as it was released."""
+        return "".join(chunk.text for chunk in self.chunks)
+
+    def _end(self) -> str:
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if size <= self._position:
+            return ""
+        with self._path.open("rb") as source:
+            source.seek(max(self._position, size - END_BYTES))
+            # a character may be cut at the begin: its further bytes are 10xxxxxx
+            raw = source.read(END_BYTES).lstrip(bytes(range(0x80, 0xC0)))
+        note = f"\n[log truncated at {self._limit} bytes: {size} were printed, the end follows]\n"
+        return note + raw.decode("utf-8", errors="replace")
+
+    def _take(self, text: str) -> None:
+        """Hold the text, and see from its lines whether iterations are timed now."""
+        for piece in text.splitlines(keepends=True):
+            self._held.append(piece)
+            self._line = (self._line + piece)[-_LINE_CHARACTERS:]
+            if QUIET_END in self._line:
+                self.quiet = False
+            elif QUIET_BEGIN in self._line:
+                self.quiet = True
+            if piece.endswith(("\n", "\r")):
+                self._line = ""
+
+    def _release(self) -> None:
+        raw = "".join(self._held).encode()
+        self._held.clear()
+        begin = 0
+        while begin < len(raw):
+            end = min(begin + CHUNK_BYTES, len(raw))
+            while end < len(raw) and raw[end] & 0xC0 == 0x80:
+                end -= 1
+            self._add(raw[begin:end])
+            begin = end
+
+    def _add(self, raw: bytes) -> None:
+        self.chunks.append(Chunk(len(self.chunks) + 1, self._offset, len(raw), raw.decode("utf-8")))
+        self._offset += len(raw)

@@ -1,0 +1,95 @@
+"""The agent under test: its real code, waiting less long than on a device."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import Config
+from agent.daemon import work
+from agent.inventory import Runtime
+from agent.protocol import RuntimeInfo
+from agent.retry import Policies, Policy
+from agent.sandbox import Sandbox
+from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
+
+QUICK = Policies(
+    download=Policy(tries=3, first_s=0.01, most_s=0.02),
+    upload=Policy(tries=4, first_s=0.01, most_s=0.02),
+    reconnect_first_s=0.05,
+    reconnect_most_s=0.1,
+    repeat_s=0.1,
+    unanswered=4,
+)
+
+
+class Device:
+    """A device whose agent can be started, stopped and started again over the same spool."""
+
+    def __init__(self, folder: Path, server: FakeServer) -> None:
+        self.folder, self.server = folder, server
+        self.spool = folder / "spool"
+        self.changes: dict[str, Any] = {}
+        self.runtimes: dict[str, Runtime] = {}
+        # none: what is tested must not depend on what this machine has installed
+        self.sandbox = Sandbox()
+        self.running: asyncio.Task[None] | None = None
+        self.install()
+
+    def install(self, body: str | None = None) -> None:
+        """Give the device a load_and_run that behaves as `body` says."""
+        args = () if body is None else (body,)
+        path = make_load_and_run(self.folder, *args)
+        info = RuntimeInfo(version="1.13.0", kind="binary")
+        self.runtimes = {"1.13.0": Runtime(info, (str(path),))}
+
+    def config(self) -> Config:
+        facts: dict[str, Any] = {
+            "server": self.server.url,
+            "token": TOKEN,
+            "spool": self.spool,
+            "grace_s": 0.3,
+        }
+        return Config(**{**facts, **self.changes})
+
+    def start(self) -> asyncio.Task[None]:
+        self.running = asyncio.create_task(work(self.config(), QUICK, self.runtimes, self.sandbox))
+        return self.running
+
+    async def stop(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.running
+            self.running = None
+
+    def attempts(self) -> list[Path]:
+        folder = self.spool / "attempts"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+    async def forgets_all(self) -> None:
+        async with asyncio.timeout(3):
+            while self.attempts():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    with Storage() as storage:
+        yield storage
+
+
+@pytest.fixture
+async def server(storage: Storage) -> AsyncIterator[FakeServer]:
+    async with FakeServer(storage) as server:
+        yield server
+
+
+@pytest.fixture
+async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[Device]:
+    device = Device(tmp_path, server)
+    yield device
+    await device.stop()

@@ -1,0 +1,282 @@
+"""A server to run the real agent against: a socket, a storage for files, and a load_and_run."""
+
+import asyncio
+import hashlib
+import stat
+import sys
+import textwrap
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from agent.protocol import (
+    Ack,
+    AgentMessage,
+    AttemptFinished,
+    AttemptUploads,
+    Hello,
+    InputFile,
+    ServerMessage,
+    Start,
+    Uploads,
+    UploadTarget,
+    Welcome,
+    decode_agent,
+    encode,
+)
+
+TOKEN = "mgw_secret"
+MODEL = b"mgv2" * 100
+PATIENCE_S = 8.0
+
+
+class Storage:
+    """Object storage: GET gives `files`, PUT fills `stored`; `refusals` are used up first."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {"model.mge": MODEL, "data.npy": b"npy" * 10}
+        self.stored: dict[str, bytes] = {}
+        self.put_headers: list[dict[str, str]] = []
+        self.refusals: dict[str, list[int]] = {}
+        self.requests: list[str] = []
+        self.delay_s = 0.0
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> "Storage":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}/{name}?signature=secret"
+
+    def input_file(self, name: str, variable: str = "", **changes: Any) -> InputFile:
+        content = self.files[name]
+        facts = {
+            "name": name,
+            "input": variable,
+            "url": self.url(name),
+            "size_bytes": len(content),
+            "md5": hashlib.md5(content).hexdigest(),
+        }
+        return InputFile(**{**facts, **changes})
+
+
+def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        timeout = 10
+
+        def do_GET(self) -> None:
+            name = self._name()
+            if not self._refused(name):
+                time.sleep(storage.delay_s)
+                self._answer(200, storage.files[name])
+
+        def do_PUT(self) -> None:
+            name = self._name()
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if not self._refused(name):
+                storage.stored[name] = body
+                storage.put_headers.append(dict(self.headers))
+                self._answer(200, b"")
+
+        def _name(self) -> str:
+            name = self.path.split("?")[0].strip("/")
+            storage.requests.append(f"{self.command} {name}")
+            return name
+
+        def _refused(self, name: str) -> bool:
+            waiting = storage.refusals.get(name)
+            if waiting:
+                self._answer(waiting.pop(0), b"no")
+                return True
+            return False
+
+        def _answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+class FakeServer:
+    """Speaks the protocol and remembers every frame. Its own answers can be turned off."""
+
+    def __init__(self, storage: Storage, port: int = 0) -> None:
+        self.storage, self.port = storage, port
+        self.seen: list[AgentMessage] = []
+        self.times: list[float] = []
+        self.acks = {"attempt.accepted", "attempt.finished"}
+        self.answers_uploads = True
+        self.welcomes = True
+        self.heartbeat_s = 60.0
+        self.refuse_status: int | None = None
+        self.authorization: list[str] = []
+        self.connection: ServerConnection | None = None
+        self._changed = asyncio.Condition()
+
+    async def __aenter__(self) -> "FakeServer":
+        self._server = await serve(
+            self._handle, "127.0.0.1", self.port, process_request=self._check, compression=None
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def order(self, **changes: Any) -> Start:
+        facts = {
+            "attempt": uuid.uuid4(),
+            "runtime": "1.13.0",
+            "model": self.storage.input_file("model.mge"),
+            "timeout_s": 30,
+            "grace_s": 0.3,
+        }
+        return Start(**{**facts, **changes})
+
+    async def send(self, message: ServerMessage) -> None:
+        await self.wait(lambda: self.connection is not None)
+        assert self.connection is not None
+        await self.connection.send(encode(message))
+
+    async def drop(self, code: int = 1012) -> None:
+        assert self.connection is not None
+        connection, self.connection = self.connection, None
+        await connection.close(code)
+
+    async def wait(self, predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        async with asyncio.timeout(timeout_s), self._changed:
+            await self._changed.wait_for(predicate)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [message for message in self.seen if isinstance(message, kind)]
+
+    async def expect(self, kind: type[Any], count: int = 1) -> Any:
+        """Wait for the count-th message of this kind and return it."""
+        await self.wait(lambda: len(self.of(kind)) >= count)
+        return self.of(kind)[count - 1]
+
+    async def run(self, **changes: Any) -> AttemptFinished:
+        """Order an attempt and wait for its end."""
+        order = self.order(**changes)
+        await self.send(order)
+        return await self.end_of(order)
+
+    async def end_of(self, order: Start) -> AttemptFinished:
+        def ends() -> list[AttemptFinished]:
+            return [end for end in self.of(AttemptFinished) if end.attempt == order.attempt]
+
+        await self.wait(lambda: bool(ends()))
+        return ends()[0]
+
+    def log_text(self) -> str:
+        return self.storage.stored["log.txt"].decode()
+
+    async def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        self.authorization.append(request.headers.get("Authorization", ""))
+        if self.refuse_status is not None:
+            return connection.respond(HTTPStatus(self.refuse_status), "no\n")
+        assert request.path == "/ws/agent/"
+        return None
+
+    async def _handle(self, connection: ServerConnection) -> None:
+        try:
+            await self._converse(connection)
+        except ConnectionClosed:
+            pass
+        finally:
+            if self.connection is connection:
+                self.connection = None
+
+    async def _converse(self, connection: ServerConnection) -> None:
+        while True:
+            frame = await connection.recv()
+            message = decode_agent(frame)
+            if isinstance(message, Hello) and self.welcomes:
+                welcome = Welcome(
+                    worker="local", server_time=time.time(), heartbeat_s=self.heartbeat_s
+                )
+                await connection.send(encode(welcome))
+                self.connection = connection
+            async with self._changed:
+                self.seen.append(message)
+                self.times.append(time.monotonic())
+                self._changed.notify_all()
+            await self._answer(connection, message)
+
+    async def _answer(self, connection: ServerConnection, message: AgentMessage) -> None:
+        if message.type in self.acks:
+            await connection.send(encode(Ack(of=message.type, attempt=message.attempt)))
+        if isinstance(message, AttemptUploads) and self.answers_uploads:
+            targets = tuple(
+                UploadTarget(
+                    name=file.name, url=self.storage.url(file.name), headers={"X-Given": "1"}
+                )
+                for file in message.files
+            )
+            await connection.send(encode(Uploads(attempt=message.attempt, targets=targets)))
+
+
+PREAMBLE = """\
+import os, sys, time, signal, subprocess
+def say(text):
+    os.write(2, text.encode() + b"\\n")
+def write_profile(text='{"graph_exec": {}}'):
+    for argument in sys.argv:
+        if argument.startswith("--profile="):
+            open(argument.split("=", 1)[1], "w").write(text)
+"""
+
+HONEST = """\
+say("load model: 55.830ms")
+say("=== prepare: 5.544ms; going to warmup")
+say("warm up 0  159.245ms")
+for i in range(3):
+    say(f"iter {i}/3: e2e=116.643 ms (host=0.778 ms)")
+say("=== finished test #0: time=350 ms avg_time=116 ms standard_deviation=6 ms min=1 ms max=2 ms")
+say("=== total time: 350.0ms")
+write_profile()
+"""
+
+
+def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
+    """Write a program that behaves as `body` says."""
+    path = folder / "load_and_run"
+    # -S -E: no site packages, a start within 20 ms
+    path.write_text(f"#!{sys.executable} -SE\n{PREAMBLE}\n{textwrap.dedent(body)}")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path

@@ -1,0 +1,302 @@
+"""The way of an attempt on the device, from order to acknowledged end."""
+
+import asyncio
+import json
+import time
+
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    EndReason,
+    Heartbeat,
+    Hello,
+)
+from agent.tests.conftest import Device
+from agent.tests.fakes import MODEL, TOKEN, FakeServer
+
+
+async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, storage):
+    device.start()
+    order = server.order(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
+    await server.send(order)
+    end = await server.end_of(order)
+
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    assert 0 < end.run_s < 5
+    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    assert json.loads(storage.stored["profile.json"]) == {"graph_exec": {}}
+    assert "finished test #0" in server.log_text()
+    assert all(headers["X-Given"] == "1" for headers in storage.put_headers)
+    started = server.of(AttemptStarted)[0]
+    assert started.command.endswith(
+        "load_and_run model.mge --input=data:data.npy --iter=3 --profile=profile.json"
+    )
+    kinds = [m.type for m in server.seen if m.type not in ("attempt.log", "heartbeat")]
+    assert kinds[0] == "hello"
+    assert kinds[-2:] == ["attempt.uploads", "attempt.finished"]
+    assert server.of(AttemptAccepted)
+
+
+async def test_the_agent_says_who_it_is(device, server):
+    device.start()
+    hello = await server.expect(Hello)
+    assert server.authorization == [f"Bearer {TOKEN}"]
+    assert hello.runtimes[0].version == "1.13.0"
+    assert hello.facts.cores >= 1
+    assert hello.facts.memory_bytes > 1 << 20
+    assert hello.running == frozenset()
+
+
+async def test_the_process_sees_its_files_and_no_secret(device, server, storage):
+    device.install("""
+        say("cwd " + " ".join(sorted(os.listdir("."))))
+        say("bytes " + str(os.path.getsize("model.mge")))
+        for name in sorted(os.environ): say("env " + name + "=" + os.environ[name])
+        say("stdin " + repr(sys.stdin.read()))
+        import resource
+        say("core " + str(resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        say("as " + str(resource.getrlimit(resource.RLIMIT_AS)[1]))
+        say("leader " + str(os.getpgrp() == os.getpid() or os.getpid() < 10))
+        write_profile()
+    """)
+    device.changes["memory_limit_bytes"] = 5 << 30
+    device.start()
+    await server.run()
+    text = server.log_text()
+    assert "cwd model.mge\n" in text
+    assert f"bytes {len(MODEL)}\n" in text
+    assert "env MGE_FASTRUN_CACHE_TYPE=MEMORY\n" in text
+    assert "env LANG=C.UTF-8\n" in text
+    assert "stdin ''" in text
+    assert "core 0\n" in text
+    assert f"as {5 << 30}\n" in text
+    assert "leader True\n" in text
+    assert TOKEN not in text
+    names = {line.split("=")[0] for line in text.splitlines() if line.startswith("env ")}
+    assert len(names) <= 15
+
+
+async def test_a_second_order_of_the_same_attempt_runs_once(device, server, storage):
+    device.install('say("run"); time.sleep(0.3); write_profile()')
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptAccepted)
+    await server.send(order)
+    await server.expect(AttemptAccepted, 2)
+    await server.end_of(order)
+    assert len(server.of(AttemptStarted)) == 1
+    assert server.log_text() == "run\n"
+
+
+async def test_acceptance_is_repeated_until_acknowledged(device, server):
+    device.install("time.sleep(20)")
+    server.acks.discard("attempt.accepted")
+    device.start()
+    await server.send(server.order())
+    await server.expect(AttemptAccepted, 3)
+    server.acks.add("attempt.accepted")
+    count = len(server.of(AttemptAccepted)) + 1
+    await server.expect(AttemptAccepted, count)
+    await asyncio.sleep(0.3)
+    assert len(server.of(AttemptAccepted)) <= count + 1
+
+
+async def test_a_finished_attempt_is_repeated_until_acknowledged_and_then_forgotten(
+    device: Device, server: FakeServer
+):
+    server.acks.discard("attempt.finished")
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptFinished, 3)
+    assert len(set(server.of(AttemptFinished))) == 1
+    assert len(device.attempts()) == 1
+    server.acks.add("attempt.finished")
+    await device.forgets_all()
+
+
+async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device, server):
+    server.acks.discard("attempt.finished")
+    device.install("""
+        os.makedirs("locked/inner"); os.chmod("locked/inner", 0); os.chmod("locked", 0)
+        write_profile()
+    """)
+    device.start()
+    await server.run()
+    (folder,) = device.attempts()
+    assert sorted(path.name for path in folder.iterdir()) == ["record.json", "result"]
+    assert "signature" not in (folder / "record.json").read_text()
+
+
+async def test_folders_are_for_the_owner_alone(device, server):
+    device.install("time.sleep(20)")
+    device.start()
+    await server.send(server.order())
+    await server.expect(AttemptStarted)
+    (folder,) = device.attempts()
+    for path in (folder.parent, folder, folder / "work", folder / "result"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_an_abort_is_told_as_a_shell_shows_it(device, server, storage):
+    device.install('say("terminate called"); write_profile(); os.abort()')
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
+    assert "terminate called" in server.log_text()
+
+
+async def test_exit_0_without_a_profile_is_no_success(device, server, storage):
+    device.install('say("nothing to do")')
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
+    assert [file.name for file in end.files] == ["log.txt"]
+
+
+async def test_an_empty_profile_and_a_link_are_no_profile(device, server, storage):
+    device.install('write_profile("")')
+    device.start()
+    assert (await server.run()).reason is EndReason.NO_PROFILE
+    device.install('os.symlink("/etc/hostname", "profile.json")')
+    assert (await server.run()).reason is EndReason.NO_PROFILE
+
+
+async def test_a_missing_runtime_is_told(device, server):
+    device.start()
+    end = await server.run(runtime="1.9.0")
+    assert (end.reason, end.exit_code) == (EndReason.NO_RUNTIME, None)
+    assert "1.9.0" in end.detail
+
+
+async def test_an_option_beyond_its_limit_is_refused(device, server, storage):
+    device.start()
+    end = await server.run(options={"iter": -1})
+    assert end.reason is EndReason.REFUSED
+    assert "iter" in end.detail
+    assert (await server.run(options={"io_dump": "/etc/passwd"})).reason is EndReason.REFUSED
+
+
+async def test_a_name_that_load_and_run_would_split_is_refused(device, server, storage):
+    device.start()
+    data = (storage.input_file("data.npy", "x;y:/etc/passwd"),)
+    assert (await server.run(data=data)).reason is EndReason.REFUSED
+    twice = storage.input_file("model.mge", "x")
+    assert (await server.run(data=(twice,))).reason is EndReason.REFUSED
+
+
+async def test_two_attempts_run_at_once_if_the_server_orders_two(device, server):
+    device.install("time.sleep(0.4); write_profile()")
+    device.start()
+    orders = [server.order(), server.order()]
+    begin = time.monotonic()
+    for order in orders:
+        await server.send(order)
+    for order in orders:
+        assert (await server.end_of(order)).exit_code == 0
+    assert time.monotonic() - begin < 0.8 + 0.5
+
+
+async def test_heartbeats_name_what_is_held(device, server):
+    server.heartbeat_s = 0.05
+    device.install("time.sleep(20)")
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    count = len(server.of(Heartbeat))
+    beat = await server.expect(Heartbeat, count + 2)
+    assert beat.running == {order.attempt}
+
+
+async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, storage):
+    device.install("""
+        for i in range(3000): say(f"line {i} ä")
+        time.sleep(0.3)
+        os.write(1, "cut: \\u20ac".encode()[:-1]); time.sleep(0.3); os.write(1, b"\\xac \\xff")
+        write_profile()
+    """)
+    device.start()
+    await server.run()
+    chunks = server.of(AttemptLog)
+    assert [chunk.seq for chunk in chunks] == list(range(1, len(chunks) + 1))
+    offset = 0
+    for chunk in chunks:
+        assert (chunk.offset, chunk.size) == (offset, len(chunk.text.encode()))
+        assert chunk.size <= 8192
+        offset += chunk.size
+    text = "".join(chunk.text for chunk in chunks)
+    assert text.encode() == storage.stored["log.txt"]
+    assert text.startswith("line 0 ä\nline 1 ä\n")
+    assert text.endswith("cut: € \ufffd")
+
+
+async def test_a_flood_keeps_its_begin_and_its_end(device, server, storage):
+    device.install("""
+        say("begin")
+        for i in range(40): os.write(1, b"x" * 4095 + b"\\n")
+        say("end"); write_profile()
+    """)
+    device.changes["log_limit_bytes"] = 20_000
+    device.start()
+    end = await server.run()
+    text = server.log_text()
+    assert end.exit_code == 0
+    assert text.startswith("begin\n")
+    assert text.endswith("end\n")
+    assert "[log truncated at 20000 bytes:" in text
+    assert len(text) < 20_000 + 65_536 + 200
+
+
+async def test_the_agent_is_quiet_while_iterations_are_timed(device, server):
+    server.heartbeat_s = 0.1
+    device.install("""
+        say("load model: 5 ms"); time.sleep(0.4); say("=== prepare: 5.5ms; going to warmup")
+        for i in range(8): time.sleep(0.1); say(f"iter {i}/8: e2e=100 ms (host=1 ms)")
+        say("=== finished test #0: time=800 ms")
+        time.sleep(0.5)
+        say("late"); write_profile()
+    """)
+    device.start()
+    await server.run()
+    load, timed, late = server.of(AttemptLog)
+    assert load.text == "load model: 5 ms\n"
+    assert timed.text.startswith("=== prepare")
+    assert timed.text.endswith("finished test #0: time=800 ms\n")
+    assert late.text == "late\n"
+    first = server.times[server.seen.index(load)]
+    then = server.times[server.seen.index(timed)]
+    assert then - first > 0.8
+    beats = [t for m, t in zip(server.seen, server.times, strict=True) if m.type == "heartbeat"]
+    assert any(first < t < then for t in beats)
+
+
+async def test_a_process_that_dies_while_timed_still_shows_its_log(device, server, storage):
+    device.install('say("going to warmup"); say("iter 0/3: e2e=1 ms"); os.abort()')
+    device.start()
+    await server.run()
+    assert server.log_text().endswith("iter 0/3: e2e=1 ms\n")
+
+
+async def test_nothing_of_the_agents_own_files_is_open_in_the_process(device, server, storage):
+    device.install('say("fds " + " ".join(sorted(os.listdir("/proc/self/fd")))); write_profile()')
+    device.start()
+    await server.run()
+    # 3 is the listing's own
+    assert "fds 0 1 2 3\n" in server.log_text()
+
+
+async def test_a_disk_that_cannot_be_written_is_told_and_nothing_runs(device, server):
+    device.start()
+    await server.run()
+    await device.forgets_all()
+    attempts = device.spool / "attempts"
+    attempts.rmdir()
+    attempts.write_text("in the way")
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.AGENT_ERROR, None)
+    assert "NotADirectoryError" in end.detail
+    assert len(server.of(AttemptStarted)) == 1

@@ -1,0 +1,95 @@
+"""The configuration file: what is understood, and that a mistake is named."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config import ConfigError, load_config
+
+GOOD = 'server = "https://profile.example.org/"\ntoken = "mgw_secret"\nspool = "spool"\n'
+
+
+def write(folder: Path, text: str, mode: int = 0o600) -> Path:
+    path = folder / "agent.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_file_with_all_keys_is_read(tmp_path):
+    (tmp_path / "agent.token").write_text("mgw_other\n")
+    (tmp_path / "agent.token").chmod(0o600)
+    text = """
+        server = "http://127.0.0.1:8000"
+        token_file = "agent.token"
+        spool = "/var/spool/agent"
+        grace_s = 2.5
+        log_limit_bytes = 2048
+        memory_limit_bytes = 0
+        nice = 5
+        [[runtime]]
+        version = "1.13.0"
+        kind = "wheel"
+        path = "/opt/mge/bin/python"
+        [[runtime]]
+        version = "1.12.0"
+        kind = "wheel"
+        problem = "No Python 3.6 to 3.10 found"
+    """
+    config = load_config(write(tmp_path, text))
+    assert config.token == "mgw_other"
+    assert config.spool == Path("/var/spool/agent")
+    assert config.socket_url == "ws://127.0.0.1:8000/ws/agent/"
+    assert (config.grace_s, config.log_limit_bytes, config.nice) == (2.5, 2048, 5)
+    assert config.memory_limit_bytes == 0
+    assert [entry.version for entry in config.runtimes] == ["1.13.0", "1.12.0"]
+    assert config.secret_files == (tmp_path / "agent.token",)
+    assert config.warnings == ()
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    config = load_config(write(tmp_path, GOOD))
+    assert config.spool == tmp_path / "spool"
+    assert config.socket_url == "wss://profile.example.org/ws/agent/"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD + "speed = 3", "unknown key 'speed'"),
+        (GOOD + '[[runtime]]\nversion="1"\nkind="wheel"\npath="p"\ncolor=1', "runtime.0.color"),
+        (GOOD + '[[runtime]]\nversion="1"\nkind="jar"\npath="p"', "'runtime.0.kind'"),
+        (GOOD + '[[runtime]]\nversion="1"\nkind="wheel"', "neither path nor problem"),
+        (GOOD + '[[runtime]]\nversion="1"\nkind="wheel"\npath="p"\n' * 2, "given twice"),
+        (GOOD + 'token_file = "x"', "exactly one of"),
+        (GOOD + 'grace_s = "long"', "'grace_s'"),
+        (GOOD.replace("spool", "# spool"), "key 'spool' is missing"),
+        (GOOD.replace("https://", ""), "server must look like"),
+        (GOOD.replace("mgw_secret", "mgw_secret\\n"), "holds no token"),
+        ("server = ", "not TOML"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path, text, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config(write(tmp_path, text))
+    assert "mgw_secret" not in str(caught.value)
+
+
+def test_a_missing_file_names_the_command_that_makes_it(tmp_path):
+    with pytest.raises(ConfigError, match="python -m agent enrol"):
+        load_config(tmp_path / "agent.toml")
+
+
+def test_a_missing_token_file_is_named(tmp_path):
+    text = GOOD.replace("token =", "token_file =")
+    with pytest.raises(ConfigError, match="mgw_secret cannot be read"):
+        load_config(write(tmp_path, text))
+
+
+def test_a_token_that_others_may_read_is_warned_of(tmp_path):
+    (warning,) = load_config(write(tmp_path, GOOD, 0o644)).warnings
+    assert "chmod 600" in warning
+
+
+def test_the_token_is_not_shown(tmp_path):
+    assert "mgw_secret" not in repr(load_config(write(tmp_path, GOOD)))

@@ -1,0 +1,168 @@
+"""Ending a run before its own end: cancel, timeout, and that no process is left."""
+
+import asyncio
+import os
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
+from agent.tests.conftest import Device
+from agent.tests.fakes import FakeServer
+
+STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is dead: an init that waits for nobody is no fault of the agent."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return text[text.rindex(")") + 2] not in "ZX"
+
+
+async def read_pid(path: Path) -> int:
+    async with asyncio.timeout(5):
+        while not path.exists() or not path.read_text().strip():
+            await asyncio.sleep(0.01)
+    return int(path.read_text())
+
+
+async def test_cancel_ends_a_run(device: Device, server: FakeServer):
+    device.install('say("begin"); time.sleep(60)')
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await asyncio.sleep(0.1)
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.CANCELLED, 143, "SIGTERM")
+    assert server.log_text() == "begin\n"
+
+
+async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):
+    device.install(STUBBORN)
+    device.start()
+    order = server.order(grace_s=0.4)
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await asyncio.sleep(0.2)
+    begin = time.monotonic()
+    await server.send(Cancel(attempt=order.attempt))
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.CANCELLED, 137)
+    assert 0.4 <= time.monotonic() - begin < 2
+
+
+async def test_cancel_during_the_download_starts_nothing(device, server, storage):
+    storage.delay_s = 0.6
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await asyncio.sleep(0.2)
+    await server.send(Cancel(attempt=order.attempt))
+    begin = time.monotonic()
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.CANCELLED, None)
+    assert time.monotonic() - begin < 0.4
+    assert not server.of(AttemptStarted)
+    await device.forgets_all()
+
+
+async def test_cancel_during_the_upload_stops_it(device, server):
+    server.answers_uploads = False
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptUploads)
+    await server.send(Cancel(attempt=order.attempt))
+    assert (await server.end_of(order)).reason is EndReason.CANCELLED
+
+
+async def test_cancel_of_an_unknown_attempt_is_answered(device, server):
+    device.start()
+    attempt = uuid.uuid4()
+    await server.send(Cancel(attempt=attempt))
+    end = await server.expect(AttemptFinished)
+    assert (end.attempt, end.reason) == (attempt, EndReason.CANCELLED)
+
+
+async def test_a_timeout_kills_grandchildren(device, server, storage):
+    pid_file = device.folder / "pid"
+    device.install(f"""
+        code = "import os, signal, time; signal.signal(15, signal.SIG_IGN);" \\
+            "open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+        subprocess.Popen([sys.executable, "-SEc", code])
+        time.sleep(60)
+    """)
+    device.start()
+    end = await server.run(timeout_s=0.6)
+    assert end.reason is EndReason.TIMED_OUT
+    assert end.detail == "stopped after 0.6 s"
+    assert not is_alive(await read_pid(pid_file))
+
+
+async def test_a_grandchild_that_outlives_its_parent_is_killed(device, server):
+    pid_file = device.folder / "pid"
+    device.install(f"""
+        if os.fork() == 0:
+            open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
+        while not os.path.exists({str(pid_file)!r}): time.sleep(0.01)
+        write_profile()
+    """)
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert not is_alive(await read_pid(pid_file))
+
+
+async def test_a_process_that_left_the_group_is_killed_too(device, server):
+    pid_file = device.folder / "pid"
+    device.install(f"""
+        if os.fork() == 0:
+            os.setsid()
+            open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
+        while not os.path.exists({str(pid_file)!r}): time.sleep(0.01)
+        write_profile()
+    """)
+    device.start()
+    await server.run()
+    assert not is_alive(await read_pid(pid_file))
+
+
+async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
+    device.changes["memory_limit_bytes"] = 512 << 20
+    device.install('x = b"x" * (1 << 30); write_profile()')
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
+    assert "MemoryError" in server.log_text()
+
+
+@pytest.mark.parametrize("has_prlimit", [True, False])
+async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
+    from agent import runner
+
+    runner._prlimit.cache_clear()
+    if not has_prlimit:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        shell = "/bin/sleep 0.2; ulimit -c; ulimit -v; ulimit -n; exit 3"
+        run = await runner.start_run(
+            ["/bin/sh", "-c", shell],
+            tmp_path,
+            tmp_path / "output",
+            runner.Limits(memory_bytes=1 << 30),
+            uuid.uuid4(),
+        )
+        result = await run.wait(5, lambda: 0.1, asyncio.Event())
+    finally:
+        runner._prlimit.cache_clear()
+    assert result.exit_code == 3
+    assert (tmp_path / "output").read_text().split()[:2] == ["0", str(1 << 20)]
+    assert os.path.exists("/proc/self")

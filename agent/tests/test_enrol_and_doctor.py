@@ -1,0 +1,182 @@
+"""The commands an owner types: enrol once, doctor when something is wrong."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.config import load_config
+
+
+class Site:
+    """The two HTTP endpoints; answers are set by the test."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[int, object] = (200, {})
+        self.asked: list[tuple[str, str, object]] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.reply(None)
+
+            def do_POST(self) -> None:
+                self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def reply(self, body: object) -> None:
+                site.asked.append((self.path, self.headers.get("Authorization", ""), body))
+                status, answer = site.answer
+                raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def healthy(self, ahead_s: float = 0) -> None:
+        at = time.time() + ahead_s
+        self.answer = (200, {"worker": "local", "server_time": at, "protocol": 1})
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
+    thread.start()
+    yield site
+    site.http.shutdown()
+    site.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def binary(tmp_path: Path) -> Path:
+    path = tmp_path / "load_and_run"
+    path.write_text("#!/bin/sh\necho load_and_run version: 1.13.0\n")
+    path.chmod(0o755)
+    return path
+
+
+def enrol(site_url: str, config: Path, *more: str) -> int:
+    return main(["enrol", "--server", site_url, "--code", "AB-12", "--config", str(config), *more])
+
+
+def write_config(folder: Path, site_url: str, runtime: str = "") -> Path:
+    path = folder / "agent.toml"
+    path.write_text(f'server = "{site_url}"\ntoken = "mgw_secret"\nspool = "spool"\n{runtime}')
+    path.chmod(0o600)
+    return path
+
+
+def test_enrolment_writes_a_configuration_that_works(site, tmp_path, binary, capsys):
+    site.answer = (200, {"worker": "local", "token": "mgw_secret"})
+    config = tmp_path / "etc" / "agent.toml"
+    assert enrol(site.url + "/", config, "--runtime-binary", str(binary)) == 0
+    path, _, body = site.asked[0]
+    assert (path, body["code"]) == ("/api/agent/enrol/", "AB-12")
+    assert body["hostname"]
+    read = load_config(config)
+    assert (read.server, read.token) == (site.url, "mgw_secret")
+    assert read.spool == config.parent / "spool"
+    assert (read.runtimes[0].version, read.runtimes[0].path) == ("1.13.0", str(binary))
+    assert read.warnings == ()
+    assert "mgw_secret" not in config.read_text()
+    assert (config.parent / "agent.token").stat().st_mode & 0o777 == 0o600
+    assert "'local'" in capsys.readouterr().out
+
+
+def test_enrolment_does_not_replace_a_configuration_unless_forced(site, tmp_path, capsys):
+    site.answer = (200, {"worker": "local", "token": "mgw_new"})
+    config = write_config(tmp_path, site.url)
+    assert enrol(site.url, config) == 1
+    assert "--force" in capsys.readouterr().err
+    assert site.asked == []
+    assert enrol(site.url, config, "--force") == 0
+    assert load_config(config).token == "mgw_new"
+
+
+def test_a_used_code_is_told_with_the_next_step(site, tmp_path, capsys):
+    site.answer = (400, {"error": "code_used", "message": "This code was used."})
+    assert enrol(site.url, tmp_path / "agent.toml") == 1
+    errors = capsys.readouterr().err
+    assert "This code was used. (a code works once: make a new one" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_enrolment_leaves_the_old_token(site, tmp_path):
+    site.answer = (200, {"worker": "local", "token": "mgw_old"})
+    config = tmp_path / "agent.toml"
+    enrol(site.url, config)
+    site.answer = (400, {"error": "code_used", "message": "This code was used."})
+    assert enrol(site.url, config, "--force") == 1
+    assert load_config(config).token == "mgw_old"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("answer", [(200, b"<html>"), (404, b"nothing here"), (200, [])])
+def test_a_server_that_is_not_ours_is_told(site, tmp_path, capsys, answer):
+    site.answer = answer
+    assert enrol(site.url, tmp_path / "agent.toml") == 1
+    assert "not as MegEngine Web Profile does" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path, capsys):
+    assert enrol("http://127.0.0.1:9", tmp_path / "agent.toml") == 1
+    assert "http://127.0.0.1:9 cannot be reached" in capsys.readouterr().err
+
+
+def test_a_runtime_that_does_not_work_is_told_before_the_code_is_used(site, tmp_path, capsys):
+    assert enrol(site.url, tmp_path / "agent.toml", "--runtime-binary", "/nowhere/l_a_r") == 1
+    assert "/nowhere/l_a_r" in capsys.readouterr().err
+    assert site.asked == []
+
+
+def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys):
+    site.healthy()
+    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{binary}"\n'
+    assert main(["doctor", "--config", str(write_config(tmp_path, site.url, runtime))]) == 0
+    out = capsys.readouterr().out
+    assert site.asked == [("/api/agent/check/", "Bearer mgw_secret", None)]
+    for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
+        assert line in out
+    assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
+    assert "mgw_secret" not in out
+
+
+def test_doctor_names_a_bad_token_and_the_next_step(site, tmp_path, capsys):
+    site.answer = (401, {"error": "unknown_token", "message": "This token is unknown."})
+    assert main(["doctor", "--config", str(write_config(tmp_path, site.url))]) == 1
+    out = capsys.readouterr().out
+    assert "problem token     the server refused: This token is unknown.: make a new" in out
+    assert "problem runtime   none: add a [[runtime]]" in out
+
+
+def test_doctor_shows_how_far_the_clock_is_off(site, tmp_path, capsys):
+    site.healthy(ahead_s=60)
+    main(["doctor", "--config", str(write_config(tmp_path, site.url))])
+    assert "note    clock     60 s behind the server's" in capsys.readouterr().out
+
+
+def test_doctor_tells_a_configuration_that_cannot_be_read(tmp_path, capsys):
+    assert main(["doctor", "--config", str(tmp_path / "none.toml")]) == 1
+    assert "python -m agent enrol" in capsys.readouterr().out
+
+
+def test_doctor_tells_a_server_that_is_not_there(tmp_path, capsys):
+    assert main(["doctor", "--config", str(write_config(tmp_path, "http://127.0.0.1:9"))]) == 1
+    assert "cannot be reached" in capsys.readouterr().out
+
+
+def test_run_without_configuration_ends_with_1(tmp_path, capsys):
+    assert main(["run", "--config", str(tmp_path / "none.toml")]) == 1
+    assert "agent enrol" in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""Small parts: facts, limits, sandbox, retries, and what the agent imports."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent.config import RuntimeEntry
+from agent.facts import parse_gpus, read_facts
+from agent.inventory import take_inventory
+from agent.outbox import Outbox
+from agent.protocol import AttemptLog
+from agent.retry import Policies, Policy, is_transport, may_pass
+from agent.runner import choose_limits, signal_name
+from agent.sandbox import Sandbox, find_sandbox
+
+
+def test_the_agent_imports_no_django_and_no_server_app():
+    code = """
+import sys, agent.cli
+ours = {"django", "channels", "rest_framework", "accounts", "workers", "tasks", "profiles",
+        "webprofile", "numpy"}
+print(sorted({name.split(".")[0] for name in sys.modules} & ours))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_facts_describe_this_machine():
+    facts = read_facts("http://127.0.0.1:8000")
+    assert facts.ip == "127.0.0.1"
+    assert facts.hostname
+    assert facts.machine
+    assert facts.cpu_model
+
+
+def test_an_unknown_server_costs_only_the_address():
+    assert read_facts("http://no-such-host.invalid").ip == ""
+
+
+def test_gpus_are_read_from_nvidia_smi():
+    text = "NVIDIA H200, 143771 MiB, 550.54.15\nOrin, [N/A], 540.3\nhow, strange\n"
+    first, second = parse_gpus(text)
+    assert (first.name, first.memory_bytes, first.driver) == (
+        "NVIDIA H200",
+        143771 << 20,
+        "550.54.15",
+    )
+    assert (second.name, second.memory_bytes) == ("Orin", None)
+
+
+def test_memory_is_limited_to_a_share_of_the_machine():
+    limits = choose_limits(None, 1000 << 20, has_gpu=False, nice=0)
+    assert limits.memory_bytes == 900 << 20
+    assert ("as" in [row[0] for row in limits.rows()]) and not limits.on_data_only
+    assert "data" in [row[0] for row in choose_limits(1, 1, has_gpu=True, nice=0).rows()]
+    assert choose_limits(0, 1000, has_gpu=False, nice=0).memory_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [(134, "SIGABRT"), (137, "SIGKILL"), (0, ""), (1, ""), (255, "")]
+)
+def test_signals_have_names(code, name):
+    assert signal_name(code) == name
+
+
+def test_statuses_that_may_pass_are_tried_again():
+    assert [s for s in (400, 401, 403, 404, 408, 409, 413, 429, 500, 503) if may_pass(s)] == [
+        408,
+        429,
+        500,
+        503,
+    ]
+    assert is_transport(httpx2.ReadTimeout("late"))
+    assert not is_transport(httpx2.UnsupportedProtocol("ftp"))
+
+
+def test_waits_lie_in_windows_that_double():
+    waits = [list(Policy(tries=5, first_s=1, most_s=4).delays()) for _ in range(200)]
+    for window, column in zip((1, 2, 4, 4), zip(*waits, strict=True), strict=True):
+        assert 0 <= min(column) <= max(column) <= window
+        assert max(column) > window / 2
+    last = list(itertools.islice(Policies().reconnect_delays(), 200))[100:]
+    assert 32 < max(last) <= 64
+
+
+def test_a_frame_that_is_too_large_is_not_sent(caplog):
+    sent: list[str] = []
+    outbox = Outbox(1)
+    outbox.attach(sent.append)
+    log = {"attempt": "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f", "seq": 1, "offset": 0, "size": 1}
+    outbox.post(AttemptLog(**log, text="\0" * 16_000))
+    assert sent == []
+    assert "frame_too_large" in caplog.text
+
+
+def test_a_runtime_that_is_not_there_is_reported_as_a_problem():
+    entries = (
+        RuntimeEntry(version="1.13.0", kind="binary", path="/nowhere/load_and_run"),
+        RuntimeEntry(version="1.12.0", kind="wheel", problem="No Python 3.6 to 3.10 found"),
+    )
+    found = take_inventory(entries)
+    assert "/nowhere/load_and_run" in found["1.13.0"].info.problem
+    assert found["1.13.0"].command == ()
+    assert found["1.12.0"].info.problem == "No Python 3.6 to 3.10 found"
+
+
+def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):
+    binary = tmp_path / "load_and_run"
+    binary.write_text("#!/bin/sh\necho load_and_run version: 1.12.0\n")
+    binary.chmod(0o755)
+    entry = RuntimeEntry(version="1.13.0", kind="binary", path=str(binary))
+    assert "is MegEngine 1.12.0" in take_inventory([entry])["1.13.0"].info.problem
+
+
+def test_the_sandbox_hides_token_and_spool_and_has_no_network(tmp_path):
+    spool, token, work = Path("/srv/spool"), Path("/srv/agent.token"), Path("/srv/spool/a/work")
+    sandbox = Sandbox("/usr/bin/bwrap", "", (spool,), (token,))
+    command = sandbox.wrap(["/opt/load_and_run", "m.mge"], work)
+    text = " ".join(command)
+    assert "--unshare-net" in command
+    assert f"--ro-bind /dev/null {token}" in text
+    # the own folder is put back after the spool was hidden
+    assert text.index(f"--tmpfs {spool}") < text.index(f"--bind {work} {work}")
+    assert "--tmpfs /tmp" in text
+    assert sandbox.unwrap(command) == ["/opt/load_and_run", "m.mge"]
+    assert "--tmpfs /tmp" not in " ".join(sandbox.wrap(["/tmp/load_and_run"], work))
+
+
+def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path, monkeypatch):
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho no permission >&2\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    sandbox = find_sandbox((tmp_path,), ())
+    assert sandbox.problem == "bubblewrap does not work here: no permission"
+    assert sandbox.wrap(["x"], tmp_path) == ["x"]
+
+
+def test_without_bubblewrap_the_next_step_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install the package `bubblewrap`" in find_sandbox((tmp_path,), ()).problem

@@ -1,0 +1,192 @@
+"""What an agent finds in its spool when it starts."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import uuid
+
+import pytest
+
+from agent.processes import mark_process
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptStarted,
+    AttemptUploads,
+    EndReason,
+    Hello,
+)
+from agent.spool import SpoolBusy
+from agent.tests.test_ending import is_alive, read_pid
+
+AGENT = """\
+import asyncio, sys
+from pathlib import Path
+from agent.config import Config
+from agent.daemon import work
+from agent.inventory import Runtime
+from agent.protocol import RuntimeInfo
+from agent.retry import Policies
+from agent.sandbox import Sandbox
+config = Config(server=sys.argv[1], token="mgw_x", spool=Path(sys.argv[2]))
+runtime = Runtime(RuntimeInfo(version="1.13.0", kind="binary"), (sys.argv[3],))
+asyncio.run(work(config, Policies(), {"1.13.0": runtime}, Sandbox()))
+"""
+
+
+async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(device, server):
+    server.acks.discard("attempt.finished")
+    device.start()
+    order = server.order()
+    await server.send(order)
+    first = await server.end_of(order)
+    await device.stop()
+    server.acks.add("attempt.finished")
+    told = len(server.of(AttemptFinished))
+    device.start()
+    hello = await server.expect(Hello, 2)
+    assert hello.running == {order.attempt}
+    assert await server.expect(AttemptFinished, told + 1) == first
+    await device.forgets_all()
+    assert len(server.of(AttemptUploads)) == 1
+
+
+async def test_an_upload_goes_on_after_a_restart_of_the_agent(device, server, storage):
+    server.answers_uploads = False
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptUploads)
+    await device.stop()
+    assert not server.of(AttemptFinished)
+    server.answers_uploads = True
+    device.start()
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert {file.name for file in end.files} == set(storage.stored)
+
+
+async def test_a_stopped_agent_ends_its_process_and_says_so_when_it_is_back(device, server):
+    pid_file = device.folder / "pid"
+    device.install(f"""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf")
+        open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
+    """)
+    device.start()
+    order = server.order(grace_s=30)
+    await server.send(order)
+    pid = await read_pid(pid_file)
+    async with asyncio.timeout(2):
+        await device.stop()
+    assert not is_alive(pid)
+    assert not server.of(AttemptFinished)
+    device.start()
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.AGENT_RESTARTED, None)
+    assert server.log_text() == "deaf\n"
+    await device.forgets_all()
+
+
+async def test_a_killed_agents_process_is_ended_by_the_next_agent(device, server, storage):
+    pid_file = device.folder / "pid"
+    device.install(f"""
+        say("alone"); open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
+    """)
+    (command,) = device.runtimes["1.13.0"].command
+    arguments = [sys.executable, "-c", AGENT, server.url, str(device.spool), command]
+    agent = await asyncio.create_subprocess_exec(*arguments)
+    order = server.order()
+    await server.send(order)
+    pid = await read_pid(pid_file)
+    await asyncio.sleep(0.1)
+    agent.kill()
+    await agent.wait()
+    assert is_alive(pid)
+    device.start()
+    end = await server.end_of(order)
+    assert end.reason is EndReason.AGENT_RESTARTED
+    assert not is_alive(pid)
+    assert server.log_text() == "alone\n"
+
+
+async def test_a_recycled_pid_is_not_killed(device, server):
+    """The record names this very pid, but a process that started at another time."""
+    stranger = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    try:
+        mark = mark_process(stranger.pid)
+        attempt = uuid.uuid4()
+        folder = device.spool / "attempts" / str(attempt)
+        (folder / "result").mkdir(parents=True)
+        record = {
+            "attempt": str(attempt),
+            "process": {"pid": mark.pid, "ticks": mark.ticks - 1, "boot": mark.boot},
+        }
+        (folder / "record.json").write_text(json.dumps(record))
+        device.start()
+        end = await server.expect(AttemptFinished)
+        assert (end.attempt, end.reason) == (attempt, EndReason.AGENT_RESTARTED)
+        assert is_alive(stranger.pid)
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_a_known_order_after_a_restart_is_accepted_and_not_run_again(device, server):
+    server.answers_uploads = False
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptUploads)
+    await device.stop()
+    device.start()
+    await server.expect(Hello, 2)
+    await server.send(order)
+    await server.expect(AttemptAccepted, 2)
+    assert len(server.of(AttemptStarted)) == 1
+
+
+async def test_a_folder_that_was_never_accepted_is_litter(device, server):
+    litter = device.spool / "attempts" / str(uuid.uuid4())
+    (litter / "work").mkdir(parents=True)
+    (litter / "record.json").write_text("{half")
+    device.start()
+    hello = await server.expect(Hello)
+    assert hello.running == frozenset()
+    assert not litter.exists()
+
+
+async def test_two_agents_do_not_share_a_spool(device, server):
+    device.start()
+    await server.expect(Hello)
+    first, device.running = device.running, None
+    with pytest.raises(SpoolBusy, match="another agent uses the spool"):
+        await device.start()
+    device.running = first
+
+
+async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
+    device.install("""
+        if "--version" in sys.argv: print("load_and_run version: 1.13.0"); sys.exit(0)
+        say("MegBrain 1.13.0"); time.sleep(60)
+    """)
+    (command,) = device.runtimes["1.13.0"].command
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        f'server = "{server.url}"\ntoken = "mgw_secret"\nspool = "spool"\n'
+        f'[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{command}"\n'
+    )
+    config.chmod(0o600)
+    agent = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "agent", "run", "--config", str(config)],
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await server.send(server.order())
+    await server.expect(AttemptStarted)
+    agent.send_signal(signal.SIGTERM)
+    _, errors = await asyncio.wait_for(agent.communicate(), 5)
+    assert agent.returncode == 0, errors
+    assert b"stopping signal=SIGTERM" in errors
+    assert b"mgw_secret" not in errors
+    assert os.listdir(device.spool / "attempts")

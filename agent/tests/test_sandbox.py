@@ -1,0 +1,75 @@
+"""What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
+
+import shutil
+
+import pytest
+
+from agent.protocol import AttemptStarted, Cancel, EndReason
+from agent.sandbox import find_sandbox
+
+LOOK_AROUND = """\
+import socket
+def try_to(name, act):
+    try:
+        say(name + " " + str(act()))
+    except OSError as error:
+        say(name + " " + type(error).__name__)
+attempts = os.path.dirname(os.path.dirname(os.getcwd()))
+try_to("token", lambda: repr(open({token!r}).read()))
+try_to("others", lambda: os.listdir(attempts) == [os.path.basename(os.path.dirname(os.getcwd()))])
+try_to("write", lambda: open({outside!r}, "w"))
+try_to("network", lambda: socket.create_connection(("127.0.0.1", {port}), 1))
+try_to("processes", lambda: len([name for name in os.listdir("/proc") if name.isdigit()]) < 5)
+write_profile()
+"""
+
+
+@pytest.fixture
+def boxed(device):
+    device.spool.mkdir()
+    token = device.folder / "agent.token"
+    token.write_text("mgw_secret")
+    device.sandbox = find_sandbox((device.spool,), (token,))
+    if not shutil.which("bwrap") or device.sandbox.problem:
+        pytest.skip(device.sandbox.problem)
+    return device
+
+
+async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, storage):
+    boxed.install(
+        LOOK_AROUND.format(
+            token=str(boxed.folder / "agent.token"),
+            outside=str(boxed.folder / "file"),
+            port=server.port,
+        )
+    )
+    boxed.start()
+    await server.wait(lambda: server.connection is not None)
+    (boxed.spool / "attempts" / "another").mkdir()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    lines = server.log_text().splitlines()
+    assert "token PermissionError" in lines or "token ''" in lines
+    assert "others True" in lines
+    assert "write OSError" in lines
+    assert "network ConnectionRefusedError" in lines or "network OSError" in lines
+    assert "processes True" in lines
+    assert "bwrap" not in server.of(AttemptStarted)[0].command
+
+
+async def test_a_sandboxed_run_can_be_cancelled(boxed, server):
+    boxed.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    boxed.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order)
+    assert end.reason is EndReason.CANCELLED
+
+
+async def test_an_abort_in_the_sandbox_is_told_as_without(boxed, server):
+    boxed.install("os.abort()")
+    boxed.start()
+    end = await server.run()
+    assert (end.exit_code, end.detail) == (134, "SIGABRT")

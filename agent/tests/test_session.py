@@ -1,0 +1,139 @@
+"""The socket: connect, lose it, come back, or be refused."""
+
+import asyncio
+
+import pytest
+
+from agent.protocol import (
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    EndReason,
+    Hello,
+)
+from agent.session import SessionRefused
+from agent.tests.fakes import FakeServer, Storage
+
+
+async def test_a_run_continues_while_the_connection_is_lost(device, server):
+    device.install('say("one"); time.sleep(0.8); say("two"); write_profile()')
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await server.drop()
+    hello = await server.expect(Hello, 2)
+    assert hello.running == {order.attempt}
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert server.log_text() == "one\ntwo\n"
+
+
+async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(device, server):
+    device.install('say("one"); time.sleep(1); say("two"); write_profile()')
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptLog)
+    await server.drop()
+    await server.end_of(order)
+    assert len(server.of(AttemptStarted)) == 2
+    assert [chunk.seq for chunk in server.of(AttemptLog)] == [1, 1, 2]
+
+
+async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
+    device.install("time.sleep(0.3); write_profile()")
+    device.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    server.refuse_status = 503
+    await server.drop()
+    await asyncio.sleep(0.8)
+    assert not server.of(AttemptFinished)
+    server.refuse_status = None
+    assert (await server.end_of(order)).exit_code == 0
+    await device.forgets_all()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (4401, "does not know this agent's token"),
+        (4403, "was revoked"),
+        (4409, "another agent uses this token"),
+        (4426, "too old"),
+    ],
+)
+async def test_a_close_code_that_will_not_pass_stops_the_agent(device, server, code, words):
+    running = device.start()
+    await server.expect(Hello)
+    await server.wait(lambda: server.connection is not None)
+    await server.drop(code)
+    with pytest.raises(SessionRefused, match=words):
+        await running
+    device.running = None
+    assert len(server.of(Hello)) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_handshake_stops_the_agent(device, server, status):
+    server.refuse_status = status
+    with pytest.raises(SessionRefused, match="enrol"):
+        await device.start()
+    device.running = None
+
+
+async def test_a_refused_agent_ends_its_process(device, server):
+    device.install("time.sleep(60)")
+    running = device.start()
+    await server.send(server.order())
+    await server.expect(AttemptStarted)
+    await server.drop(4403)
+    with pytest.raises(SessionRefused):
+        await running
+    device.running = None
+    assert len(device.attempts()) == 1
+
+
+@pytest.mark.parametrize("status", [404, 429, 500, 503])
+async def test_a_server_in_trouble_is_asked_again(device, server, status):
+    server.refuse_status = status
+    device.start()
+    async with asyncio.timeout(3):
+        while len(server.authorization) < 3:
+            await asyncio.sleep(0.01)
+    server.refuse_status = None
+    await server.expect(Hello)
+
+
+async def test_a_server_that_starts_later_is_found(device, storage: Storage):
+    async with FakeServer(storage) as early:
+        port = early.port
+    device.changes["server"] = f"http://127.0.0.1:{port}"
+    running = device.start()
+    await asyncio.sleep(0.2)
+    assert not running.done()
+    async with FakeServer(storage, port) as late:
+        await late.expect(Hello)
+        await device.stop()
+
+
+async def test_a_frame_of_an_unknown_type_closes_the_connection_with_4400(device, server, caplog):
+    device.start()
+    await server.wait(lambda: server.connection is not None)
+    connection = server.connection
+    await connection.send('{"type": "dance", "url": "http://secret"}')
+    await connection.wait_closed()
+    assert connection.close_code == 4400
+    await server.expect(Hello, 2)
+    assert "frame_not_understood" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_frame_refused_by_the_server_is_an_error_and_no_end(device, server, caplog):
+    device.start()
+    await server.wait(lambda: server.connection is not None)
+    await server.drop(4400)
+    await server.expect(Hello, 2)
+    assert "frame_refused" in caplog.text

@@ -1,0 +1,113 @@
+"""Files in and out: checked, repeated where it may help, given up where it does not."""
+
+import logging
+
+import pytest
+
+from agent.protocol import AttemptStarted, AttemptUploads, EndReason
+
+
+async def test_a_download_with_a_wrong_md5_is_not_run(device, server, storage):
+    device.start()
+    end = await server.run(model=storage.input_file("model.mge", md5="0" * 32))
+    assert end.reason is EndReason.DOWNLOAD_FAILED
+    assert end.detail == "model.mge: MD5 differs from what was announced"
+    assert storage.requests == ["GET model.mge"] * 3
+    assert not server.of(AttemptStarted)
+    assert not server.of(AttemptUploads)
+    await device.forgets_all()
+
+
+@pytest.mark.parametrize("size", [399, 401])
+async def test_a_download_of_another_size_is_not_run(device, server, storage, size):
+    device.start()
+    end = await server.run(model=storage.input_file("model.mge", size_bytes=size))
+    assert end.reason is EndReason.DOWNLOAD_FAILED
+    assert f"instead of {size}" in end.detail
+
+
+async def test_a_storage_that_is_down_for_a_moment_is_asked_again(device, server, storage):
+    storage.refusals = {"model.mge": [503, 500]}
+    device.start()
+    assert (await server.run()).exit_code == 0
+
+
+async def test_a_storage_that_stays_down_fails_the_attempt(device, server, storage):
+    storage.refusals = {"model.mge": [503] * 9}
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.detail) == (
+        EndReason.DOWNLOAD_FAILED,
+        "model.mge: the storage answered 503",
+    )
+
+
+async def test_an_expired_address_is_not_asked_again(device, server, storage):
+    storage.refusals = {"data.npy": [403] * 9}
+    device.start()
+    end = await server.run(data=(storage.input_file("data.npy", "data"),))
+    assert end.reason is EndReason.DOWNLOAD_FAILED
+    assert end.detail.startswith("data.npy: the storage answered 403: its address has expired")
+    assert storage.requests.count("GET data.npy") == 1
+
+
+async def test_a_storage_that_is_not_there_fails_the_attempt(device, server, storage):
+    device.start()
+    model = storage.input_file("model.mge", url="http://127.0.0.1:9/model.mge?signature=secret")
+    end = await server.run(model=model)
+    assert end.detail == "model.mge: no connection to the storage (ConnectError)"
+
+
+async def test_an_expired_upload_address_is_replaced_by_a_new_one(device, server, storage):
+    storage.refusals = {"profile.json": [403, 503]}
+    device.start()
+    end = await server.run()
+    assert end.exit_code == 0
+    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    asked = [{file.name for file in question.files} for question in server.of(AttemptUploads)]
+    assert asked == [{"log.txt", "profile.json"}, {"profile.json"}, {"profile.json"}]
+
+
+async def test_a_file_that_is_stored_already_is_not_sent_again(device, server, storage):
+    storage.url = lambda name: "" if name == "log.txt" else type(storage).url(storage, name)
+    device.start()
+    end = await server.run()
+    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    assert "PUT log.txt" not in storage.requests
+
+
+async def test_an_upload_that_never_works_turns_success_into_failure(device, server, storage):
+    storage.refusals = {"profile.json": [503] * 9}
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.UPLOAD_FAILED, 0)
+    assert end.detail == "profile.json: the storage answered 503"
+    assert [file.name for file in end.files] == ["log.txt"]
+
+
+async def test_a_lost_log_does_not_hide_why_the_run_failed(device, server, storage):
+    storage.refusals = {"log.txt": [400]}
+    device.install("os.abort()")
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 134)
+    assert end.detail == "SIGABRT (log.txt: the storage answered 400)"
+
+
+async def test_a_server_that_names_no_place_is_not_asked_for_ever(device, server):
+    server.answers_uploads = False
+    device.start()
+    end = await server.run()
+    assert end.reason is EndReason.UPLOAD_FAILED
+    assert 4 <= len(server.of(AttemptUploads)) <= 6
+
+
+async def test_no_signature_and_no_token_is_logged(device, server, storage, caplog):
+    caplog.set_level(logging.INFO, logger="agent")
+    storage.refusals = {"model.mge": [503], "profile.json": [403]}
+    device.start()
+    await server.run()
+    await server.run(model=storage.input_file("model.mge", url="http://127.0.0.1:9/x?secret"))
+    own = [record.getMessage() for record in caplog.records if record.name.startswith("agent")]
+    assert any(line.startswith("attempt_started attempt=") for line in own)
+    assert not any("secret" in line for line in own)

@@ -1,0 +1,146 @@
+"""Files over HTTP: presigned GET and PUT, checked against size and MD5."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+
+from agent.protocol import FileOffer, InputFile, UploadTarget
+from agent.retry import Policies, is_transport, may_pass
+
+log = logging.getLogger(__name__)
+
+_BLOCK = 1 << 18
+#: how many files of one attempt are fetched at the same time
+_PARALLEL = 4
+#: even a server that drips bytes must not hold a device for longer
+DOWNLOAD_LIMIT_S = 3600.0
+_TIMEOUT = httpx2.Timeout(connect=10, read=60, write=60, pool=60)
+#: a device asks for its next files soon after the last ones; setting up TLS anew costs round trips
+_LIMITS = httpx2.Limits(max_keepalive_connections=8, keepalive_expiry=120)
+
+
+class TransferError(RuntimeError):
+    """A file could not be moved; the text names it and the cause, never its address.
+
+    `passing` tells whether another try (or, for an upload, a new address) may help.
+    """
+
+    def __init__(self, text: str, *, passing: bool) -> None:
+        self.passing = passing
+        super().__init__(text)
+
+
+class Transfer:
+    """One HTTP client for the agent's life, so that connections are warm."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policy = policies.download
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
+        self._gate = asyncio.Semaphore(_PARALLEL)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> float:
+        """Fetch every file into the folder; return the seconds it took. Raises TransferError."""
+        begin = time.monotonic()
+        tasks = [
+            asyncio.create_task(self._fetch_patiently(file, folder / file.name)) for file in files
+        ]
+        try:
+            async with asyncio.timeout(DOWNLOAD_LIMIT_S):
+                await asyncio.gather(*tasks)
+        except TimeoutError as exc:
+            text = f"the files did not arrive within {DOWNLOAD_LIMIT_S:g} s"
+            raise TransferError(text, passing=False) from exc
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return time.monotonic() - begin
+
+    async def store(self, path: Path, offer: FileOffer, target: UploadTarget) -> None:
+        """PUT one file, once. Raises TransferError."""
+        headers = {**target.headers, "Content-Length": str(offer.size_bytes)}
+        try:
+            response = await self._client.put(target.url, headers=headers, content=_blocks(path))
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
+            raise _explain(offer.name, exc) from exc
+        if not response.is_success:
+            # 403: the address has expired; the next try gets a new one
+            passing = response.status_code == 403 or may_pass(response.status_code)
+            text = f"{offer.name}: the storage answered {response.status_code}"
+            raise TransferError(text, passing=passing)
+
+    async def _fetch_patiently(self, file: InputFile, path: Path) -> None:
+        async with self._gate:
+            for delay in self._policy.delays():
+                try:
+                    return await self._fetch(file, path)
+                except TransferError as exc:
+                    if not exc.passing:
+                        raise
+                    log.warning("download_repeated file=%s cause=%r", file.name, str(exc))
+                await asyncio.sleep(delay)
+            return await self._fetch(file, path)
+
+    async def _fetch(self, file: InputFile, path: Path) -> None:
+        """One try: stream to disk, stop at the first byte too many."""
+        # storage must hand out the bytes that the size and the MD5 are about
+        headers = {"Accept-Encoding": "identity"}
+        try:
+            async with self._client.stream("GET", file.url, headers=headers) as response:
+                if response.status_code != 200:
+                    raise _refusal(file.name, response.status_code)
+                await _save(file, path, response)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
+            raise _explain(file.name, exc) from exc
+
+
+async def _save(file: InputFile, path: Path, response: httpx2.Response) -> None:
+    digest, size = hashlib.md5(usedforsecurity=False), 0
+    # disk writes in the loop: blocks are small, and a thread per block would cost more than it
+    with path.open("wb") as target:
+        async for block in response.aiter_raw(_BLOCK):
+            size += len(block)
+            if size > file.size_bytes:
+                break
+            digest.update(block)
+            target.write(block)
+    if size != file.size_bytes:
+        text = f"{file.name}: {size} bytes arrived instead of {file.size_bytes}"
+        raise TransferError(text, passing=True)
+    if digest.hexdigest() != file.md5:
+        raise TransferError(f"{file.name}: MD5 differs from what was announced", passing=True)
+
+
+def _refusal(name: str, status: int) -> TransferError:
+    hint = ": its address has expired or was refused" if status == 403 else ""
+    return TransferError(f"{name}: the storage answered {status}{hint}", passing=may_pass(status))
+
+
+def _explain(name: str, error: Exception) -> TransferError:
+    """The error's text may hold the address, and with it the signature: only its kind is told."""
+    if isinstance(error, OSError):
+        return TransferError(f"{name}: {error.strerror or type(error).__name__}", passing=False)
+    text = f"{name}: no connection to the storage ({type(error).__name__})"
+    return TransferError(text, passing=is_transport(error))
+
+
+async def _blocks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as source:
+        while block := source.read(_BLOCK):
+            yield block
+
+
+def offer_file(path: Path) -> FileOffer:
+    """Measure a file. Reads all of it: call it in a thread."""
+    with path.open("rb") as source:
+        digest = hashlib.file_digest(source, lambda: hashlib.md5(usedforsecurity=False))
+        size = source.tell()
+    return FileOffer(name=path.name, size_bytes=size, md5=digest.hexdigest())
