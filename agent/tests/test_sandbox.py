@@ -1,5 +1,6 @@
 """What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
 
+import os
 import shutil
 
 import pytest
@@ -26,11 +27,14 @@ write_profile()
 
 @pytest.fixture
 def boxed(device):
+    if not shutil.which("bwrap"):
+        reason = "no bwrap: install the distribution's bubblewrap"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     device.spool.mkdir()
     token = device.folder / "agent.token"
     token.write_text("mgw_secret")
     device.sandbox = find_sandbox((device.spool,), (token,))
-    if not shutil.which("bwrap") or device.sandbox.problem:
+    if device.sandbox.problem:  # the kernel does not offer one: nothing to test here
         pytest.skip(device.sandbox.problem)
     return device
 

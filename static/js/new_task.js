@@ -1,0 +1,167 @@
+// The form for a new task: choices that fit each other, checks, then the way to the queue.
+
+import { acceptDrops, addRow, give, readRows } from "./file_rows.js";
+import { checkFiles, clearErrors, focusFirstError, showError } from "./form_errors.js";
+import { NoAnswer, Refusal, postJson } from "./requests.js";
+import { Transfer } from "./transfer.js";
+
+const form = document.getElementById("new-task");
+
+/** Versions of one device; the select holds only those of the chosen one. */
+function setUpDevice() {
+  const worker = form.elements.worker;
+  const runtime = form.elements.runtime;
+  const all = [...runtime.options];
+  const usable = (id) => all.filter((option) => option.dataset.worker === id && !option.disabled);
+
+  for (const option of worker.options) {
+    if (option.disabled || usable(option.value).length) continue;
+    option.disabled = true;
+    option.textContent += ` (${worker.dataset.withoutRuntime})`;
+  }
+  const show = () => {
+    runtime.replaceChildren(...all.filter((option) => option.dataset.worker === worker.value));
+    // the newest that works
+    runtime.value = usable(worker.value).at(-1)?.value ?? "";
+    document.getElementById("worker-hint").textContent = worker.selectedOptions[0]?.dataset.hint ?? "";
+    showRuntime();
+  };
+  const showRuntime = () => {
+    const hint = [runtime.selectedOptions[0]?.dataset.hint];
+    const broken = [...runtime.options].filter((option) => option.dataset.problem);
+    hint.push(...broken.map((option) => `${option.value}: ${option.dataset.problem}`));
+    document.getElementById("runtime-hint").textContent = hint.filter(Boolean).join("\n");
+  };
+  const first = [...worker.options].find((option) => !option.disabled);
+  worker.value = first?.value ?? "";
+  document.getElementById("no-device").hidden = Boolean(first);
+  worker.addEventListener("change", show);
+  runtime.addEventListener("change", showRuntime);
+  show();
+}
+
+function setUpFiles() {
+  const model = form.elements.model;
+  const note = document.getElementById("model-note");
+  model.addEventListener("change", () => {
+    const file = model.files[0];
+    note.textContent = file && !/\.mge$/i.test(file.name) ? note.dataset.unusual : "";
+  });
+  acceptDrops(form.querySelector("[data-drop=model]"), (files) => give(model, files[0]));
+  acceptDrops(form.querySelector("[data-drop=data]"), (files) => files.forEach((file) => addRow(file)));
+  // a file dropped beside the mark would replace the page
+  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
+  document.getElementById("add-data").addEventListener("click", () => {
+    addRow().querySelector("[name=data-file]").focus();
+  });
+}
+
+/** The options that are not at their default; shows what is no number. */
+function readOptions() {
+  const options = {};
+  for (const control of form.querySelectorAll("[data-kind]")) {
+    if (control.dataset.kind === "bool") {
+      if (control.checked !== control.defaultChecked) options[control.name] = control.checked;
+    } else if (!control.validity.valid || control.value === "") {
+      showError(control.name, document.getElementById(`${control.name}-error`).dataset.number);
+    } else if (control.value !== control.defaultValue) {
+      options[control.name] = Number(control.value);
+    }
+  }
+  return options;
+}
+
+/** Create the task on the server. Returns its answer, or null after showing why not. */
+async function create(request) {
+  try {
+    return await postJson(form.dataset.create, request, { login: form.dataset.login });
+  } catch (error) {
+    if (error instanceof Refusal) showError(error.field, error.message);
+    else if (error instanceof NoAnswer) return error;
+    else throw error;
+    return null;
+  }
+}
+
+function describe(model, rows, sums) {
+  const file = (kind, found, md5, input = "") => ({
+    kind,
+    name: found.name,
+    size_bytes: found.size,
+    md5,
+    input,
+  });
+  return [
+    file("model", model, sums[0]),
+    ...rows.map((row, i) => file("data", row.file, sums[i + 1], row.input)),
+  ];
+}
+
+function freeze(frozen) {
+  for (const part of form.querySelectorAll("fieldset")) part.disabled = frozen;
+  document.getElementById("submit").disabled = frozen;
+}
+
+async function start(model, rows, options) {
+  const transfer = new Transfer([model, ...rows.map((row) => row.file)], form.dataset.login);
+  const request = {
+    worker: Number(form.elements.worker.value),
+    runtime: form.elements.runtime.value,
+    options,
+  };
+  freeze(true);
+  transfer.panel.scrollIntoView({ block: "nearest" });
+  try {
+    request.files = describe(model, rows, await transfer.hashAll());
+  } catch (error) {
+    showError(null, transfer.cause(error));
+    return back(transfer);
+  }
+  const made = await create(request);
+  if (made === null) return back(transfer);
+  if (made instanceof NoAnswer) {
+    showError(null, transfer.cause(made));
+    return back(transfer);
+  }
+  return send(transfer, made);
+}
+
+/** Upload and submit until it works or the reader gives up. */
+async function send(transfer, made) {
+  const urls = {
+    uploads: `${made.url}uploads/`,
+    submit: `${made.url}submit/`,
+    cancel: `${made.url}cancel/`,
+  };
+  let targets = made.uploads;
+  for (;;) {
+    try {
+      await transfer.sendAll(targets, urls);
+      return;
+    } catch (error) {
+      if (!(await transfer.decide(error, urls.cancel))) break;
+      targets = null;
+    }
+  }
+  back(transfer);
+}
+
+function back(transfer) {
+  transfer.hide();
+  freeze(false);
+  focusFirstError();
+}
+
+if (form) {
+  setUpDevice();
+  setUpFiles();
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearErrors();
+    const model = form.elements.model.files[0] ?? null;
+    const rows = readRows();
+    checkFiles(model, rows);
+    const options = readOptions();
+    if (!focusFirstError()) start(model, rows, options);
+  });
+}

@@ -1,0 +1,81 @@
+// Requests to our own server: JSON out and in, and HTML fragments.
+
+/** What the server said no with: `code`, `message` in the reader's language, `field` or null. */
+export class Refusal extends Error {
+  constructor(status, { error, message, field }) {
+    super(message);
+    this.status = status;
+    this.code = error;
+    this.field = field;
+  }
+}
+
+/** The server did not answer, or not as itself. `status` is 0 if there was no answer at all. */
+export class NoAnswer extends Error {
+  constructor(status) {
+    super(`no answer (${status})`);
+    this.status = status;
+  }
+}
+
+export const FRAGMENT_TIMEOUT_MS = 15_000;
+const JSON_TIMEOUT_MS = 60_000;
+
+/** POST an object as JSON, return the answer's object. Throws Refusal or NoAnswer. */
+export async function postJson(url, body, { login }) {
+  const response = await answer(url, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json",
+      "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value,
+    },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
+  });
+  leaveIfLoggedOut(response, login);
+  let data = null;
+  try {
+    data = await response.json();
+  } catch {
+    throw new NoAnswer(response.status);
+  }
+  if (!response.ok) throw data?.message ? new Refusal(response.status, data) : new NoAnswer(response.status);
+  return data;
+}
+
+/** GET a piece of HTML as a DocumentFragment; scripts in it never run. Throws NoAnswer. */
+export async function getFragment(url, { login }) {
+  const response = await answer(url, {
+    headers: { Accept: "text/html" },
+    cache: "no-store",
+    signal: AbortSignal.timeout(FRAGMENT_TIMEOUT_MS),
+  });
+  leaveIfLoggedOut(response, login);
+  if (!response.ok) throw new NoAnswer(response.status);
+  const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+  const fragment = document.createDocumentFragment();
+  fragment.append(...parsed.body.childNodes);
+  return fragment;
+}
+
+/** Go to the login page, and come back here afterwards. */
+export function toLogin(login) {
+  const here = window.location.pathname + window.location.search;
+  window.location.assign(`${login}?next=${encodeURIComponent(here)}`);
+}
+
+async function answer(url, options) {
+  try {
+    return await fetch(url, { credentials: "same-origin", ...options });
+  } catch {
+    throw new NoAnswer(0);
+  }
+}
+
+function leaveIfLoggedOut(response, login) {
+  if (response.redirected && new URL(response.url).pathname === login) {
+    toLogin(login);
+    throw new NoAnswer(401);
+  }
+}

@@ -1,0 +1,50 @@
+// On the page of a task whose upload broke off: choose the same files again and go on.
+
+import { Transfer } from "./transfer.js";
+
+const box = document.getElementById("resume");
+const chooser = document.getElementById("resume-files");
+const button = document.getElementById("resume-start");
+const problem = document.getElementById("resume-error");
+const wanted = [...document.querySelectorAll(".wanted__file")];
+/** wanted file -> the File that fits it */
+const found = new Map();
+
+const fits = (item, file) => item.dataset.name === file.name && Number(item.dataset.size) === file.size;
+
+chooser.addEventListener("change", () => {
+  for (const file of chooser.files) {
+    const item = wanted.find((candidate) => !found.has(candidate) && fits(candidate, file));
+    if (!item) continue;
+    found.set(item, file);
+    item.classList.add("wanted__file--found");
+    const state = item.querySelector(".wanted__state");
+    state.textContent = state.dataset.found;
+  }
+  const missing = wanted.filter((item) => !found.has(item)).map((item) => item.dataset.name);
+  problem.hidden = missing.length === 0;
+  problem.textContent = problem.dataset.mismatch + missing.join(", ");
+  button.disabled = missing.length > 0;
+});
+
+async function send() {
+  const transfer = new Transfer(
+    wanted.map((item) => found.get(item)),
+    box.dataset.login,
+  );
+  chooser.disabled = button.disabled = true;
+  for (;;) {
+    try {
+      await transfer.sendAll(null, box.dataset);
+      return;
+    } catch (error) {
+      if (!(await transfer.decide(error, box.dataset.cancel))) break;
+    }
+  }
+  window.location.assign(box.dataset.page);
+}
+
+document.getElementById("resume-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});

@@ -1,0 +1,16 @@
+// On every page: the reader's own time, and a user menu that closes by itself.
+
+import { localizeTimes } from "./format.js";
+
+localizeTimes(document);
+
+for (const menu of document.querySelectorAll("[data-menu]")) {
+  document.addEventListener("click", (event) => {
+    if (menu.open && !menu.contains(event.target)) menu.open = false;
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}

@@ -1,0 +1,45 @@
+// A task's page: events bring a fresh status, log lines come as they are written.
+
+import { LogPane } from "./log_pane.js";
+import { hideNotice, showNotice } from "./notice.js";
+import { makeRefresher } from "./refresher.js";
+import { toLogin } from "./requests.js";
+import { CLOSED_NOT_FOUND, CLOSED_NOT_LOGGED_IN, keepSocket } from "./socket.js";
+
+const task = document.getElementById("task");
+const log = new LogPane(document.getElementById("log"), {
+  empty: document.getElementById("log-empty"),
+  cut: document.getElementById("log-cut"),
+});
+let lastEvent = Number(task.dataset.after);
+
+const refresh = makeRefresher(task, () => task.dataset.statusUrl, { onSwap: hideResume });
+
+/** The form for the rest of an upload makes sense only while the task waits for its files. */
+function hideResume() {
+  const resume = document.getElementById("resume");
+  const state = document.getElementById("task-status").dataset.state;
+  if (resume && state !== "initiated") resume.hidden = true;
+}
+
+keepSocket(`/ws/tasks/${task.dataset.task}/`, {
+  hello: () => ({
+    after: lastEvent,
+    log_after: log.lastId,
+    language: document.documentElement.lang,
+  }),
+  onUp: hideNotice,
+  onDown: () => showNotice("lost"),
+  onMessage: (message) => {
+    if (message.type === "log") {
+      log.add(message);
+    } else if (message.type === "event") {
+      lastEvent = Math.max(lastEvent, message.seq);
+      refresh();
+    }
+  },
+  onEnd: (code) => {
+    if (code === CLOSED_NOT_LOGGED_IN) toLogin(task.dataset.login);
+    if (code === CLOSED_NOT_FOUND) showNotice("gone");
+  },
+});
