@@ -23,6 +23,10 @@ def owner_group(user_id: int) -> str:
     return f"tasks.of.{user_id}"
 
 
+#: administrators' lists show everybody's tasks
+ALL_TASKS_GROUP = "tasks.of.all"
+
+
 def worker_group(worker_id: int) -> str:
     return f"worker.{worker_id}"
 
@@ -31,7 +35,10 @@ def task_changed_on_commit(task: Task) -> None:
     """Tell browsers that show this task, or its owner's list, to read again."""
     task_id, owner_id = task.pk, task.owner_id
     transaction.on_commit(
-        lambda: _send({task_group(task_id), owner_group(owner_id)}, "task.changed"), robust=True
+        lambda: _send(
+            {task_group(task_id), owner_group(owner_id), ALL_TASKS_GROUP}, "task.changed"
+        ),
+        robust=True,
     )
 
 

@@ -11,7 +11,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.utils import translation
 
-from tasks.announce import owner_group, task_group
+from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
 from tasks.models import Task, TaskEvent
 from tasks.selectors import events_after, log_after, tasks_visible_to
 from tasks.states import Status
@@ -93,20 +93,22 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
 class TaskListConsumer(AsyncJsonWebsocketConsumer):
     """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
 
+    group = ""
+
     async def connect(self) -> None:
         await self.accept()
         user = self.scope["user"]
         if not user.is_authenticated:
             await self.close(code=NOT_LOGGED_IN)
             return
-        await self.channel_layer.group_add(owner_group(user.pk), self.channel_name)
+        self.group = ALL_TASKS_GROUP if user.is_staff else owner_group(user.pk)
+        await self.channel_layer.group_add(self.group, self.channel_name)
         # whatever changed while there was no connection is in the rows that the page fetches now
         await self.send_json({"type": "changed"})
 
     async def disconnect(self, code: int) -> None:
-        user = self.scope["user"]
-        if user.is_authenticated:
-            await self.channel_layer.group_discard(owner_group(user.pk), self.channel_name)
+        if self.group:
+            await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def task_changed(self, event: dict[str, Any]) -> None:
         await self.send_json({"type": "changed"})

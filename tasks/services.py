@@ -90,6 +90,7 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+    wake_dispatcher()  # before all that is announced on commit: the device should not wait for it
     now = timezone.now()
     moved = transition_if(
         task,
@@ -100,7 +101,6 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     )
     if moved:
         task.files.update(stored_at=now)
-        wake_dispatcher()
     elif task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
 

@@ -22,8 +22,7 @@ def _storage() -> Iterator[CheckMessage]:
 
 
 def _mail() -> Iterator[CheckMessage]:
-    console = settings.EMAIL_BACKEND.endswith(("console.EmailBackend", "dummy.EmailBackend"))
-    if settings.ACCOUNT_EMAIL_VERIFICATION == "mandatory" and console:
+    if settings.ACCOUNT_EMAIL_VERIFICATION == "mandatory" and not settings.HAS_MAIL_SERVER:
         yield Warning(
             "E-mail addresses must be verified, but mail goes nowhere: nobody could register.",
             hint="Set EMAIL_URL to a mail server, or ACCOUNT_EMAIL_VERIFICATION to none.",

@@ -2,6 +2,7 @@
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
@@ -51,6 +52,8 @@ urlpatterns = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
+    # browsers ask here for pages that name no icon, such as the administration's
+    path("favicon.ico", RedirectView.as_view(url=static("img/mark.svg"))),
 ]
 handler404 = "webprofile.views.not_found"
 handler500 = "webprofile.views.server_error"

@@ -15,6 +15,13 @@ let lastEvent = Number(task.dataset.after);
 
 const refresh = makeRefresher(task, () => task.dataset.statusUrl, { onSwap: hideResume });
 
+// no event tells that the queue grew shorter, or that the device went away
+const INTERVAL_MS = 15_000;
+window.setInterval(() => {
+  const { state } = document.getElementById("task-status").dataset;
+  if (state !== "finished" && document.visibilityState === "visible") refresh();
+}, INTERVAL_MS);
+
 /** The form for the rest of an upload makes sense only while the task waits for its files. */
 function hideResume() {
   const resume = document.getElementById("resume");

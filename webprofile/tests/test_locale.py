@@ -1,0 +1,52 @@
+"""The Chinese catalogue is complete."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE = Path("webprofile/locale/zh_Hans/LC_MESSAGES/django.po")
+
+
+def read(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale="zh_Hans")
+
+
+def test_every_text_has_its_translation_and_no_placeholder_is_lost():
+    for message in read(ROOT / CATALOGUE):
+        if not message.id:
+            continue
+        texts = message.string if isinstance(message.string, tuple) else (message.string,)
+        assert all(texts), message.id
+        assert not message.fuzzy, message.id
+        assert list(message.check()) == [], message.id
+
+
+def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):
+    if not shutil.which("xgettext"):
+        reason = "no xgettext: install the distribution's gettext"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    folders = ("accounts", "workers", "tasks", "profiles", "webprofile", "templates")
+    for folder in folders:
+        ignored = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    shutil.copy(ROOT / "manage.py", tmp_path)
+    command = [sys.executable, "manage.py", "makemessages", "-l", "zh_Hans", "--no-obsolete"]
+    subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ
+        | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    )
+    wanted = {(m.context, m.id) for m in read(tmp_path / CATALOGUE) if m.id}
+    there = {(m.context, m.id) for m in read(ROOT / CATALOGUE) if m.id}
+    assert (wanted - there, there - wanted) == (set(), set())
