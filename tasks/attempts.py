@@ -14,8 +14,8 @@ from django.utils import timezone
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
 from tasks import announce
 from tasks.diagnosis import diagnose
+from tasks.hints import assign_on_commit, build_profile_on_commit
 from tasks.models import Attempt, LogChunk, Task, TaskEvent
-from tasks.services import wake_dispatcher, wake_profile_builder
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
 from workers.models import Worker
@@ -43,17 +43,17 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
 
     Raises IntegrityError if the slot is taken: the caller lost a race.
     """
+    # first in line on commit: the device should not wait for what browsers are told
+    announce.poke_worker_on_commit(task.worker_id)
     if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}):
         return None
-    attempt = Attempt.objects.create(
+    return Attempt.objects.create(
         task=task,
         worker_id=task.worker_id,
         number=task.attempts.count() + 1,
         slot=slot,
         lease_expires_at=lease_end(),
     )
-    announce.poke_worker_on_commit(task.worker_id)
-    return attempt
 
 
 def attempt_accept(attempt: Attempt) -> None:
@@ -126,13 +126,13 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     elif report.reason == EndReason.EXITED and report.exit_code == 0:
         held = {TaskState.ASSIGNED, TaskState.RUNNING}
         if transition_if(task, TaskState.PROCESSING, held):
-            wake_profile_builder(str(attempt.pk))
+            build_profile_on_commit(str(attempt.pk))
     elif report.reason in RETRIED:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
         reason, detail = diagnose(report, log_tail(attempt))
         _finish(task, Outcome.FAILED, reason, detail)
-    wake_dispatcher()  # a slot is free
+    assign_on_commit(task.worker_id)  # a slot is free
     return True
 
 
@@ -147,7 +147,7 @@ def attempt_lose(attempt: Attempt, *, reason: str) -> bool:
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
     else:
         _try_again(task, reason=reason)
-    wake_dispatcher()
+    assign_on_commit(task.worker_id)
     return True
 
 

@@ -9,8 +9,8 @@ from tasks.states import TaskState
 from workers.models import Worker, online_since
 
 
-def assign_waiting() -> list[Attempt]:
-    """Fill every free slot of every device that is online, oldest task first.
+def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
+    """Fill the free slots of one device, or of all that are online, oldest task first.
 
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
     so two dispatchers at once hand out each task and each slot at most once.
@@ -19,6 +19,8 @@ def assign_waiting() -> list[Attempt]:
     workers = Worker.objects.filter(
         is_enabled=True, last_seen_at__gte=online_since(), tasks__state=TaskState.WAITING
     ).distinct()
+    if worker_id is not None:
+        workers = workers.filter(pk=worker_id)
     for worker in workers:
         taken = set(
             Attempt.objects.filter(worker=worker, ended_at=None).values_list("slot", flat=True)

@@ -17,6 +17,7 @@ from accounts.models import User
 from agent.protocol.options import Value
 from tasks import announce
 from tasks.admission import FileRequest, admit
+from tasks.hints import assign_on_commit
 from tasks.models import Task, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
@@ -90,7 +91,8 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
-    wake_dispatcher()  # before all that is announced on commit: the device should not wait for it
+    # first in line on commit: the device should not wait for what browsers are told
+    assign_on_commit(task.worker_id)
     now = timezone.now()
     moved = transition_if(
         task,
@@ -150,20 +152,6 @@ def task_abandon(task: Task) -> bool:
         outcome=Outcome.CANCELLED,
         reason="upload_abandoned",
     )
-
-
-def wake_dispatcher() -> None:
-    """Hint only: if it is lost, the sweep finds the waiting row a few seconds later."""
-    from tasks.actors import dispatch_tasks  # actors import services
-
-    transaction.on_commit(dispatch_tasks.send, robust=True)
-
-
-def wake_profile_builder(attempt_id: str) -> None:
-    """Hint only, as above; `profiles` lies to the right, hence the import in here."""
-    from profiles.actors import build_profile
-
-    transaction.on_commit(lambda: build_profile.send(attempt_id), robust=True)
 
 
 def _from_now(seconds: float) -> datetime.datetime:

@@ -8,11 +8,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from tasks.attempts import attempt_lose
+from tasks.hints import build_profile_on_commit
 from tasks.models import Attempt, Task
+from tasks.scheduling import assign_waiting
 from tasks.selectors import last_attempt
-from tasks.services import task_abandon, task_fail, wake_dispatcher, wake_profile_builder
+from tasks.services import task_abandon, task_fail
 from tasks.states import TaskState
-from workers.models import online_since
 
 log = structlog.get_logger()
 
@@ -35,11 +36,8 @@ def sweep() -> None:
         state=TaskState.PROCESSING, updated_at__lt=now - PROCESSING_PATIENCE
     ):
         if last := last_attempt(task):
-            wake_profile_builder(str(last.pk))
-    if Task.objects.filter(
-        state=TaskState.WAITING, worker__last_seen_at__gte=online_since()
-    ).exists():
-        wake_dispatcher()
+            build_profile_on_commit(str(last.pk))
+    assign_waiting()
 
 
 def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:

@@ -34,7 +34,7 @@ from profiles.models import ARTIFACT_NAMES, artifact_key
 from profiles.services import artifacts_record
 from tasks import attempts
 from tasks.models import Attempt, TaskFile
-from tasks.services import wake_dispatcher
+from tasks.scheduling import assign_waiting
 from tasks.states import TaskState
 from workers import services
 from workers.models import Worker
@@ -52,7 +52,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     for attempt in _live(worker).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
         attempts.attempt_lose(attempt, reason="agent_forgot")
-    wake_dispatcher()
+    assign_waiting(worker.pk)
     log.info("agent_connected", worker=worker.name, version=message.agent_version)
     welcome = Welcome(worker=worker.name, server_time=time.time(), heartbeat_s=settings.HEARTBEAT_S)
     return [welcome, *desired_state(worker, message.running)]

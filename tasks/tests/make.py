@@ -68,8 +68,9 @@ def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
 
 
 def make_attempt(task: Task | None = None) -> Attempt:
-    """A live attempt of a waiting task, in slot 0."""
-    attempt = attempt_assign(task or make_waiting_task(), slot=0)
+    """A live attempt of a waiting task; where transactions commit, it was assigned already."""
+    task = task or make_waiting_task()
+    attempt = task.attempts.first() or attempt_assign(task, slot=0)
     assert attempt is not None
     return attempt
 

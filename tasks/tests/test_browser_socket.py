@@ -9,8 +9,10 @@ from django.contrib.sessions.backends.db import SessionStore
 
 from agent.protocol import AttemptLog
 from tasks import attempts, services
+from tasks.models import Task
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, stored
 from webprofile.asgi import application
+from workers.models import Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,6 +50,7 @@ async def events(socket, count: int) -> list[dict]:
 async def test_the_states_arrive_as_they_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
+    await Worker.objects.aupdate(last_seen_at=None)  # nobody takes the task
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
     await in_thread(lambda: services.task_submit(task, stored(task)))()
@@ -72,7 +75,7 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
         for seq, text in ((1, "one\n"), (2, "two\n")):
             chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
             attempts.attempt_log(attempt, chunk)
-        services.task_cancel(attempt.task)
+        services.task_cancel(Task.objects.get(pk=attempt.task_id))
 
     await in_thread(while_away)()
     socket = await browser(path, alice)

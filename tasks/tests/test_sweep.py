@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles import storage
-from tasks import attempts, services
+from tasks import attempts
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import make_attempt, make_task, make_waiting_task, make_worker
+from tasks.tests.make import make_attempt, make_task, make_waiting_task
 from workers.models import Worker
 
 pytestmark = pytest.mark.django_db
@@ -20,30 +20,13 @@ pytestmark = pytest.mark.django_db
 LONG_AGO = timezone.now() - datetime.timedelta(days=3)
 
 
-@pytest.fixture
-def messages(django_capture_on_commit_callbacks):
-    """The queue's actors after running what was put off until commit."""
-    broker = dramatiq.get_broker()
-    broker.flush_all()
-
-    def names() -> list[str]:
-        found = []
-        for name in ("dispatch", "profiles"):
-            queue = broker.queues[name]
-            while not queue.empty():
-                found.append(dramatiq.Message.decode(queue.get()).actor_name)
-        return found
-
-    return names
-
-
 def test_an_expired_lease_loses_the_attempt_and_queues_the_task_again():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=LONG_AGO)
     sweep()
     attempt.refresh_from_db()
-    attempt.task.refresh_from_db()
-    assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
+    assert attempt.end_reason == "lease_expired"
+    assert [a.number for a in attempt.task.attempts.filter(ended_at=None)] == [2]
 
 
 def test_a_lease_that_holds_is_left_alone():
@@ -76,9 +59,10 @@ def test_a_task_does_not_wait_for_ever():
 def test_a_device_that_stays_away_fails_its_waiting_tasks_with_the_reason():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
+    Worker.objects.update(last_seen_at=timezone.now() - datetime.timedelta(seconds=60))
     sweep()
     task.refresh_from_db()
-    assert task.state == "waiting"  # the device is there
+    assert task.state == "waiting"  # offline, but perhaps not for long
     Worker.objects.update(last_seen_at=LONG_AGO)
     sweep()
     task.refresh_from_db()
@@ -94,25 +78,44 @@ def test_a_version_that_the_device_lost_fails_the_waiting_task():
     assert task.reason == "runtime_went_away"
 
 
-def test_lost_hints_are_given_again(messages, django_capture_on_commit_callbacks):
-    make_waiting_task()
-    processing = make_attempt(make_waiting_task(worker=make_worker()))
-    report = AttemptFinished(attempt=processing.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(processing, report)
-    Task.objects.filter(pk=processing.task_id).update(updated_at=LONG_AGO)
+def test_a_waiting_task_whose_hint_was_lost_is_assigned():
+    make_waiting_task()  # nothing that was put off until commit runs here
+    assert not Attempt.objects.exists()
+    sweep()
+    assert Attempt.objects.count() == 1
+
+
+def test_a_profile_whose_hint_was_lost_is_queued_again(django_capture_on_commit_callbacks):
+    attempt = make_attempt()
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    broker = dramatiq.get_broker()
+    broker.flush_all()
     with django_capture_on_commit_callbacks(execute=True):
         sweep()
-    assert sorted(messages()) == ["build_profile", "dispatch_tasks"]
-
-
-def test_an_idle_site_gives_no_hints(messages, django_capture_on_commit_callbacks):
-    services.task_cancel(make_task())
+    assert broker.queues["profiles"].empty()  # it may still be on its way
+    Task.objects.update(updated_at=LONG_AGO)
     with django_capture_on_commit_callbacks(execute=True):
         sweep()
-    assert messages() == []
+    message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
+    assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
 
 
-def test_a_submitted_task_wakes_the_dispatcher(messages, django_capture_on_commit_callbacks):
+def test_a_submitted_task_is_assigned_at_once(django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True):
-        make_waiting_task()
-    assert messages() == ["dispatch_tasks"]
+        task = make_waiting_task()
+    task.refresh_from_db()
+    assert task.state == "assigned"
+
+
+def test_a_broker_that_is_away_costs_no_task_and_no_request(
+    django_capture_on_commit_callbacks, monkeypatch
+):
+    def gone(*args, **kwargs):
+        raise ConnectionError
+
+    monkeypatch.setattr("tasks.announce._send", gone)
+    with django_capture_on_commit_callbacks(execute=True):
+        task = make_waiting_task()
+    task.refresh_from_db()
+    assert task.state == "assigned"

@@ -108,19 +108,27 @@ class Visitor:
                     raise DemoError(f"The task did not end in {FINISHED_WITHIN_S:.0f} s.") from None
 
 
-def submit(visitor: Visitor, worker: int, model: Path, data: Path) -> dict[str, Any]:
-    """Create a task, upload its files, confirm; return the task as the server tells it."""
-    files = {model.name: model, data.name: data}
+def announce(
+    visitor: Visitor, worker: int, model: Path, data: Path, options: dict[str, int]
+) -> dict[str, Any]:
+    """Create a task; return its number, its address and where its files may be put."""
     wanted = [
         {"kind": "model", **_described(model)},
         {"kind": "data", "input": "data", **_described(data)},
     ]
-    body = {"worker": worker, "runtime": VERSION, "options": OPTIONS, "files": wanted}
-    task = visitor.post("/tasks/", body)
-    for upload in task["uploads"]:
-        visitor.put(upload["url"], upload["headers"], files[upload["name"]])
-    visitor.post(f"/tasks/{task['id']}/submit/", {})
-    return task
+    body = {"worker": worker, "runtime": VERSION, "options": options, "files": wanted}
+    return visitor.post("/tasks/", body)
+
+
+def upload(visitor: Visitor, task: dict[str, Any], files: list[Path]) -> None:
+    """Put the files of a task into storage."""
+    for target, file in zip(task["uploads"], files, strict=True):
+        visitor.put(target["url"], target["headers"], file)
+
+
+def confirm(visitor: Visitor, task: dict[str, Any]) -> None:
+    """Say that all files are stored: the task waits from now on."""
+    visitor.post(f"{task['url']}submit/", {})
 
 
 def follow(visitor: Visitor, task: int) -> None:
@@ -150,7 +158,9 @@ def run(address: str, account: Path, examples: Path, python: str) -> None:
     try:
         model, data = make_sample(examples, python)
         worker = visitor.device()
-        task = submit(visitor, worker["id"], model, data)
+        task = announce(visitor, worker["id"], model, data, OPTIONS)
+        upload(visitor, task, [model, data])
+        confirm(visitor, task)
         say(f"Task {task['id']}: {model.name} on {worker['name']}, MegEngine {VERSION}")
         follow(visitor, task["id"])
         say(visitor.get(f"/tasks/{task['id']}/result.txt?rows={ROWS}").text)

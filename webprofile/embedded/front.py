@@ -17,7 +17,7 @@ import sys
 HEAD_LIMIT_BYTES = 64 << 10
 CHUNK_BYTES = 256 << 10
 IDLE_S = 120.0
-LINGER_S = 2.0
+LINGER_S = 5.0
 PREFLIGHT = (
     b"HTTP/1.1 204 No Content\r\n"
     b"Access-Control-Allow-Origin: *\r\n"
@@ -26,7 +26,8 @@ PREFLIGHT = (
     b"Access-Control-Max-Age: 3600\r\n"
     b"Connection: close\r\n\r\n"
 )
-_CONNECTION = re.compile(rb"\r\nConnection:[^\r\n]*", re.IGNORECASE)
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_OURS = re.compile(rb"\r\n(?:Connection|Expect):[^\r\n]*", re.IGNORECASE)
 
 
 async def _serve(
@@ -34,17 +35,17 @@ async def _serve(
 ) -> None:
     """One request per connection: only a connection's first request is looked at."""
     with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-        async with asyncio.timeout(IDLE_S):
-            try:
+        try:
+            async with asyncio.timeout(IDLE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-            except asyncio.LimitOverrunError:
-                writer.write(b"HTTP/1.1 431 Headers Too Large\r\nConnection: close\r\n\r\n")
-                head = b""
-        if head.startswith(b"OPTIONS "):
-            writer.write(PREFLIGHT)
-        elif head:
-            head = _CONNECTION.sub(b"", head[:-2]) + b"Connection: close\r\n\r\n"
-            await _pass_on(head, reader, writer, storage_port)
+        except asyncio.LimitOverrunError:
+            writer.write(b"HTTP/1.1 431 Headers Too Large\r\nConnection: close\r\n\r\n")
+        else:
+            if head.startswith(b"OPTIONS "):
+                writer.write(PREFLIGHT)
+            else:
+                await _pass_on(head, reader, writer, storage_port)
+        await _close_gently(reader, writer)
     with contextlib.suppress(OSError):
         writer.close()
         await writer.wait_closed()
@@ -53,27 +54,45 @@ async def _serve(
 async def _pass_on(
     head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, storage_port: int
 ) -> None:
+    """Hand on a request and its answer.
+
+    Storage is asked whether it wants the body (Expect): it refuses a bad signature without reading
+    on, and the reset that follows would swallow its answer.
+    """
     from_storage, to_storage = await asyncio.open_connection("127.0.0.1", storage_port)
-    to_storage.write(head)
-    upload = asyncio.create_task(_pump(reader, to_storage))
     try:
-        # the answer's end is the end: storage may refuse before it has read the whole body
-        await _pump(from_storage, writer)
+        to_storage.write(
+            _OURS.sub(b"", head[:-2]) + b"Connection: close\r\nExpect: 100-continue\r\n\r\n"
+        )
+        answer = await from_storage.readuntil(b"\r\n\r\n")
+        if answer != CONTINUE:
+            writer.write(answer)
+            await _pump(from_storage, writer)
+            return
+        if b"\r\nexpect:" in head.lower():
+            writer.write(CONTINUE)
+        upload = asyncio.create_task(_pump(reader, to_storage))
+        try:
+            await _pump(from_storage, writer)
+        finally:
+            upload.cancel()
+            await asyncio.gather(upload, return_exceptions=True)
     finally:
-        upload.cancel()
-        await asyncio.gather(upload, return_exceptions=True)
         to_storage.close()
-    # closed with bytes unread, the connection would be reset and the answer lost
-    writer.write_eof()
-    async with asyncio.timeout(LINGER_S):
-        while await reader.read(CHUNK_BYTES):
-            pass
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     while chunk := await source.read(CHUNK_BYTES):
         sink.write(chunk)
         await sink.drain()
+
+
+async def _close_gently(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read what the client still sends: closed with bytes unread, a connection is reset."""
+    writer.write_eof()
+    async with asyncio.timeout(LINGER_S):
+        while await reader.read(CHUNK_BYTES):
+            pass
 
 
 async def main(port: int, storage_port: int) -> None:

@@ -1,12 +1,12 @@
 """Ends everything a supervisor started, also when the supervisor was killed.
 
-`python -S -m webprofile.embedded.guard COOKIE [FOLDER]` sleeps until its standard input ends, which
-happens when the supervisor ends in any way. Then it ends each process whose environment holds the
-supervisor's cookie, and all their descendants: sessions and process groups do not matter, so a
-load_and_run below the agent or a child of a dead actor process is found too. The input's lines name
-processes that count as well (pid, start time): Redis overwrites its environment with its title, and
-others clear it. Linux only: elsewhere
-there is no /proc, and the parts' own manners must do. FOLDER is removed at the end.
+`python -S -m webprofile.embedded.guard COOKIE GRACE_S [FOLDER]` sleeps until its standard input
+ends, which happens when the supervisor ends in any way. Then it ends each process whose environment
+holds the supervisor's cookie, and all their descendants: sessions and process groups do not matter,
+so a load_and_run below the agent or a child of a dead actor process is found too. The input's lines
+name processes that count as well (pid, start time): Redis overwrites its environment with a title,
+and others clear it. Linux only: elsewhere there is no /proc, and the parts' own manners must do.
+FOLDER is removed at the end.
 """
 
 import contextlib
@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 COOKIE_NAME = "MGW_EMBEDDED_COOKIE"
-GRACE_S = 8.0
+#: first word of a line that says: all parts had their grace already
+CLOSING = "closing"
+SHORT_GRACE_S = 0.5
 PROC = Path("/proc")
 
 #: pid and start time: a pid that is used again has another start time
@@ -62,7 +64,7 @@ def is_alive(pid: int) -> bool:
     return any(each == pid and state != "Z" for each, state, _, _ in _all_processes())
 
 
-def end_all(cookie: str, told: set[Identity], grace_s: float = GRACE_S) -> None:
+def end_all(cookie: str, told: set[Identity], grace_s: float) -> None:
     """TERM, grace, KILL; comes back when none is left."""
     known = processes_of(cookie, told)
     _signal(known, signal.SIGTERM)
@@ -97,9 +99,11 @@ def main() -> None:
     # a terminal's Ctrl-C and a kill of the whole group are meant for the supervisor
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    told = {(int(pid), started) for pid, started in map(str.split, sys.stdin)}
-    end_all(sys.argv[1], told)
-    for folder in sys.argv[2:]:
+    cookie, grace_s, *folders = sys.argv[1:]
+    lines = sys.stdin.read().splitlines()
+    told = {(int(pid), started) for pid, started in map(str.split, lines) if pid != CLOSING}
+    end_all(cookie, told, SHORT_GRACE_S if f"{CLOSING} -" in lines else float(grace_s))
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 

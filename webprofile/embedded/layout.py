@@ -53,6 +53,11 @@ class Layout:
         return self.home / "examples"
 
     @property
+    def temporary(self) -> Path:
+        """Lives as long as one start."""
+        return self.home / "tmp"
+
+    @property
     def lock(self) -> Path:
         return self.home / "lock"
 
@@ -61,7 +66,8 @@ class Layout:
 
     def make_folders(self) -> None:
         """Make every folder; rotate the logs of the start before."""
-        for folder in (self.redis, self.storage / BUCKET, self.agent_config.parent, self.examples):
+        folders = [self.redis, self.storage / BUCKET, self.agent_config.parent]
+        for folder in (*folders, self.examples, self.temporary):
             folder.mkdir(parents=True, exist_ok=True)
         logs = self.log("any").parent
         logs.mkdir(exist_ok=True)

@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import io
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from webprofile.embedded.ready import http_answers, redis_answers
 from webprofile.embedded.supervisor import Part
 
 REGION = "us-east-1"
-#: How long an idle actor process sleeps between two looks into its queue, at most. Measured:
-#: 25 ms cost 5.7 % of a core, 50 ms 3.8 %, 100 ms 1.4 %; a task waits 3/8 of it on average.
-DISPATCH_WAKE_MS = 50
-PROFILES_WAKE_MS = 250
+#: the queues of our own actors (django_dramatiq's is of no use here, and each costs a poll)
+QUEUES = ("profiles",)
+#: How long the idle actors' process sleeps between two looks into a queue, at most. Measured on two
+#: cores, one queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. An actor waits for 3/8
+#: of it on average.
+ACTORS_WAKE_MS = 100
 
 
 @dataclass(frozen=True)
@@ -114,23 +117,16 @@ def web(site: Site) -> Part:
     }
     command = [sys.executable, "-m", "uvicorn", "webprofile.asgi:application", "--no-access-log"]
     command += [word for pair in options.items() for word in pair]
-    return Part("web", command, ready=http_answers(site.port, "/healthz", 200), grace_s=8)
+    mark = ("x-start", secrets.token_hex(4))
+    command += ["--header", ":".join(mark)]
+    return Part("web", command, ready=http_answers(site.port, "/healthz", mark), grace_s=8)
 
 
-def dispatch() -> Part:
-    """Hands out tasks. A process of its own, so that no long work stands before a short one."""
-    return _actors("dispatch", ["dispatch"], threads=1, wake_ms=DISPATCH_WAKE_MS)
-
-
-def profiles() -> Part:
-    return _actors("profiles", ["profiles", "default"], threads=2, wake_ms=PROFILES_WAKE_MS)
-
-
-def _actors(name: str, queues: list[str], *, threads: int, wake_ms: int) -> Part:
-    """Dramatiq's process for some queues. Its consumer polls Redis, at least every `wake_ms`."""
-    command = manage("rundramatiq", "--processes", "1", "--threads", str(threads))
-    command += ["--worker-shutdown-timeout", "5000", "--queues", *queues]
-    return Part(name, command, {"dramatiq_worker_timeout": str(wake_ms)}, grace_s=8)
+def actors() -> Part:
+    """Dramatiq's process. Its consumer polls Redis."""
+    command = manage("rundramatiq", "--processes", "1", "--threads", "2")
+    command += ["--worker-shutdown-timeout", "5000", "--queues", *QUEUES]
+    return Part("actors", command, {"dramatiq_worker_timeout": str(ACTORS_WAKE_MS)}, grace_s=8)
 
 
 def sweep() -> Part:

@@ -20,18 +20,22 @@ def redis_answers(path: Path) -> Check:
     return check
 
 
-def http_answers(port: int, path: str = "/", status: int | None = None) -> Check:
-    """`status` None: any answer will do. http.client knows no proxies from the environment."""
+def http_answers(port: int, path: str = "/", header: tuple[str, str] | None = None) -> Check:
+    """Any answer will do, or one that is 200 and has `header`, which a stranger's has not.
+
+    Such a stranger may have taken the port after it was found to be free. http.client knows no
+    proxies from the environment.
+    """
 
     def check() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
         try:
             connection.request("GET", path)
-            found = connection.getresponse().status
+            answer = connection.getresponse()
         except http.client.HTTPException:
             return False
         finally:
             connection.close()
-        return status in (None, found)
+        return header is None or (answer.status, answer.getheader(header[0])) == (200, header[1])
 
     return check

@@ -61,8 +61,6 @@ class _Start:
         runtime = asyncio.create_task(self._find_runtime())
         try:
             await self._serve()
-            say(f"The site is at {self._site.address}")
-            say(f"Data and logs are in {self._layout.home}. Ctrl-C stops everything.")
             found = await runtime
         finally:
             runtime.cancel()
@@ -73,10 +71,14 @@ class _Start:
         return code
 
     async def _serve(self) -> None:
+        """What a reader waits for comes first: programs that start together share the cores."""
         site, start = self._site, self._supervisor.start
         stores = start(parts.redis(site), parts.storage(site), parts.front(site))
-        await asyncio.gather(self._prepare(), stores)
-        await start(parts.web(site), parts.dispatch(), parts.profiles(), parts.sweep())
+        # the server needs the database only when it is asked for something
+        await asyncio.gather(self._prepare(), stores, start(parts.web(site)))
+        say(f"The site is at {site.address}")
+        say(f"Data and logs are in {self._layout.home}. Ctrl-C stops everything.")
+        await start(parts.actors(), parts.sweep())
 
     async def _prepare(self) -> None:
         arguments = ["--admin-email", ADMIN, "--demo-user", DEMO_USER, "--worker", device.WORKER]
@@ -112,13 +114,19 @@ class _Start:
 
     async def _find_runtime(self) -> device.Runtime:
         finding = asyncio.create_task(
-            self._supervisor.run("runtime", device.ensure_command(), timeout_s=RUNTIME_TIMEOUT_S)
+            self._supervisor.run(
+                "runtime",
+                device.ensure_command(),
+                # pip unpacks a gigabyte here, and what is killed does not tidy up
+                {"TMPDIR": str(self._layout.temporary)},
+                timeout_s=RUNTIME_TIMEOUT_S,
+            )
         )
         log = self._layout.log("runtime")
         try:
             await asyncio.wait({finding}, timeout=PATIENCE_S)
             if not finding.done():
-                say(f"Installing MegEngine, which takes minutes, once. Progress: {log}")
+                say(f"Looking for MegEngine. Installing it takes minutes, once: see {log}")
             return device.Runtime(python=(await finding).strip().splitlines()[-1])
         except PartError:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
@@ -156,7 +164,7 @@ async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
     lock.announce(site.address)
     environment = parts.environment(site, os.environ)
     supervisor = Supervisor(layout, environment, lock.descriptor)
-    supervisor.open(*([folder] if is_temporary else []))
+    supervisor.open(layout.temporary, *([folder] if is_temporary else []))
     return await until_end(supervisor, _Start(site, supervisor, wishes).bring_up())
 
 

@@ -16,7 +16,13 @@ from typing import IO
 
 from webprofile.embedded import process
 from webprofile.embedded.console import complain, say
-from webprofile.embedded.guard import COOKIE_NAME, family_of
+from webprofile.embedded.guard import (
+    CLOSING,
+    COOKIE_NAME,
+    SHORT_GRACE_S,
+    end_all,
+    family_of,
+)
 from webprofile.embedded.layout import REPOSITORY, Layout, bound_log
 from webprofile.embedded.ready import Check
 
@@ -84,11 +90,15 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def open(self, *folders: Path) -> None:
-        """Start the guard; it removes `folders` at the end."""
+    def open(self, *folders: Path, guard_grace_s: float = 8.0) -> None:
+        """Start the guard, who removes `folders` at the end.
+
+        `guard_grace_s`: how long parts may take to end if this process is killed.
+        """
         module = ["-S", "-m", "webprofile.embedded.guard"]
+        arguments = [self._cookie, str(guard_grace_s), *map(str, folders)]
         self._guard = subprocess.Popen(
-            [sys.executable, *module, self._cookie, *map(str, folders)],
+            [sys.executable, *module, *arguments],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             start_new_session=True,
@@ -107,10 +117,18 @@ class Supervisor:
         for kept in group:
             await kept.up.wait()
 
-    async def run(self, name: str, command: list[str], *, timeout_s: float = 120.0) -> str:
+    async def run(
+        self,
+        name: str,
+        command: list[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float = 120.0,
+    ) -> str:
         """Run a command to its end, return its stdout; stderr goes to its log. Raises PartError."""
         with self._layout.log(name).open("ab") as log:
-            running = await self._spawn(Part(name, command), stdout=subprocess.PIPE, stderr=log)
+            part = Part(name, command, environment or {})
+            running = await self._spawn(part, stdout=subprocess.PIPE, stderr=log)
         try:
             output, _ = await asyncio.wait_for(running.communicate(), timeout_s)
         except TimeoutError:
@@ -135,8 +153,10 @@ class Supervisor:
             await asyncio.gather(*map(self._stop, group))
         if self._guard is not None and self._guard.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
+                self._guard.stdin.write(f"{CLOSING} -\n".encode())
                 self._guard.stdin.close()
-            await asyncio.to_thread(self._guard.wait)
+            if await asyncio.to_thread(self._guard.wait):  # somebody killed it
+                await asyncio.to_thread(end_all, self._cookie, set(), SHORT_GRACE_S)
 
     def hurry(self) -> None:
         """Do not wait for parts that are being asked to end."""

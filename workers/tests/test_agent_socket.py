@@ -23,7 +23,6 @@ from agent.protocol import (
 )
 from tasks import services
 from tasks.models import Attempt, Task
-from tasks.scheduling import assign_waiting
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
 from workers.models import Worker
@@ -152,7 +151,6 @@ async def test_a_task_is_sent_run_and_finished():
     worker, token = await enrolled()
     agent = await greeted(token)
     task = await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     start = await agent.hear()
     assert (start.type, start.runtime, start.model.name) == ("start", "1.13.0", "model.mge")
     assert [(f.name, f.input) for f in start.data] == [("input-0.npy", "data")]
@@ -184,7 +182,6 @@ async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     first = await agent.hear()
     await agent.socket.disconnect()
     again = await greeted(token)
@@ -202,16 +199,15 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
     worker, token = await enrolled()
     agent = await greeted(token)
     task = await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     first = await agent.hear()
     await agent.say(AttemptAccepted(attempt=first.attempt))
     await agent.hear()
     await agent.socket.disconnect()
     again = await greeted(token)
-    await task.arefresh_from_db()
-    assert task.state == "waiting"
-    await database_sync_to_async(assign_waiting)()
-    assert (await again.hear()).attempt != first.attempt
+    second = await again.hear()
+    assert second.attempt != first.attempt
+    attempt = await Attempt.objects.aget(pk=second.attempt)
+    assert (attempt.task_id, attempt.number) == (task.pk, 2)
     await again.socket.disconnect()
 
 
@@ -219,7 +215,6 @@ async def test_a_cancel_reaches_the_agent():
     worker, token = await enrolled()
     agent = await greeted(token)
     task = await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     start = await agent.hear()
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
@@ -237,7 +232,6 @@ async def test_reports_about_anothers_attempt_are_acknowledged_and_change_nothin
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     start = await agent.hear()
     _, other_token = await enrolled("other")
     stranger = await greeted(other_token)
@@ -258,7 +252,6 @@ async def test_an_agent_may_store_only_the_files_of_a_run():
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)
-    await database_sync_to_async(assign_waiting)()
     start = await agent.hear()
     files = (FileOffer(name="other.bin", size_bytes=1, md5=MD5),)
     await agent.say(AttemptUploads(attempt=start.attempt, files=files))

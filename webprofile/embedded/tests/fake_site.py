@@ -34,7 +34,7 @@ async def main(home: Path) -> int:
     folder = home / "socket-folder"
     folder.mkdir()
     supervisor = Supervisor(layout, {**os.environ, "MGW_HOME": str(home)}, lock.descriptor)
-    supervisor.open(folder)
+    supervisor.open(folder, guard_grace_s=1)
 
     async def bring_up() -> int:
         await supervisor.start(Part("family", ["sh", "-c", FAMILY]))

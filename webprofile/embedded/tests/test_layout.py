@@ -1,15 +1,18 @@
 """Folders, secrets, ports, and the agent's configuration."""
 
+import importlib
 import stat
 import tempfile
 import tomllib
 from pathlib import Path
 
+import dramatiq
 import pytest
 
 from webprofile.embedded import layout as layouts
 from webprofile.embedded.device import Runtime, update_config
 from webprofile.embedded.layout import (
+    REPOSITORY,
     bound_log,
     free_ports,
     is_free,
@@ -17,7 +20,7 @@ from webprofile.embedded.layout import (
     open_home,
     socket_folder,
 )
-from webprofile.embedded.parts import Site, environment, storage
+from webprofile.embedded.parts import QUEUES, Site, environment, storage
 
 
 def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
@@ -105,3 +108,11 @@ def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
     update_config(file, "http://127.0.0.1:9", Runtime(python="/new/bin/python"))
     found = tomllib.loads(file.read_text())["runtime"][0]
     assert found == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
+
+
+def test_every_actor_of_ours_has_its_queue_consumed() -> None:
+    for module in REPOSITORY.glob("*/actors.py"):
+        importlib.import_module(f"{module.parent.name}.actors")
+    actors = dramatiq.get_broker().actors.values()
+    ours = {actor.queue_name for actor in actors if "django_dramatiq" not in actor.fn.__module__}
+    assert ours == set(QUEUES)

@@ -1,0 +1,103 @@
+# What a developer types. `make demo` needs nothing but Python 3.11 or newer and a way to PyPI.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+PACKAGES := agent accounts workers tasks profiles webprofile
+CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
+
+# what production settings want to be told; nothing is started with it
+PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=profile.example.org \
+	SECRET_KEY=$$($(PY) -c 'import secrets; print(secrets.token_hex(40))') \
+	SITE_URL=https://profile.example.org CSRF_TRUSTED_ORIGINS=https://profile.example.org \
+	S3_ENDPOINT_URL=https://s3.example.org S3_ACCESS_KEY_ID=nobody-asks-with-it \
+	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
+
+.PHONY: help setup runtime locale demo run test e2e lint bench-dispatch bench-overhead requirements clean
+
+help:
+	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
+	@echo 'make run         start everything, serve until Ctrl-C (PORT=N)'
+	@echo 'make test        all tests        (ARGS="-k name" goes to pytest)'
+	@echo 'make e2e         the tests in a browser'
+	@echo 'make lint        ruff, mypy, Django'"'"'s own checks'
+	@echo 'make setup       .venv with all that is needed (PYTHON=... chooses the interpreter)'
+	@echo 'make runtime     MegEngine in an interpreter of its own'
+	@echo 'make locale      compile translations'
+	@echo 'make bench-dispatch, make bench-overhead    measure'
+	@echo 'make requirements    resolve requirements/*.in again'
+	@echo 'make clean       remove .venv and caches; var/ (your data) stays'
+
+setup: $(INSTALLED)
+
+# a name on PATH may be a shim that does not run: each candidate is tried
+$(INSTALLED): requirements/dev.txt
+	@if [ ! -x $(PY) ]; then \
+		found=; \
+		usable='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
+		for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+			if $$python -c "$$usable" >/dev/null 2>&1; then found=$$python; break; fi; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo 'Python 3.11 or newer with its venv module is needed, and none was found.' >&2; \
+			echo 'Install it (Debian: apt install python3-venv), or say PYTHON=/path/to/python.' >&2; \
+			exit 1; \
+		fi; \
+		echo "Making $(VENV) with $$found."; \
+		$$found -m venv $(VENV); \
+	fi
+	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^\(uv==[0-9.]*\).*/\1/p' $<)"
+	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $< \
+		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+runtime: setup
+	@$(PY) -m agent.runtimes ensure
+
+locale: $(CATALOGUES)
+
+%.mo: %.po | $(INSTALLED)
+	@$(VENV)/bin/pybabel -q compile -i $< -o $@
+
+demo: setup locale
+	@$(PY) -m webprofile.embedded demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+
+run: setup locale
+	@$(PY) -m webprofile.embedded run $(if $(PORT),--port $(PORT))
+
+# without MegEngine the tests that need it say so themselves
+test: setup locale
+	@$(PY) -m agent.runtimes ensure || true
+	$(PY) -m pytest $(ARGS)
+
+e2e: setup locale
+	$(PY) -m pytest -m browser $(ARGS)
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy $(PACKAGES)
+	@echo 'manage.py collectstatic and check --deploy, as production does'
+	@static=$$(mktemp -d) && trap 'rm -rf "$$static"' EXIT && export STATIC_ROOT=$$static \
+		$(PRODUCTION) && $(PY) manage.py collectstatic --noinput -v 0 \
+		&& $(PY) manage.py check --deploy --fail-level WARNING
+	DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py makemigrations --check --dry-run
+
+bench-dispatch: setup
+	$(PY) -m bench.bench_dispatch $(ARGS)
+
+bench-overhead: runtime
+	$(PY) -m bench.bench_overhead $(ARGS)
+
+# megengine.txt is written by hand: it belongs to other versions of Python
+requirements: setup
+	@cd requirements && for name in base embedded agent production dev; do \
+		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \
+			--python-version 3.11 --fork-strategy fewest --generate-hashes --no-header \
+			--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
+			$$name.in -o $$name.txt || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(CATALOGUES)
+	find $(PACKAGES) bench examples -name __pycache__ -prune -exec rm -rf {} +

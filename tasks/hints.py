@@ -1,0 +1,25 @@
+"""What happens right after a commit so that nobody waits for the sweep.
+
+All of it is a hint: if it is lost, `tasks.sweeping` finds the same rows within seconds. The imports
+inside the functions are on purpose: what a hint calls builds on the services that give it.
+"""
+
+from django.db import transaction
+
+
+def assign_on_commit(worker_id: int) -> None:
+    """Give this worker the next of its waiting tasks, here and now.
+
+    Not through the broker: its consumer polls, and each look that finds nothing costs the machine
+    more than the two queries of an assignment.
+    """
+    from tasks.scheduling import assign_waiting
+
+    transaction.on_commit(lambda: assign_waiting(worker_id), robust=True)
+
+
+def build_profile_on_commit(attempt_id: str) -> None:
+    """Queue the reading of an attempt's files; `profiles` lies to the right of `tasks`."""
+    from profiles.actors import build_profile
+
+    transaction.on_commit(lambda: build_profile.send(attempt_id), robust=True)
