@@ -7,7 +7,7 @@ network.
 
 import base64
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -47,24 +47,26 @@ def _internal() -> "S3Client":
     return _client(settings.S3_ENDPOINT_URL)
 
 
-def presign_put(key: str, *, size_bytes: int, md5: str) -> tuple[str, dict[str, str]]:
-    """Return (URL, headers) for one PUT of exactly these bytes, valid for some minutes.
+def presign_put(key: str, *, size_bytes: int, md5: str | None = None) -> tuple[str, dict[str, str]]:
+    """Return (URL, headers) for one PUT of this many bytes, valid for some minutes.
 
-    Length and Content-MD5 are part of the signature: storage refuses other bytes by itself. The
-    length is not among the headers because browsers set it and forbid scripts to.
+    The length is part of the signature, and with `md5` the checksum too: storage then refuses other
+    bytes by itself. Browsers get no `md5`: before they send its header they ask whether they may,
+    and the answer of some S3 servers (rclone 1.75) has a fixed list without it.
     """
-    content_md5 = base64.b64encode(bytes.fromhex(md5)).decode()
+    params: dict[str, Any] = {
+        "Bucket": settings.S3_BUCKET,
+        "Key": key,
+        "ContentLength": size_bytes,
+    }
+    headers = {}
+    if md5 is not None:
+        params["ContentMD5"] = base64.b64encode(bytes.fromhex(md5)).decode()
+        headers["Content-MD5"] = params["ContentMD5"]
     url = _client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
-        "put_object",
-        Params={
-            "Bucket": settings.S3_BUCKET,
-            "Key": key,
-            "ContentLength": size_bytes,
-            "ContentMD5": content_md5,
-        },
-        ExpiresIn=settings.PRESIGN_EXPIRY_S,
+        "put_object", Params=params, ExpiresIn=settings.PRESIGN_EXPIRY_S
     )
-    return url, {"Content-MD5": content_md5}
+    return url, headers
 
 
 def presign_get(key: str, *, filename: str | None = None) -> str:

@@ -149,9 +149,7 @@ def _stored(file: TaskFile) -> services.StoredObject | None:
 def _upload_targets(task: Task) -> list[dict[str, Any]]:
     targets = []
     for file in task.files.all():
-        url, headers = storage.presign_put(
-            file.object_key, size_bytes=file.size_bytes, md5=file.md5
-        )
+        url, headers = storage.presign_put(file.object_key, size_bytes=file.size_bytes)
         targets.append({"file": file.pk, "name": file.name, "url": url, "headers": headers})
     return targets
 

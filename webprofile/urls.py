@@ -2,14 +2,13 @@
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
-from django.templatetags.static import static
 from django.urls import include, path
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from profiles import views as profile_views
 from tasks import views as task_views
-from webprofile.views import healthz
+from webprofile.views import favicon, healthz
 from workers import views as worker_views
 
 # the same login page, with the same rate limits, in front of the administration
@@ -53,7 +52,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
     # browsers ask here for pages that name no icon, such as the administration's
-    path("favicon.ico", RedirectView.as_view(url=static("img/mark.svg"))),
+    path("favicon.ico", favicon),
 ]
 handler404 = "webprofile.views.not_found"
 handler500 = "webprofile.views.server_error"

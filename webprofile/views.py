@@ -3,13 +3,18 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.utils.translation import gettext as _
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
     """200 while the process serves; touches nothing."""
     return HttpResponse("ok\n", content_type="text/plain")
+
+
+def favicon(request: HttpRequest) -> HttpResponse:
+    return redirect(static("img/mark.svg"))
 
 
 def not_found(request: HttpRequest, exception: Any) -> HttpResponse:

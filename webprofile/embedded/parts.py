@@ -21,7 +21,7 @@ QUEUES = ("profiles",)
 #: How long the idle actors' process sleeps between two looks into a queue, at most. Measured on two
 #: cores, one queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. An actor waits for 3/8
 #: of it on average.
-ACTORS_WAKE_MS = 100
+ACTORS_WAKE_MS = 25
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class Site:
     redis_socket: Path
     port: int
     storage_port: int
-    front_port: int
 
     @property
     def address(self) -> str:
@@ -51,7 +50,7 @@ def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
         "DATABASE_URL": f"sqlite:///{quote(str(site.layout.database))}",
         "REDIS_URL": f"unix://{quote(str(site.redis_socket))}?db=0",
         "S3_ENDPOINT_URL": f"http://127.0.0.1:{site.storage_port}",
-        "S3_PUBLIC_ENDPOINT_URL": f"http://127.0.0.1:{site.front_port}",
+        "S3_PUBLIC_ENDPOINT_URL": f"http://127.0.0.1:{site.storage_port}",
         "S3_BUCKET": BUCKET,
         "S3_REGION": REGION,
         "S3_ACCESS_KEY_ID": site.keys.s3_access_key_id,
@@ -99,12 +98,6 @@ def storage(site: Site) -> Part:
         {"RCLONE_AUTH_KEY": line.getvalue()},
         ready=http_answers(site.storage_port),
     )
-
-
-def front(site: Site) -> Part:
-    module = ["-S", "-m", "webprofile.embedded.front"]
-    command = [sys.executable, *module, str(site.front_port), str(site.storage_port)]
-    return Part("front", command, ready=http_answers(site.front_port))
 
 
 def web(site: Site) -> Part:

@@ -38,12 +38,12 @@ class Wishes:
 
 
 def choose_ports(wanted: int | None) -> list[int]:
-    """Return ports for web, storage and its front. Raises PartError if `wanted` is taken."""
+    """Return ports for web and storage. Raises PartError if `wanted` is taken."""
     if wanted is not None and not is_free(wanted):
         raise PartError(f"Port {wanted} is in use: choose another one with --port.")
-    others = free_ports(3)
+    others = free_ports(2)
     web = wanted or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
-    return [web, others[1], others[2]]
+    return [web, others[1]]
 
 
 class _Start:
@@ -73,7 +73,7 @@ class _Start:
     async def _serve(self) -> None:
         """What a reader waits for comes first: programs that start together share the cores."""
         site, start = self._site, self._supervisor.start
-        stores = start(parts.redis(site), parts.storage(site), parts.front(site))
+        stores = start(parts.redis(site), parts.storage(site))
         # the server needs the database only when it is asked for something
         await asyncio.gather(self._prepare(), stores, start(parts.web(site)))
         say(f"The site is at {site.address}")

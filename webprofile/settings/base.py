@@ -91,7 +91,9 @@ CACHES = {
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": "mgw"},
+        # the layer blocks 5 s in each read, and so long is redis-py's own patience with a socket:
+        # idle connections would break, and with them the sockets of pages and agents
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}], "prefix": "mgw"},
     }
 }
 DRAMATIQ_BROKER = {

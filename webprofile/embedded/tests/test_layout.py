@@ -70,7 +70,7 @@ def test_free_ports_differ_and_are_free() -> None:
 def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "home")
     keys = load_keys(layout)
-    site = Site(layout, keys, tmp_path / "s", port=1, storage_port=2, front_port=3)
+    site = Site(layout, keys, tmp_path / "s", port=1, storage_port=2)
     part = storage(site)
     assert keys.s3_secret_access_key not in " ".join(part.command)
     pair = f"{keys.s3_access_key_id},{keys.s3_secret_access_key}"
@@ -79,7 +79,7 @@ def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
 
 def test_the_callers_rclone_settings_do_not_reach_our_storage(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "a home, 100%")
-    site = Site(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2, front_port=3)
+    site = Site(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2)
     made = environment(site, {"RCLONE_READ_ONLY": "1", "HOME": "/home/alice"})
     assert "RCLONE_READ_ONLY" not in made
     assert made["HOME"] == "/home/alice"
