@@ -55,13 +55,14 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     assign_waiting(worker.pk)
     log.info("agent_connected", worker=worker.name, version=message.agent_version)
     welcome = Welcome(worker=worker.name, server_time=time.time(), heartbeat_s=settings.HEARTBEAT_S)
-    return [welcome, *desired_state(worker, message.running)]
+    stale = _cancel_ended(worker, message.running)
+    return [welcome, *stale, *desired_state(worker, message.running)]
 
 
 def on_heartbeat(worker: Worker, message: Heartbeat) -> Replies:
     services.worker_seen(worker)
     attempts.leases_renew(worker, message.running)
-    return []
+    return _cancel_ended(worker, message.running)
 
 
 def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:
@@ -123,6 +124,15 @@ def handle(worker: Worker, message: BaseModel) -> Replies:
 def desired_state(worker: Worker, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
     """What the agent should be doing: starts it has not accepted, cancels it has not met."""
     return list(_desired(worker, running))
+
+
+def _cancel_ended(worker: Worker, running: frozenset[uuid.UUID]) -> Replies:
+    """Orders to stop what the agent still runs but the server gave up, such as a lost lease.
+
+    Without them it would run beside the attempt that took its place, and disturb it.
+    """
+    live = set(_live(worker).filter(pk__in=running).values_list("pk", flat=True))
+    return [Cancel(attempt=attempt) for attempt in running - live]
 
 
 def _desired(worker: Worker, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:

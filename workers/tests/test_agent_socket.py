@@ -22,6 +22,7 @@ from agent.protocol import (
     encode,
 )
 from tasks import services
+from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
@@ -209,6 +210,29 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
     attempt = await Attempt.objects.aget(pk=second.attempt)
     assert (attempt.task_id, attempt.number) == (task.pk, 2)
     await again.socket.disconnect()
+
+
+@pytest.mark.parametrize("how", ["hello", "heartbeat"])
+async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
+    """A lease ran out while the connection was down; the task has another attempt by now."""
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    start = await agent.hear()
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    await agent.hear()
+    attempt = await Attempt.objects.select_related("task").aget(pk=start.attempt)
+    await database_sync_to_async(attempt_lose)(attempt, reason="lease_expired")
+    assert (await agent.hear()).type == "start"  # the next attempt
+    running = frozenset({start.attempt})
+    if how == "hello":
+        await agent.socket.disconnect()
+        agent = await greeted(token, running=running)
+    else:
+        await agent.say(Heartbeat(sent_at=0, running=running))
+    order = await agent.hear()
+    assert (order.type, order.attempt) == ("cancel", start.attempt)
+    await agent.socket.disconnect()
 
 
 async def test_a_cancel_reaches_the_agent():
