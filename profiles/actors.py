@@ -1,9 +1,15 @@
 """Dramatiq entry points: load by id, call one service, return nothing."""
 
 import dramatiq
+import structlog
 
 from profiles.services import profile_build
 from tasks.models import Attempt
+from tasks.reasons import Reason
+from tasks.services import task_fail
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
 
 
 @dramatiq.actor(
@@ -11,4 +17,12 @@ from tasks.models import Attempt
 )
 def build_profile(attempt_id: str) -> None:
     """Turn an attempt's artifacts into a profile. Idempotent; retried when storage is away."""
-    profile_build(Attempt.objects.select_related("task").get(pk=attempt_id))
+    attempt = Attempt.objects.select_related("task").get(pk=attempt_id)
+    try:
+        profile_build(attempt)
+    except DomainError:
+        raise  # storage is away: Dramatiq tries again
+    except Exception:
+        # a file that breaks our own code must not leave its task behind
+        log.exception("profile_broke", attempt=attempt_id)
+        task_fail(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)

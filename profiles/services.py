@@ -60,7 +60,9 @@ def profile_build(attempt: Attempt) -> None:
     except DomainError as error:
         if error.code == "storage_unreachable":
             raise
-        task_fail(task, reason=Reason.PROFILE_MISSING.value, detail=error.code)
+        too_large = error.code == "object_too_large"
+        reason = Reason.PROFILE_TOO_LARGE if too_large else Reason.PROFILE_MISSING
+        task_fail(task, reason=reason.value)
         return
     storage.write(profile.columns_key, to_npz(columns))
     _profile_keep(attempt, profile)

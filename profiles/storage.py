@@ -69,13 +69,13 @@ def presign_put(key: str, *, size_bytes: int, md5: str | None = None) -> tuple[s
     return url, headers
 
 
-def presign_get(key: str, *, filename: str | None = None) -> str:
+def presign_get(key: str, *, filename: str | None = None, expires_s: int | None = None) -> str:
     """Return a URL for one object, valid for some minutes; `filename` makes browsers save it."""
     params = {"Bucket": settings.S3_BUCKET, "Key": key}
     if filename is not None:
         params["ResponseContentDisposition"] = f'attachment; filename="{_ascii(filename)}"'
     return _client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
-        "get_object", Params=params, ExpiresIn=settings.PRESIGN_EXPIRY_S
+        "get_object", Params=params, ExpiresIn=expires_s or settings.PRESIGN_EXPIRY_S
     )
 
 

@@ -14,6 +14,7 @@ from profiles.analysis.table import table
 from profiles.analysis.text import profile_text
 from profiles.models import ARTIFACT_NAMES, Profile
 from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.npz import from_npz
 from profiles.selectors import profile_of
 from tasks.models import Task
@@ -81,7 +82,10 @@ def _task(request: HttpRequest, task_id: int) -> Task:
 
 def _columns(profile: Profile) -> ProfileColumns:
     data = storage.read(profile.columns_key, limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES)
-    return from_npz(data)
+    try:
+        return from_npz(data)
+    except ProfileFormatError as error:
+        raise DomainError("profile_damaged", status=500) from error
 
 
 def _rows(request: HttpRequest) -> int:

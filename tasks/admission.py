@@ -115,7 +115,7 @@ def _check_data(file: FileRequest, seen: set[str]) -> None:
         raise DomainError("input_name_missing", field="data", name=file.name)
     if len(file.input) > NAME_LIMIT:
         raise DomainError("input_name_long", field="data", limit=NAME_LIMIT)
-    if _CONTROL.search(file.input) or any(mark in file.input for mark in INPUT_SEPARATORS):
+    if not file.input.isprintable() or any(mark in file.input for mark in INPUT_SEPARATORS):
         raise DomainError("input_name_bad", field="data", input=file.input)
     if file.input in seen:
         raise DomainError("input_name_twice", field="data", input=file.input)

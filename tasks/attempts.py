@@ -9,6 +9,7 @@ import datetime
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Sum
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
@@ -29,8 +30,12 @@ RETRIED = frozenset(
         EndReason.UPLOAD_FAILED,
         EndReason.AGENT_RESTARTED,
         EndReason.AGENT_ERROR,
+        # nobody here asked for it: a cancelled task is in state cancelling
+        EndReason.CANCELLED,
     }
 )
+#: ends whose cause may last: a storage that is away, a full disk
+PAUSED = frozenset({EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED, EndReason.AGENT_ERROR})
 
 
 def lease_end() -> datetime.datetime:
@@ -80,7 +85,9 @@ def attempt_start(attempt: Attempt, report: AttemptStarted) -> None:
 @transaction.atomic
 def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
     """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped."""
-    if attempt.ended_at is not None or chunk.offset + chunk.size > settings.LOG_LIMIT_BYTES:
+    size = len(chunk.text.encode())
+    kept = attempt.log.aggregate(bytes=Sum("size"))["bytes"] or 0
+    if attempt.ended_at is not None or kept + size > settings.LOG_LIMIT_BYTES:
         return
     _, new = LogChunk.objects.get_or_create(
         attempt=attempt,
@@ -88,7 +95,7 @@ def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
         # PostgreSQL's text cannot hold a NUL
         defaults={
             "offset": chunk.offset,
-            "size": chunk.size,
+            "size": size,
             "text": chunk.text.replace("\x00", "\ufffd"),
         },
     )
@@ -121,11 +128,13 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
         return False
     task = attempt.task
     task.refresh_from_db()
-    if task.state == TaskState.CANCELLING or report.reason == EndReason.CANCELLED:
+    if task.state == TaskState.CANCELLING:
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
     elif report.reason == EndReason.EXITED and report.exit_code == 0:
         held = {TaskState.ASSIGNED, TaskState.RUNNING}
-        if transition_if(task, TaskState.PROCESSING, held):
+        deadline = timezone.now() + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
+        facts = {"processing_deadline_at": deadline, "hinted_at": timezone.now()}
+        if transition_if(task, TaskState.PROCESSING, held, **facts):
             build_profile_on_commit(str(attempt.pk))
     elif report.reason in RETRIED:
         _try_again(task, reason=report.reason.value, detail=report.detail)
@@ -137,9 +146,14 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
 
 
 @transaction.atomic
-def attempt_lose(attempt: Attempt, *, reason: str) -> bool:
-    """End an attempt that its worker does not hold any more (`lease_expired`, `agent_forgot`)."""
-    if not _end(attempt, end_reason=reason):
+def attempt_lose(
+    attempt: Attempt, *, reason: str, lease_before: datetime.datetime | None = None
+) -> bool:
+    """End an attempt that its worker does not hold any more (`lease_expired`, `agent_forgot`).
+
+    With `lease_before`, only if its lease still ends before then: a heartbeat may have come.
+    """
+    if not _end(attempt, lease_before=lease_before, end_reason=reason):
         return False
     task = attempt.task
     task.refresh_from_db()
@@ -157,10 +171,13 @@ def log_tail(attempt: Attempt, chunks: int = 12) -> str:
     return "".join(chunk.text for chunk in reversed(last))
 
 
-def _end(attempt: Attempt, **facts: object) -> bool:
-    ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
-        ended_at=timezone.now(), **facts
-    )
+def _end(
+    attempt: Attempt, *, lease_before: datetime.datetime | None = None, **facts: object
+) -> bool:
+    live = Attempt.objects.filter(pk=attempt.pk, ended_at=None)
+    if lease_before is not None:
+        live = live.filter(lease_expires_at__lt=lease_before)
+    ended = live.update(ended_at=timezone.now(), **facts)
     attempt.refresh_from_db()
     return bool(ended)
 
@@ -173,12 +190,15 @@ def _finish(task: Task, outcome: Outcome, reason: str, detail: str = "") -> None
 
 
 def _try_again(task: Task, *, reason: str, detail: str = "") -> None:
-    """Queue the task once more, a bounded number of times."""
-    if task.attempts.count() >= settings.MAX_ATTEMPTS:
+    """Queue the task once more, a bounded number of times, the next time later."""
+    tried = task.attempts.count()
+    if tried >= settings.MAX_ATTEMPTS:
         _finish(task, Outcome.LOST, reason, detail)
         return
+    pause_s = settings.RETRY_PAUSE_S * 4 ** (tried - 1) if reason in PAUSED else 0
+    not_before = timezone.now() + datetime.timedelta(seconds=pause_s)
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
-    if transition_if(task, TaskState.WAITING, held):
+    if transition_if(task, TaskState.WAITING, held, not_before_at=not_before):
         TaskEvent.objects.filter(task=task, seq=task.event_seq).update(
             data={"status": task.status.value, "retry_because": reason, "detail": detail[:200]}
         )

@@ -4,9 +4,10 @@ A wake-up says only that something changed; what changed is read from the rows, 
 that the browser saw last. So a lost wake-up or a lost connection loses nothing.
 """
 
+import json
 from typing import Any
 
-from channels.db import aclose_old_connections, database_sync_to_async
+from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.utils import translation
@@ -51,19 +52,27 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
         if hasattr(self, "task"):
             await self.channel_layer.group_discard(task_group(self.task.pk), self.channel_name)
 
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
+        """A frame that is no JSON says nothing."""
+        try:
+            return json.loads(text_data)
+        except (ValueError, RecursionError):
+            return None
+
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         if not isinstance(content, dict) or not hasattr(self, "task"):
             return
         self.event_seq = _number(content.get("after"))
         self.log_id = _number(content.get("log_after"))
-        if content.get("language") in dict(settings.LANGUAGES):
-            self.language = content["language"]
+        language = content.get("language")
+        if isinstance(language, str) and language in dict(settings.LANGUAGES):
+            self.language = language
         self.following = True
         await self._catch_up()
 
     async def task_changed(self, event: dict[str, Any]) -> None:
         if self.following:
-            await aclose_old_connections()
             await self._catch_up()
 
     async def _catch_up(self) -> None:

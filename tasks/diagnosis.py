@@ -37,8 +37,12 @@ _BY_LOG: tuple[tuple[re.Pattern[str], Reason], ...] = tuple(
         (r"model verification failed", Reason.MODEL_INVALID),
         (r"m_offset (\+ size )?<= m_size", Reason.MODEL_INVALID),
         (r"invalid model format|m_format\.valid\(\)", Reason.MODEL_INVALID),
+        # in a backtrace: the loader itself gave up
+        (r"mgb13serialization", Reason.MODEL_INVALID),
         (r"can't find te\w+ named", Reason.INPUT_WRONG),
         (r"attempt to access dtype", Reason.INPUT_WRONG),
+        # shapes are inferred before anything runs: what fails there does not fit together
+        (r"get_output_var_shape|deduce_layout|static_infer", Reason.INPUT_WRONG),
         (
             r"failed to (malloc|alloc)|bad_alloc|MemoryError|Cannot allocate memory|out of memory",
             Reason.OUT_OF_MEMORY,
@@ -47,6 +51,8 @@ _BY_LOG: tuple[tuple[re.Pattern[str], Reason], ...] = tuple(
     )
 )
 _WHAT = re.compile(r"what\(\):\s*(.+)")
+_EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
+_OTHER_SHAPE = re.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
 _ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
 
 
@@ -54,20 +60,21 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """Return (reason code, one line of detail) for an attempt that did not succeed."""
     if report.reason in _BY_REASON:
         return _BY_REASON[report.reason].value, report.detail
-    detail = _cause(log_tail) or report.detail
+    cause = _cause(log_tail)
+    detail = cause or report.detail
     for pattern, reason in _BY_LOG:
         if pattern.search(log_tail):
             return reason.value, detail
     if report.exit_code == KILLED:
         return Reason.OUT_OF_MEMORY.value, detail
-    if report.exit_code is not None and report.exit_code in SIGNALS and not detail:
+    if report.exit_code in SIGNALS and not cause:
         return Reason.CRASHED.value, SIGNALS[report.exit_code]
     return Reason.RUN_FAILED.value, detail
 
 
 def _cause(log_tail: str) -> str:
-    """The library's own sentence, without C++ type and backtrace."""
-    if matches := _WHAT.findall(log_tail):
-        return str(matches[-1]).strip()
-    match = _ERROR.search(log_tail)
-    return match.group(0) if match else ""
+    """The library's own sentence, after what it may be due to; without C++ type and backtrace."""
+    said = _EXTRA.findall(log_tail) or _WHAT.findall(log_tail) or _ERROR.findall(log_tail)
+    if not said:
+        return ""
+    return "; ".join([*_OTHER_SHAPE.findall(log_tail), said[-1].strip()])

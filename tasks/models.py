@@ -13,7 +13,7 @@ from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
 class Task(models.Model):
     """One request of a user to profile a model on a worker."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="tasks")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     options = models.JSONField(_("options"), default=dict)
@@ -31,6 +31,11 @@ class Task(models.Model):
     finished_at = models.DateTimeField(_("finished"), null=True)
     upload_deadline_at = models.DateTimeField(null=True)
     queue_deadline_at = models.DateTimeField(null=True)
+    processing_deadline_at = models.DateTimeField(null=True)
+    #: when the reading of its profile was asked for last
+    hinted_at = models.DateTimeField(null=True)
+    #: after a failure of the infrastructure, the next attempt waits until then
+    not_before_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = _("task")

@@ -28,6 +28,9 @@ class Reason(Enum):
     RUNTIME_WENT_AWAY = "runtime_went_away"
     MODEL_INVALID = "model_invalid"
     INPUT_WRONG = "input_wrong"
+    WORKER_DISABLED = "worker_disabled"
+    PROFILE_TOO_LARGE = "profile_too_large"
+    PROFILE_TIMED_OUT = "profile_timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     OPTION_UNKNOWN = "option_unknown"
     TIMED_OUT = "timed_out"
@@ -45,6 +48,7 @@ class Reason(Enum):
     AGENT_ERROR = "agent_error"
     LEASE_EXPIRED = "lease_expired"
     AGENT_FORGOT = "agent_forgot"
+    CANCELLED = "cancelled"
 
 
 _TRY_AGAIN = _("Send the task again; if it ends like this once more, tell an administrator.")
@@ -72,6 +76,21 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.DEVICE,
         _("The device no longer offers this MegEngine version."),
         _("Choose another version or another device."),
+    ),
+    Reason.WORKER_DISABLED: Wording(
+        Blame.DEVICE,
+        _("The device was taken out of service."),
+        _("Choose another device, or ask an administrator when this one is back."),
+    ),
+    Reason.PROFILE_TOO_LARGE: Wording(
+        Blame.USER,
+        _("The profile is larger than this site reads."),
+        _("Download the raw profile and read it with megengine.tools.profile_analyze."),
+    ),
+    Reason.PROFILE_TIMED_OUT: Wording(
+        Blame.SERVER,
+        _("The profile was not read in time."),
+        _("Download the raw profile and the log, and report them with this task's number."),
     ),
     Reason.MODEL_INVALID: Wording(
         Blame.USER,
@@ -154,6 +173,9 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.DEVICE,
         _("The device fell silent during the run."),
         _("Choose another device, or try again when this one is online."),
+    ),
+    Reason.CANCELLED: Wording(
+        Blame.DEVICE, _("The device's agent stopped the run by itself."), _TRY_AGAIN
     ),
     Reason.AGENT_FORGOT: Wording(
         Blame.DEVICE, _("The device came back without the task."), _TRY_AGAIN

@@ -2,6 +2,7 @@
 
 from django.db import IntegrityError
 from django.db.models import Q
+from django.utils import timezone
 
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
@@ -40,4 +41,5 @@ def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
 def _ready(worker: Worker) -> Q:
     """Waiting for this worker, and for a version that it can run at the moment."""
     versions = worker.runtimes.filter(problem="").values("version")
-    return Q(state=TaskState.WAITING, worker=worker, runtime_version__in=versions)
+    due = Q(not_before_at=None) | Q(not_before_at__lte=timezone.now())
+    return due & Q(state=TaskState.WAITING, worker=worker, runtime_version__in=versions)

@@ -48,6 +48,7 @@ WORDINGS: dict[str, Any] = {
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
+    "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "not_finished": _("There is no result yet."),
     # an agent
     "code_unknown": _(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -78,12 +79,11 @@ class WorkerAdmin(admin.ModelAdmin):
         messages.success(request, text)
 
     def _show_code(self, request: HttpRequest, worker: Worker) -> None:
-        site = request.build_absolute_uri("/").rstrip("/")
         text = format_html(
             "{} <code>python -m agent enrol --server {} --code {}</code>",
             _("Run this once on %(name)s within a day; the code is not shown again:")
             % {"name": worker.name},
-            site,
+            settings.SITE_URL,
             code_issue(worker),
         )
         messages.info(request, text)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import structlog
-from channels.db import aclose_old_connections, database_sync_to_async
+from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from pydantic import BaseModel, ValidationError
 
@@ -61,6 +61,8 @@ class AgentConsumer(AsyncWebsocketConsumer):
             await self.channel_layer.group_send(
                 self._group, {"type": "worker.replaced", "by": self.channel_name}
             )
+        # joined again with each frame: the layer forgets members that joined long ago
+        await self.channel_layer.group_add(self._group, self.channel_name)
         try:
             replies = await database_sync_to_async(gateway.handle)(self.worker, message)
         except DomainError as error:
@@ -72,7 +74,6 @@ class AgentConsumer(AsyncWebsocketConsumer):
     async def worker_poke(self, event: dict[str, Any]) -> None:
         """A poke carries nothing, since the channel layer may drop it: look at the rows."""
         if self.greeted:
-            await aclose_old_connections()
             await self._send_all(await database_sync_to_async(gateway.desired_state)(self.worker))
 
     async def worker_replaced(self, event: dict[str, Any]) -> None:

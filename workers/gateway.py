@@ -62,7 +62,8 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
 def on_heartbeat(worker: Worker, message: Heartbeat) -> Replies:
     services.worker_seen(worker)
     attempts.leases_renew(worker, message.running)
-    return _cancel_ended(worker, message.running)
+    # a wake-up may have been lost; orders are idempotent
+    return [*_cancel_ended(worker, message.running), *desired_state(worker, message.running)]
 
 
 def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:
@@ -161,7 +162,7 @@ def _input_file(file: TaskFile) -> InputFile:
     return InputFile(
         name=file.device_name,
         input=file.input,
-        url=storage.presign_get(file.object_key),
+        url=storage.presign_get(file.object_key, expires_s=settings.AGENT_PRESIGN_EXPIRY_S),
         size_bytes=file.size_bytes,
         md5=file.md5,
     )

@@ -34,7 +34,8 @@ def rows(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def worker_list_json(request: HttpRequest) -> JsonResponse:
-    return JsonResponse({"workers": [as_dict(worker) for worker in _visible(request)]})
+    staff = reader_of(request).is_staff
+    return JsonResponse({"workers": [as_dict(worker, staff=staff) for worker in _visible(request)]})
 
 
 @csrf_exempt  # no cookie is involved: the code itself is the credential
@@ -44,7 +45,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
     try:
         code = json.loads(request.body)["code"]
         worker, token = code_redeem(str(code))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return _refuse(DomainError("bad_request", status=400))
     except DomainError as error:
         return _refuse(error)
@@ -65,15 +66,16 @@ def agent_check(request: HttpRequest) -> JsonResponse:
     )
 
 
-def as_dict(worker: Worker) -> dict[str, Any]:
-    """A worker as scripts see it."""
+def as_dict(worker: Worker, *, staff: bool) -> dict[str, Any]:
+    """A worker as scripts see it; where it stands in the network is for administrators."""
+    private = set() if staff else {"hostname", "ip"}
     return {
         "id": worker.pk,
         "name": worker.name,
         "online": worker.is_online,
         "enabled": worker.is_enabled,
         "last_seen_at": worker.last_seen_at,
-        "facts": worker.facts,
+        "facts": {name: fact for name, fact in worker.facts.items() if name not in private},
         "runtimes": [
             {"version": r.version, "kind": r.kind, "python": r.python, "problem": r.problem}
             for r in worker.runtimes.all()

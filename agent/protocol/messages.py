@@ -69,7 +69,7 @@ class Facts(_Message):
     machine: str = Field(max_length=40)
     cpu_model: str = Field(default="", max_length=200)
     cores: int = Field(ge=1)
-    memory_bytes: int = Field(ge=0)
+    memory_bytes: int = Field(ge=0, le=2**63 - 1)
     gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
 
 
@@ -88,7 +88,7 @@ class InputFile(_Message):
     name: FileName
     input: str = Field(default="", max_length=300)
     url: str = Field(max_length=4000)
-    size_bytes: int = Field(ge=0)
+    size_bytes: int = Field(ge=0, le=2**63 - 1)
     md5: Md5
 
 
@@ -96,7 +96,7 @@ class FileOffer(_Message):
     """A file the agent wants to store."""
 
     name: FileName
-    size_bytes: int = Field(ge=0)
+    size_bytes: int = Field(ge=0, le=2**63 - 1)
     md5: Md5
 
 
@@ -156,9 +156,9 @@ class AttemptLog(_Message):
 
     type: Literal["attempt.log"] = "attempt.log"
     attempt: UUID4
-    seq: int = Field(ge=1)
-    offset: int = Field(ge=0)
-    size: int = Field(ge=0)
+    seq: int = Field(ge=1, le=2**31 - 1)
+    offset: int = Field(ge=0, le=2**63 - 1)
+    size: int = Field(ge=0, le=2**31 - 1)
     text: str = Field(max_length=16 * 1024)
 
 
@@ -181,7 +181,7 @@ class AttemptFinished(_Message):
     attempt: UUID4
     at: float
     reason: EndReason
-    exit_code: int | None = None
+    exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
     detail: str = Field(default="", max_length=1000)
     run_s: float | None = Field(default=None, ge=0)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=16)

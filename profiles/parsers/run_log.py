@@ -6,7 +6,8 @@ Source of the format: MegEngine, lite/load_and_run/src/strategys/strategy_normal
 import re
 from dataclasses import dataclass
 
-_ITER = re.compile(r"iter \d+/(\d+): ")
+#: nine digits at most: the log is the model's to write, and the number goes into a column
+_ITER = re.compile(r"iter \d+/(\d{1,9}): ")
 _FINISHED = re.compile(
     r"finished test #\d+: time=\S+ ?ms avg_time=(\S+?) ?ms .*?min=(\S+?) ?ms max=(\S+?) ?ms"
 )

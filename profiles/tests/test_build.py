@@ -6,6 +6,7 @@ import pytest
 
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles import storage as object_store
+from profiles.actors import build_profile
 from profiles.models import Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
 from tasks import attempts
@@ -86,6 +87,32 @@ def test_a_profile_that_never_arrived_fails_the_task(storage):
     profile_build(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
+
+
+@pytest.mark.parametrize("count", ["99999999999999999999", "9" * 5000])
+def test_a_log_that_lies_about_its_iterations_breaks_nothing(storage, resnet, count):
+    attempt = finished_attempt(resnet, log=LOG.replace("0/10", f"0/{count}"))
+    build_profile(str(attempt.pk))
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "succeeded"
+
+
+def test_a_file_that_breaks_our_own_code_does_not_leave_its_task_behind(
+    storage, resnet, monkeypatch
+):
+    attempt = finished_attempt(resnet)
+    monkeypatch.setattr("profiles.services.totals", lambda columns: 1 / 0)
+    build_profile(str(attempt.pk))
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
+
+
+def test_a_profile_over_the_limit_is_called_that(storage, resnet, settings):
+    settings.PROFILE_SIZE_LIMIT_BYTES = 1000
+    attempt = finished_attempt(resnet)
+    build_profile(str(attempt.pk))
+    attempt.task.refresh_from_db()
+    assert attempt.task.reason == "profile_too_large"
 
 
 def test_storage_that_is_away_is_waited_for(storage, resnet, settings):

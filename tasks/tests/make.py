@@ -75,5 +75,7 @@ def make_attempt(task: Task | None = None) -> Attempt:
     return attempt
 
 
-FACTS = Facts(hostname="box", platform="Linux", machine="x86_64", cores=2, memory_bytes=1 << 30)
+FACTS = Facts(
+    hostname="host-7f3a", platform="Linux", machine="x86_64", cores=2, memory_bytes=1 << 30
+)
 RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)

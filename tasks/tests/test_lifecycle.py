@@ -152,9 +152,25 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
     assert (task.status, task.outcome, task.reason) == ("failed", "lost", "lease_expired")
 
 
+@pytest.mark.parametrize("reason", [EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED])
+def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
+    attempt = make_attempt()
+    attempts.attempt_finish(attempt, finished(attempt, reason))
+    assert assign_waiting() == []
+    Task.objects.update(not_before_at=timezone.now())
+    assert len(assign_waiting()) == 1
+
+
+def test_a_run_that_the_agent_stopped_by_itself_is_tried_again():
+    attempt = make_attempt()
+    attempts.attempt_finish(attempt, finished(attempt, EndReason.CANCELLED))
+    attempt.task.refresh_from_db()
+    assert attempt.task.state == "waiting"
+
+
 def test_a_failure_of_the_users_is_never_tried_again():
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, exit_code=134))
+    attempts.attempt_finish(attempt, finished(attempt, exit_code=134, detail="SIGABRT"))
     attempt.task.refresh_from_db()
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
@@ -195,10 +211,8 @@ def test_a_log_chunk_that_comes_twice_is_kept_once():
 def test_a_log_over_the_limit_is_not_kept(settings):
     settings.LOG_LIMIT_BYTES = 4
     attempt = make_attempt()
-    for seq, text in enumerate(("abcd", "e"), start=1):
-        message = AttemptLog(
-            attempt=attempt.pk, seq=seq, offset=(seq - 1) * 4, size=len(text), text=text
-        )
+    for seq, text in enumerate(("ab", "cd", "e"), start=1):
+        message = AttemptLog(attempt=attempt.pk, seq=seq, offset=0, size=0, text=text)
         attempts.attempt_log(attempt, message)
     assert attempts.log_tail(attempt) == "abcd"
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles import storage
-from tasks import attempts
+from tasks import attempts, services
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
 from tasks.tests.make import make_attempt, make_task, make_waiting_task
@@ -94,11 +94,90 @@ def test_a_profile_whose_hint_was_lost_is_queued_again(django_capture_on_commit_
     with django_capture_on_commit_callbacks(execute=True):
         sweep()
     assert broker.queues["profiles"].empty()  # it may still be on its way
-    Task.objects.update(updated_at=LONG_AGO)
+    Task.objects.update(hinted_at=LONG_AGO)
     with django_capture_on_commit_callbacks(execute=True):
         sweep()
     message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
     assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
+
+
+def test_a_profile_is_asked_for_again_at_most_once_in_a_while(django_capture_on_commit_callbacks):
+    attempt = make_attempt()
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    Task.objects.update(hinted_at=LONG_AGO)
+    broker = dramatiq.get_broker()
+    broker.flush_all()
+    for _ in range(3):
+        with django_capture_on_commit_callbacks(execute=True):
+            sweep()
+    assert broker.queues["profiles"].qsize() == 1
+
+
+def test_a_profile_that_is_never_read_ends_its_task():
+    attempt = make_attempt()
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    Task.objects.update(processing_deadline_at=LONG_AGO)
+    sweep()
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
+
+
+def test_a_heartbeat_between_look_and_deed_saves_the_attempt():
+    attempt = make_attempt()  # its lease was renewed after the sweep had looked
+    assert not attempts.attempt_lose(attempt, reason="lease_expired", lease_before=LONG_AGO)
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None
+
+
+def test_a_run_that_outlives_its_limit_by_far_is_given_up():
+    attempt = make_attempt()
+    Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(minutes=20))
+    sweep()
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None
+    Attempt.objects.update(started_at=LONG_AGO)
+    sweep()
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "agent_error"
+
+
+def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled():
+    attempt = make_attempt()
+    Attempt.objects.update(started_at=timezone.now())
+    services.task_cancel(Task.objects.get(pk=attempt.task_id))
+    Task.objects.update(updated_at=LONG_AGO)
+    sweep()
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "cancelled"
+
+
+def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
+    bad, good = make_task(), make_task()
+    Task.objects.update(upload_deadline_at=LONG_AGO)
+    waiting = make_waiting_task()
+    abandon = services.task_abandon
+
+    def break_on_one(task):
+        if task.pk == bad.pk:
+            raise RuntimeError
+        return abandon(task)
+
+    monkeypatch.setattr("tasks.sweeping.task_abandon", break_on_one)
+    sweep()
+    good.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (good.status, waiting.state) == ("cancelled", "assigned")
+
+
+def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
+    task = make_waiting_task()
+    Task.objects.update(submitted_at=LONG_AGO)
+    Worker.objects.update(is_enabled=False)
+    sweep()
+    task.refresh_from_db()
+    assert (task.status, task.reason) == ("failed", "worker_disabled")
 
 
 def test_a_submitted_task_is_assigned_at_once(django_capture_on_commit_callbacks):

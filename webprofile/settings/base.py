@@ -81,19 +81,27 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
-DATABASES["default"].setdefault("CONN_MAX_AGE", 60)
+# each request of an ASGI server has a thread of its own: a connection that lives on is never used
+# again and never closed (https://docs.djangoproject.com/en/5.2/ref/databases/#persistent-connections)
+DATABASES["default"]["CONN_MAX_AGE"] = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
 }
+#: the layer forgets a member that joined longer ago; agents join again with each heartbeat
+GROUP_EXPIRY_S = 7 * 24 * 3600
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
         # the layer blocks 5 s in each read, and so long is redis-py's own patience with a socket:
         # idle connections would break, and with them the sockets of pages and agents
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}], "prefix": "mgw"},
+        "CONFIG": {
+            "hosts": [{"address": REDIS_URL, "socket_timeout": None}],
+            "prefix": "mgw",
+            "group_expiry": GROUP_EXPIRY_S,
+        },
     }
 }
 DRAMATIQ_BROKER = {
@@ -133,7 +141,12 @@ CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
 LEASE_S = env.float("LEASE_S", default=60.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
-LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=2 * 1024**2)
+#: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
+LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
+#: an agent may take this long to fetch its files (agent.transfer.DOWNLOAD_LIMIT_S)
+AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
+PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
+RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
 
 # -- people -------------------------------------------------------------------------------------
 
@@ -213,6 +226,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 X_FRAME_OPTIONS = "DENY"
+#: enrolment codes are shown in messages: they stay on the server
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True

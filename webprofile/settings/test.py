@@ -7,7 +7,7 @@ os.environ.setdefault("S3_ACCESS_KEY_ID", "test-access-key-id")
 os.environ.setdefault("S3_SECRET_ACCESS_KEY", "test-secret-access-key")
 
 from webprofile.settings.base import *  # noqa: F403
-from webprofile.settings.base import DATABASES, STORAGES
+from webprofile.settings.base import STORAGES
 
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -26,4 +26,3 @@ STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.Static
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 ACCOUNT_RATE_LIMITS: dict[str, str] = {}
-DATABASES["default"]["CONN_MAX_AGE"] = 0

@@ -73,7 +73,7 @@ def test_every_import_goes_the_right_way():
         ("workers.gateway", "tasks.attempts.attempt_finish", True),
         ("workers.services", "tasks.models.Task", False),
         ("tasks.scheduling", "workers.models.Worker", True),
-        ("tasks.services", "tasks.actors.dispatch_tasks", False),
+        ("tasks.services", "profiles.actors.build_profile", False),
         ("tasks.services", "webprofile.wording.word", False),
         ("tasks.services", "webprofile.errors.DomainError", True),
         ("profiles.services", "tasks.services.task_complete", True),
@@ -100,6 +100,20 @@ def test_only_storage_uses_boto3():
         if name.split(".")[0] in {"boto3", "botocore"}
     }
     assert users == {"profiles/storage.py"}
+
+
+def test_only_transitions_writes_a_tasks_state():
+    writers = {
+        str(path.relative_to(ROOT))
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"update", "create", "bulk_create", "bulk_update"}
+        and any(keyword.arg in {"state", "outcome"} for keyword in node.keywords)
+        and path.parts[-2] != "migrations"
+    }
+    assert writers == {"tasks/transitions.py"}
 
 
 def test_the_pure_parts_of_profiles_import_neither_django_nor_megengine():

@@ -103,6 +103,16 @@ def test_a_device_without_a_usable_version_says_why(client):
     assert "No Python 3.6 to 3.10 was found" in client.get("/workers/").content.decode()
 
 
+def test_where_a_device_stands_in_the_network_is_for_administrators(client):
+    worker = make_worker("box")
+    worker_introduce(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
+    client.force_login(make_user())
+    for path in ("/workers/", "/workers/list.json"):
+        assert FACTS.hostname not in client.get(path).content.decode()
+    client.force_login(make_user("root", is_staff=True))
+    assert client.get("/workers/list.json").json()["workers"][0]["facts"]["hostname"]
+
+
 def test_a_device_that_was_not_seen_for_a_while_is_offline(client):
     worker = make_worker("box")
     client.force_login(make_user())

@@ -87,7 +87,7 @@ async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(sett
     assert (welcome.worker, welcome.heartbeat_s) == ("box", settings.HEARTBEAT_S)
     await worker.arefresh_from_db()
     assert worker.is_online
-    assert worker.facts["hostname"] == "box"
+    assert worker.facts["hostname"] == FACTS.hostname
     assert [r.version async for r in worker.runtimes.all()] == ["1.13.0"]
     await agent.socket.disconnect()
 
@@ -210,6 +210,24 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
     attempt = await Attempt.objects.aget(pk=second.attempt)
     assert (attempt.task_id, attempt.number) == (task.pk, 2)
     await again.socket.disconnect()
+
+
+async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    task = await waiting(worker)
+    assert await agent.socket.receive_nothing(0.2)
+    await agent.say(Heartbeat(sent_at=0))
+    start = await agent.hear()
+    assert start.type == "start"
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    await agent.hear()
+    await database_sync_to_async(services.task_cancel)(await Task.objects.aget(pk=task.pk))
+    assert await agent.socket.receive_nothing(0.2)
+    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
+    assert (await agent.hear()).type == "cancel"
+    await agent.socket.disconnect()
 
 
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])

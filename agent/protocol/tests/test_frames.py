@@ -126,7 +126,7 @@ def test_a_message_cannot_be_changed():
 
 @given(
     reason=st.sampled_from(EndReason),
-    exit_code=st.none() | st.integers(-(2**31), 2**31),
+    exit_code=st.none() | st.integers(-(2**31), 2**31 - 1),
     detail=st.text(max_size=1000),
     run_s=st.none() | st.floats(0, 1e9),
     at=st.floats(0, 1e12),
