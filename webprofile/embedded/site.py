@@ -126,7 +126,8 @@ class _Start:
         try:
             await asyncio.wait({finding}, timeout=PATIENCE_S)
             if not finding.done():
-                say(f"Looking for MegEngine. Installing it takes minutes, once: see {log}")
+                say("Looking for MegEngine. Installing it takes minutes, once.")
+                await _repeat(log, finding)
             return device.Runtime(python=(await finding).strip().splitlines()[-1])
         except PartError:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
@@ -153,6 +154,18 @@ class _Start:
         command = [sys.executable, "-m", "webprofile.embedded.demo", self._site.address]
         command += [str(self._demo_account), str(self._layout.examples), runtime.python]
         return await self._supervisor.show(command)
+
+
+async def _repeat(log: Path, until: asyncio.Future[str]) -> None:
+    """Say what a program writes to its log: whoever waits for minutes wants to see it move."""
+    seen = 0
+    while not until.done():
+        await asyncio.wait({until}, timeout=1.0)
+        text = await asyncio.to_thread(log.read_text, "utf-8", "replace")
+        lines = text.splitlines()
+        for line in lines[seen:]:
+            say(f"  {line}")
+        seen = len(lines)
 
 
 async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
