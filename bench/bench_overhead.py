@@ -49,8 +49,8 @@ def main() -> None:
 
 def forbid_warming(folder: Path) -> None:
     """Let a first start enrol the device, and say so in the configuration that it made."""
-    with running_site(folder):
-        pass
+    with running_site(folder) as site, site.login() as visitor:
+        visitor.device()
     config = Layout(folder).agent_config
     config.write_text("warm = false\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
 
