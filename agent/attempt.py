@@ -24,6 +24,7 @@ from agent.sandbox import Sandbox
 from agent.spool import Folder, Spool
 from agent.tail import LogTail
 from agent.transfer import Transfer, TransferError
+from agent.warm import WarmPool, WarmProcess
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Tools:
     transfer: Transfer
     policies: Policies
     runtimes: dict[str, Runtime]
+    warm: WarmPool
     limits: Limits = field(default_factory=Limits)
     sandbox: Sandbox = field(default_factory=Sandbox)
     log_limit_bytes: int = 1 << 20
@@ -126,28 +128,53 @@ class Attempt:
             return self._finished(EndReason.AGENT_ERROR, detail=f"{type(exc).__name__}: {text}")
 
     async def _run(self) -> AttemptFinished:
-        folder = self._folder = self._tools.spool.make_folder(self.id)
+        warm = self._tools.warm.take(self._order.runtime)
+        try:
+            return await self._run_with(warm)
+        finally:
+            if warm is not None:
+                await warm.end()
+
+    async def _run_with(self, warm: WarmProcess | None) -> AttemptFinished:
+        folder = self._folder = self._make_folder(warm)
         opening = asyncio.create_task(self._open(folder))
         try:
-            command = self._command(folder.work)
+            command = self._command()
             # the disk and the network at the same time: the device's queue waits for both
             download_s = await self._unless_halted(self._download(folder.work))
         finally:
             await opening
-        run = await start_run(command, folder.work, folder.output, self._tools.limits, self.id)
+        run = await self._start(folder, command, warm)
         started = AttemptStarted(
             attempt=self.id,
             at=time.time(),
             download_s=download_s,
-            command=shlex.join(self._tools.sandbox.unwrap(command))[:8000],
+            command=shlex.join(command)[:8000],
         )
         tail = LogTail(folder.output, self._tools.log_limit_bytes)
         feed = Feed(started, tail, self._tools.outbox)
-        folder.write(durable=False, process=mark_process(run.pid))
         log.info("attempt_started attempt=%s pid=%d", self.id, run.pid)
         result = await self._watch(run, feed)
         keep_log(folder, tail)
         return self._judge(result, has_profile=keep_profile(folder))
+
+    def _make_folder(self, warm: WarmProcess | None) -> Folder:
+        spool = self._tools.spool
+        return spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
+
+    async def _start(self, folder: Folder, command: list[str], warm: WarmProcess | None) -> Run:
+        """Hand the arguments to the process that waits in the folder, or start one."""
+        tools = self._tools
+        await tools.warm.cleared()
+        if warm is not None and warm.alive:
+            # first the record: as soon as the process has its arguments it outlives this agent
+            folder.write(durable=False, process=mark_process(warm.pid), mark=warm.mark)
+            return warm.hand_over(command)
+        folder.output.unlink(missing_ok=True)
+        boxed = tools.sandbox.wrap(command, folder.work)
+        run = await start_run(boxed, folder.work, folder.output, tools.limits, self.id)
+        folder.write(durable=False, process=mark_process(run.pid))
+        return run
 
     async def _open(self, folder: Folder) -> None:
         await asyncio.to_thread(self._tools.spool.open_attempt, folder)
@@ -161,7 +188,7 @@ class Attempt:
         except TransferError as exc:
             raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
 
-    def _command(self, work: Path) -> list[str]:
+    def _command(self) -> list[str]:
         """The whole command line. Raises Ending if the order cannot or must not be run."""
         order = self._order
         runtime = self._tools.runtimes.get(order.runtime)
@@ -174,7 +201,7 @@ class Attempt:
             arguments = build_arguments(order.model.name, inputs, order.options, PROFILE_NAME)
         except (OptionError, ValueError) as exc:
             raise Ending(EndReason.REFUSED, str(exc)) from exc
-        return self._tools.sandbox.wrap([*runtime.command, *arguments], work)
+        return [*runtime.command, *arguments]
 
     async def _watch(self, run: Run, feed: Feed) -> RunResult:
         following = asyncio.create_task(feed.follow())

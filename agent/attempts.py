@@ -35,8 +35,10 @@ class Attempts:
 
     def recover(self) -> None:
         """Take over what an earlier agent left in the spool."""
+        self._tools.warm.remove_leftovers()
         for folder in self._tools.spool.folders():
             self._take(LeftAttempt(folder, self._tools))
+        self._rest()
 
     def handle(self, message: ServerMessage) -> None:
         """Act on a message; returns at once."""
@@ -103,3 +105,8 @@ class Attempts:
         finally:
             self._held.pop(attempt.id, None)
             self._tasks.pop(attempt.id, None)
+            self._rest()
+
+    def _rest(self) -> None:
+        if not self._held:
+            self._tools.warm.rest()

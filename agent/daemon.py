@@ -20,6 +20,7 @@ from agent.sandbox import Sandbox, find_sandbox
 from agent.session import Session
 from agent.spool import Spool
 from agent.transfer import Transfer
+from agent.warm import WarmPool
 
 log = logging.getLogger(__name__)
 
@@ -48,19 +49,22 @@ async def work(
     spool, transfer = Spool(config.spool), Transfer(policies)
     try:
         facts = await asyncio.to_thread(read_facts, config.server)
+        limits = choose_limits(
+            config.memory_limit_bytes,
+            facts.memory_bytes,
+            has_gpu=bool(facts.gpus),
+            nice=config.nice,
+        )
+        sandbox = sandbox or await _find_sandbox(config)
         tools = Tools(
             outbox=Outbox(policies.repeat_s),
             spool=spool,
             transfer=transfer,
             policies=policies,
             runtimes=runtimes,
-            limits=choose_limits(
-                config.memory_limit_bytes,
-                facts.memory_bytes,
-                has_gpu=bool(facts.gpus),
-                nice=config.nice,
-            ),
-            sandbox=sandbox or await _find_sandbox(config),
+            warm=WarmPool(spool, runtimes if config.warm else {}, limits, sandbox),
+            limits=limits,
+            sandbox=sandbox,
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
@@ -91,6 +95,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         await Session(config, greet, attempts, tools).run()
     finally:
         await attempts.stop()
+        await tools.warm.close()
 
 
 async def _until_signal(working: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent.outbox import Outbox, Unanswered
-from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, Uploads
+from agent.protocol import (
+    AttemptFinished,
+    AttemptUploads,
+    EndReason,
+    FileOffer,
+    Uploads,
+    UploadTarget,
+)
 from agent.retry import Policies
 from agent.spool import Folder
 from agent.transfer import Transfer, TransferError, offer_file
@@ -58,7 +65,8 @@ class Delivery:
             halting.cancel()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-        return end.model_copy(update={**changes, "files": tuple(stored)})
+        files = tuple(offer for offer in offers if offer in stored)
+        return end.model_copy(update={**changes, "files": files})
 
     async def _upload_patiently(
         self, offers: list[FileOffer], stored: list[FileOffer], policies: Policies
@@ -87,25 +95,40 @@ class Delivery:
         return answer
 
     async def _store(self, answer: Uploads, left: list[FileOffer], stored: list[FileOffer]) -> str:
-        """One try for each file; what is stored moves from `left`. Returns the last problem."""
+        """One try for each file, all at once; what is stored moves from `left`.
+
+        Returns the last problem that may pass. Raises UploadFailed for one that does not, once all
+        tries have ended.
+        """
         targets = {target.name: target for target in answer.targets}
-        problem = ""
-        for offer in list(left):
-            target = targets.get(offer.name)
-            try:
-                if target is None:
-                    problem = f"{offer.name}: the server named no place for it"
-                    continue
-                if target.url:
-                    await self._transfer.store(self._path(offer), offer, target)
-            except TransferError as exc:
-                if not exc.passing:
-                    raise UploadFailed(str(exc)) from exc
-                problem = str(exc)
-            else:
+
+        async def try_to_store(offer: FileOffer) -> str:
+            problem = await self._store_one(offer, targets.get(offer.name))
+            if not problem:
                 left.remove(offer)
                 stored.append(offer)
-        return problem
+            return problem
+
+        tries = await asyncio.gather(*map(try_to_store, left), return_exceptions=True)
+        problems = []
+        for tried in tries:
+            if isinstance(tried, BaseException):
+                raise tried
+            problems.append(tried)
+        return next(filter(None, reversed(problems)), "")
+
+    async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:
+        """Return the problem if it may pass, else raise UploadFailed."""
+        if target is None:
+            return f"{offer.name}: the server named no place for it"
+        try:
+            if target.url:
+                await self._transfer.store(self._path(offer), offer, target)
+        except TransferError as exc:
+            if not exc.passing:
+                raise UploadFailed(str(exc)) from exc
+            return str(exc)
+        return ""
 
     def _path(self, offer: FileOffer) -> Path:
         return self._folder.result / offer.name

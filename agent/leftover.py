@@ -44,7 +44,8 @@ class LeftAttempt:
         await delivery.run(end, self._tools.policies, self._abandoned)
 
     async def _interrupt(self) -> AttemptFinished:
-        await end_leftovers(self._folder.record.process, self.id)
+        record = self._folder.record
+        await end_leftovers(record.process, record.mark or self.id)
         tail = LogTail(self._folder.output, self._tools.log_limit_bytes)
         if self._folder.output.exists():
             await asyncio.to_thread(tail.finish)

@@ -89,10 +89,10 @@ def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
 
 
 class Run:
-    """A process group that runs."""
+    """A process group that runs. `mark` is what its processes carry in ATTEMPT_VARIABLE."""
 
-    def __init__(self, process: asyncio.subprocess.Process, attempt: UUID) -> None:
-        self._process, self._attempt = process, attempt
+    def __init__(self, process: asyncio.subprocess.Process, mark: UUID) -> None:
+        self._process, self._mark = process, mark
         self._begin = time.monotonic()
         self.pid = process.pid
 
@@ -121,7 +121,7 @@ class Run:
             run_s = time.monotonic() - self._begin
         finally:
             stopping.cancel()
-            await asyncio.shield(end_group(self.pid, self._attempt))
+            await asyncio.shield(end_group(self.pid, self._mark))
             code = await ending
         return RunResult(reason, 128 - code if code < 0 else code, run_s)
 
@@ -129,7 +129,20 @@ class Run:
 async def start_run(
     command: Sequence[str], work: Path, output: Path, limits: Limits, attempt: UUID
 ) -> Run:
-    """Start the command with stdout and stderr merged into `output`. Raises OSError.
+    """Start the command with stdout and stderr merged into `output`. Raises OSError."""
+    return Run(await start_process(command, work, output, limits, attempt), attempt)
+
+
+async def start_process(
+    command: Sequence[str],
+    work: Path,
+    output: Path,
+    limits: Limits,
+    mark: UUID,
+    *,
+    stdin: int = asyncio.subprocess.DEVNULL,
+) -> asyncio.subprocess.Process:
+    """Start the command in a group of its own. Raises OSError.
 
     Limits are put on by prlimit(1) before the command begins: 1 ms. Code between fork and exec
     would cost 2 ms, since Python then cannot use vfork. Without prlimit(1) they follow at once.
@@ -140,18 +153,18 @@ async def start_run(
         process = await asyncio.create_subprocess_exec(
             *([prlimit, *prefix] if prlimit else []),
             *command,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=sink,
             stderr=asyncio.subprocess.STDOUT,
             cwd=work,
-            env=build_environment(work, attempt),
+            env=build_environment(work, mark),
             start_new_session=True,
         )
     if not prlimit:
         _limit_later(process.pid, limits)
     if limits.nice:
         _unless_gone(lambda: os.setpriority(os.PRIO_PGRP, process.pid, limits.nice))
-    return Run(process, attempt)
+    return process
 
 
 @functools.cache

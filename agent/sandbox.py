@@ -40,10 +40,6 @@ class Sandbox:
         prefix += ["--unshare-net", "--unshare-ipc", "--unshare-pid", "--die-with-parent"]
         return [*prefix, "--", *command]
 
-    def unwrap(self, command: list[str]) -> list[str]:
-        """The command as a reader wants to see it."""
-        return command[command.index("--") + 1 :] if self.bwrap else command
-
 
 def find_sandbox(folders: tuple[Path, ...], files: tuple[Path, ...]) -> Sandbox:
     """Try bubblewrap once, with all that a run asks of it. `folders` must exist."""

@@ -5,6 +5,8 @@
                            /output        what the process printed, as it came
                            /work/         model, data, profile; the process's own folder
                            /result/       what is uploaded: log.txt, profile.json
+    <spool>/warm/<uuid>/                  folder of a process that waits for an attempt; it becomes
+                                          the attempt's by a rename
 
 No presigned URL is written: an attempt that a restart interrupted is never run again.
 """
@@ -43,12 +45,16 @@ class ProcessMark(BaseModel):
 
 
 class Record(BaseModel):
-    """How far an attempt came. `uploaded` is true once `ended` names its files."""
+    """How far an attempt came. `uploaded` is true once `ended` names its files.
+
+    `mark`: what its processes carry in their environment, if that is not the attempt's id.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     attempt: UUID
     process: ProcessMark | None = None
+    mark: UUID | None = None
     ended: AttemptFinished | None = None
     uploaded: bool = False
 
@@ -80,12 +86,12 @@ class Folder:
 
     def remove_work(self) -> None:
         """Delete model, data and whatever the process left."""
-        _remove_tree(self.work)
+        remove_tree(self.work)
 
     def remove(self) -> None:
         """Forget the attempt. The record goes first: without it the rest is litter."""
         (self.path / "record.json").unlink(missing_ok=True)
-        _remove_tree(self.path)
+        remove_tree(self.path)
 
 
 class Spool:
@@ -93,8 +99,9 @@ class Spool:
 
     def __init__(self, root: Path) -> None:
         """Raises SpoolBusy, OSError."""
-        self._attempts = root / "attempts"
-        self._attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._attempts, self._warm = root / "attempts", root / "warm"
+        for folder in (self._attempts, self._warm):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _lock(root / "lock")
 
     def close(self) -> None:
@@ -103,11 +110,23 @@ class Spool:
     def make_folder(self, attempt: UUID) -> Folder:
         """Make an attempt's empty folders; nothing counts before `open_attempt`."""
         path = self._attempts / str(attempt)
-        _remove_tree(path)
-        folder = Folder(path, Record(attempt=attempt))
-        for made in (path, folder.work, folder.result):
-            made.mkdir(mode=0o700)
-        return folder
+        remove_tree(path)
+        return _make_folder(path, attempt)
+
+    def make_warm_folder(self, mark: UUID) -> Folder:
+        """Make the folder of a process whose attempt is not known yet."""
+        return _make_folder(self._warm / str(mark), mark)
+
+    def adopt_folder(self, warm: Folder, attempt: UUID) -> Folder:
+        """Do as `make_folder`, with a folder that a process works in already."""
+        path = self._attempts / str(attempt)
+        remove_tree(path)
+        warm.path.rename(path)
+        return Folder(path, Record(attempt=attempt))
+
+    def warm_folders(self) -> Iterator[Path]:
+        """Yield what an earlier agent left; each is named by its process's mark."""
+        yield from self._warm.iterdir()
 
     def open_attempt(self, folder: Folder) -> None:
         """Put the attempt on disk: when this returns it survives a power cut."""
@@ -122,9 +141,16 @@ class Spool:
                 record = Record.model_validate_json(text)
             except (OSError, ValidationError):
                 log.warning("spool_litter_removed folder=%s", path.name)
-                _remove_tree(path)
+                remove_tree(path)
             else:
                 yield Folder(path, record)
+
+
+def _make_folder(path: Path, name: UUID) -> Folder:
+    folder = Folder(path, Record(attempt=name))
+    for made in (path, folder.work, folder.result):
+        made.mkdir(mode=0o700)
+    return folder
 
 
 def _lock(path: Path) -> IO[bytes]:
@@ -146,7 +172,7 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove_tree(path: Path) -> None:
+def remove_tree(path: Path) -> None:
     """Delete a folder even if the process took its own rights away; what stays is logged."""
     if not path.exists():
         return

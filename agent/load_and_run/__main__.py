@@ -14,8 +14,14 @@ from load_and_run.errors import NoMegEngine, die
 
 try:
     from load_and_run.program import main
+    from load_and_run.waiting import WAIT, wait_for_arguments
 except ImportError as error:  # an interpreter without MegEngine often has no numpy either
     die(NoMegEngine("this Python cannot import MegEngine: {}".format(error)))
 
 if __name__ == "__main__":
+    if sys.argv[1:] == [WAIT]:
+        arguments = wait_for_arguments()
+        if arguments is None:
+            sys.exit(0)
+        sys.argv[1:] = arguments
     sys.exit(main(sys.argv))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent import warm
 from agent.config import Config
 from agent.daemon import work
 from agent.inventory import Runtime
@@ -15,6 +16,7 @@ from agent.protocol import RuntimeInfo
 from agent.retry import Policies, Policy
 from agent.sandbox import Sandbox
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
+from agent.tests.warmed import Warmed
 
 QUICK = Policies(
     download=Policy(tries=3, first_s=0.01, most_s=0.02),
@@ -93,3 +95,9 @@ async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[Device]:
     device = Device(tmp_path, server)
     yield device
     await device.stop()
+
+
+@pytest.fixture
+def warmed(device: Device, monkeypatch: pytest.MonkeyPatch) -> Warmed:
+    monkeypatch.setattr(warm, "REST_S", 0.1)
+    return Warmed(device)

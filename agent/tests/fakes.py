@@ -280,3 +280,12 @@ def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
     path.write_text(f"#!{sys.executable} -SE\n{PREAMBLE}\n{textwrap.dedent(body)}")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is dead: an init that waits for nobody is no fault of the agent."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return text[text.rindex(")") + 2] not in "ZX"

@@ -10,18 +10,9 @@ import pytest
 
 from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
 from agent.tests.conftest import Device
-from agent.tests.fakes import FakeServer
+from agent.tests.fakes import FakeServer, is_alive
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie is dead: an init that waits for nobody is no fault of the agent."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return text[text.rindex(")") + 2] not in "ZX"
 
 
 async def read_pid(path: Path) -> int:

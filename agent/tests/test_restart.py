@@ -19,7 +19,8 @@ from agent.protocol import (
     Hello,
 )
 from agent.spool import SpoolBusy
-from agent.tests.test_ending import is_alive, read_pid
+from agent.tests.fakes import is_alive
+from agent.tests.test_ending import read_pid
 
 AGENT = """\
 import asyncio, sys

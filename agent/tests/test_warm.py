@@ -1,0 +1,178 @@
+"""Processes that wait for an attempt while the device idles."""
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+
+from agent import warm
+from agent.inventory import Runtime
+from agent.protocol import AttemptFinished, AttemptStarted, Cancel, EndReason, RuntimeInfo
+from agent.runtimes import command_for
+from agent.tests.fakes import is_alive
+from agent.tests.warmed import until_gone
+
+
+async def test_an_attempt_uses_the_process_that_waits(warmed, device, server, storage):
+    device.start()
+    await warmed.waits()
+    order = server.order(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
+    await server.send(order)
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert warmed.started()[:1] == ["warm"]
+    assert "cold" not in warmed.started()
+    assert json.loads(storage.stored["profile.json"]) == {"graph_exec": {}}
+    assert server.log_text().startswith("load model")
+    command = server.of(AttemptStarted)[0].command
+    assert command.endswith(
+        "load_and_run folder model.mge --input=data:data.npy --iter=3 --profile=profile.json"
+    )
+    await device.forgets_all()
+
+
+async def test_each_process_serves_one_attempt(warmed, device, server):
+    warmed.install("say(str(os.getpid())); write_profile()")
+    device.start()
+    pids = []
+    for number in (1, 2):
+        await warmed.waits(number)
+        pids.append(warmed.pid())
+        await server.run()
+        assert server.log_text() == f"{pids[-1]}\n"
+        await until_gone(pids[-1])
+    assert len(set(pids)) == 2
+    assert "cold" not in warmed.started()
+
+
+async def test_a_warm_run_has_the_limits_the_group_and_no_stdin(warmed, device, server):
+    warmed.install("""
+import resource
+say("cwd " + " ".join(sorted(os.listdir("."))) + " of " + os.path.basename(os.getcwd()))
+say("stdin " + repr(os.read(0, 1)))
+say("core " + str(resource.getrlimit(resource.RLIMIT_CORE)[1]))
+say("as " + str(resource.getrlimit(resource.RLIMIT_AS)[1]))
+say("leader " + str(os.getpgrp() == os.getpid() == os.getsid(0)))
+say("privileges " + [l for l in open("/proc/self/status") if l.startswith("NoNewPrivs")][0])
+write_profile()
+""")
+    device.changes["memory_limit_bytes"] = 5 << 30
+    device.start()
+    await warmed.waits()
+    await server.run()
+    text = server.log_text()
+    assert "cwd model.mge of work\n" in text
+    assert "stdin b''\n" in text
+    assert "core 0\n" in text
+    assert f"as {5 << 30}\n" in text
+    assert "leader True\n" in text
+    assert "cold" not in warmed.started()
+
+
+async def test_a_warm_run_is_timed_from_its_arguments(warmed, device, server):
+    device.start()
+    await warmed.waits()
+    await asyncio.sleep(0.6)
+    end = await server.run()
+    assert end.run_s < 0.5
+
+
+async def test_a_process_that_died_costs_nothing(warmed, device, server):
+    device.start()
+    await warmed.waits()
+    os.kill(warmed.pid(), signal.SIGKILL)
+    await until_gone(warmed.pid())
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert warmed.started()[:2] == ["warm", "cold"]
+    await warmed.waits(2)
+    assert len(warmed.folders()) == 1
+
+
+async def test_a_process_that_dies_during_the_download_costs_nothing(
+    warmed, device, server, storage
+):
+    storage.delay_s = 0.3
+    device.start()
+    await warmed.waits()
+    order = server.order()
+    await server.send(order)
+    await asyncio.sleep(0.15)
+    os.kill(warmed.pid(), signal.SIGKILL)
+    end = await server.end_of(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert warmed.started()[:2] == ["warm", "cold"]
+
+
+async def test_no_process_waits_while_an_attempt_runs(warmed, device, server):
+    warmed.install("time.sleep(0.5); write_profile()", ("1.13.0", "1.12.0"))
+    device.start()
+    await warmed.waits(2)
+    idle = {warmed.pid(0), warmed.pid(1)}
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    assert sum(is_alive(pid) for pid in idle) == 1
+    await asyncio.sleep(0.3)
+    assert len(warmed.started()) == 2
+    assert not warmed.folders()
+    await server.end_of(order)
+    await warmed.waits(4)
+
+
+async def test_a_cancelled_attempt_ends_the_process_it_took(warmed, device, server, storage):
+    storage.delay_s = 0.3
+    device.start()
+    await warmed.waits()
+    pid = warmed.pid()
+    order = server.order()
+    await server.send(order)
+    await asyncio.sleep(0.1)
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order)
+    assert end.reason is EndReason.CANCELLED
+    await until_gone(pid)
+    await warmed.waits(2)
+
+
+async def test_an_agent_that_must_not_warm_does_not(warmed, device, server):
+    device.changes["warm"] = False
+    device.start()
+    await server.run()
+    await asyncio.sleep(0.3)
+    assert warmed.started() == ["cold"]
+
+
+async def test_a_stopped_agent_leaves_no_process_and_no_folder(warmed, device, server):
+    device.start()
+    await warmed.waits()
+    await device.stop()
+    assert not is_alive(warmed.pid())
+    assert not warmed.folders()
+
+
+@pytest.mark.megengine
+async def test_the_real_interpreter_says_warm_what_it_says_cold(
+    device, server, monkeypatch, megengine_python
+):
+    """The model is none, so both runs end in the same words about it."""
+    monkeypatch.setattr(warm, "REST_S", 0.1)
+    command = tuple(command_for("wheel", megengine_python))
+    device.runtimes = {"1.13.0": Runtime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}
+    device.start()
+    told = []
+    for pause_s in (0.0, 2.0):
+        await server.wait(lambda: server.connection is not None)
+        await asyncio.sleep(pause_s)
+        end = await server.run()
+        lines = [line.partition("]")[2] or line for line in server.log_text().splitlines()]
+        told.append((end.exit_code, end.detail, lines))
+    assert told[0] == told[1]
+    assert told[0][:2] == (134, "SIGABRT")
+    first, second = (end.run_s for end in server.of(AttemptFinished))
+    assert second < first
+    await asyncio.sleep(1.5)
+    (folder,) = (device.spool / "warm").iterdir()
+    assert (folder / "output").read_text() == ""

@@ -1,0 +1,68 @@
+"""A device whose runtime is a wheel, as far as the agent can see."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.inventory import Runtime
+from agent.protocol import RuntimeInfo
+from agent.tests.fakes import HONEST, is_alive, make_load_and_run
+
+if TYPE_CHECKING:
+    from agent.tests.conftest import Device
+
+#: how an interpreter with the wheel behaves: it notes in `pids` that it started, and how
+INTERPRETER = """\
+import json
+is_warm = sys.argv[2:] == ["--wait-for-arguments"]
+with open({pids!r}, "a") as pids:
+    pids.write(("warm " if is_warm else "cold ") + str(os.getpid()) + "\\n")
+if is_warm:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.argv[2:] = json.loads(line)
+{body}"""
+
+
+class Warmed:
+    """A device with one wheel; `started` says how each of its processes was started."""
+
+    def __init__(self, device: "Device") -> None:
+        self.device, self.pids = device, device.folder / "pids"
+        self.install()
+
+    def install(self, body: str = HONEST, versions: tuple[str, ...] = ("1.13.0",)) -> None:
+        text = INTERPRETER.format(pids=str(self.pids), body=body)
+        path = make_load_and_run(self.device.folder, text)
+        self.device.runtimes = {
+            version: Runtime(RuntimeInfo(version=version, kind="wheel"), (str(path), "folder"))
+            for version in versions
+        }
+
+    def started(self) -> list[str]:
+        return [line.split()[0] for line in self._lines()]
+
+    def pid(self, number: int = -1) -> int:
+        return int(self._lines()[number].split()[1])
+
+    async def waits(self, count: int = 1) -> None:
+        """Wait until so many processes have ever been warmed."""
+        async with asyncio.timeout(5):
+            while self.started().count("warm") < count:
+                await asyncio.sleep(0.01)
+
+    def folders(self) -> list[Path]:
+        return list((self.device.spool / "warm").iterdir())
+
+    def _lines(self) -> list[str]:
+        if not self.pids.exists():
+            return []
+        return [line for line in self.pids.read_text().splitlines(keepends=True) if "\n" in line]
+
+
+async def until_gone(pid: int) -> None:
+    async with asyncio.timeout(5):
+        while is_alive(pid):
+            await asyncio.sleep(0.01)
