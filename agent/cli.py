@@ -16,6 +16,13 @@ from agent.runtimes import describe_binary, describe_wheel
 from agent.session import SessionRefused
 from agent.spool import SpoolBusy
 
+_NO_RUNTIME = """\
+Without --runtime-python or --runtime-binary it can run nothing yet. Add to {config}:
+  [[runtime]]
+  version = "1.13.0"
+  kind = "wheel"
+  path = "..."   # an interpreter with MegEngine: `python -m agent.runtimes ensure` makes one"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse and run a command; return its exit code."""
@@ -76,6 +83,8 @@ def _enrol(given: argparse.Namespace) -> int:
         worker = enrol_device(wanted)
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
+    if not wanted.runtimes:
+        print(_NO_RUNTIME.format(config=given.config))
     print(f"This device is now {worker!r}. Next: python -m agent run --config {given.config}")
     return 0
 

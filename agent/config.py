@@ -38,6 +38,7 @@ class Config:
 
     `memory_limit_bytes`: None means "a share of the machine's memory", 0 means no limit.
     `secret_files` hold the token: a sandbox hides them. `warnings` are for the log and the doctor.
+    `hide` names folders that a sandboxed run must not see, such as the server's own on one machine.
     `warm` false: no interpreter waits for the next attempt while the device idles. That saves its
     memory (about 150 MB for each wheel) and costs each attempt its start, about half a second.
     """
@@ -51,6 +52,7 @@ class Config:
     memory_limit_bytes: int | None = None
     nice: int = 0
     warm: bool = True
+    hide: tuple[Path, ...] = ()
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -58,6 +60,10 @@ class Config:
     def socket_url(self) -> str:
         """Where the agent's socket is: http becomes ws, https becomes wss."""
         return "ws" + self.server.removeprefix("http") + "/ws/agent/"
+
+    def hidden_folders(self) -> tuple[Path, ...]:
+        """What a sandbox hides: the spool, which comes first, and what the owner named."""
+        return (self.spool, *(folder for folder in self.hide if folder.is_dir()))
 
 
 class _File(BaseModel):
@@ -69,10 +75,11 @@ class _File(BaseModel):
     spool: str
     runtime: list[RuntimeEntry] = Field(default_factory=list)
     grace_s: float = Field(default=5.0, ge=0, le=600)
-    log_limit_bytes: int = Field(default=LOG_LIMIT_BYTES, ge=1024, le=16 << 20)
+    log_limit_bytes: int = Field(default=LOG_LIMIT_BYTES, ge=1024, le=LOG_LIMIT_BYTES)
     memory_limit_bytes: int | None = Field(default=None, ge=0)
     nice: int = Field(default=0, ge=-20, le=19)
     warm: bool = True
+    hide: list[str] = Field(default_factory=list)
 
 
 def load_config(path: Path) -> Config:
@@ -90,6 +97,7 @@ def load_config(path: Path) -> Config:
         memory_limit_bytes=parsed.memory_limit_bytes,
         nice=parsed.nice,
         warm=parsed.warm,
+        hide=tuple(folder / each for each in parsed.hide),
         secret_files=(secret,),
         warnings=warnings,
     )

@@ -76,7 +76,7 @@ async def work(
 
 
 async def _find_sandbox(config: Config) -> Sandbox:
-    return await asyncio.to_thread(find_sandbox, (config.spool,), config.secret_files)
+    return await asyncio.to_thread(find_sandbox, config.hidden_folders(), config.secret_files)
 
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:

@@ -39,7 +39,7 @@ class Delivery:
             end = await self._upload_files(end, policies, halt)
             await asyncio.to_thread(folder.write, ended=end, uploaded=True)
         await self._outbox.deliver(end)
-        self._outbox.forget("attempt.accepted", end.attempt)
+        self._outbox.forget_attempt(end.attempt)
         await asyncio.to_thread(folder.remove)
         log.info("attempt_delivered attempt=%s", end.attempt)
 

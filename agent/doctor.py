@@ -124,7 +124,7 @@ def _check_spool(config: Config) -> Iterator[Check]:
     level = "ok" if free >= _FREE_BYTES else "note"
     need = "" if level == "ok" else f": less than {_FREE_BYTES >> 30} GiB, large models may not fit"
     yield Check(level, "spool", f"{config.spool}, {free / (1 << 30):.1f} GiB free{need}")
-    sandbox = find_sandbox((config.spool,), config.secret_files)
+    sandbox = find_sandbox(config.hidden_folders(), config.secret_files)
     if sandbox.problem:
         yield Check("note", "sandbox", f"models run without one. {sandbox.problem}")
     else:

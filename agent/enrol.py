@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from agent.config import RuntimeEntry, server_address
 
 _NEXT = {
-    "code_used": "a code works once: make a new one on the device's page",
-    "code_expired": "make a new code on the device's page",
+    "code_used": "a code works once: an administrator makes a new one on the device's page",
+    "code_expired": "an administrator makes a new one on the device's page",
     "code_unknown": "check the code for a typing mistake, or make a new one on the device's page",
 }
 

@@ -17,6 +17,8 @@ class Feed:
         self._started, self._tail, self._outbox = started, tail, outbox
         self._generation, self._sent = outbox.generation, 0
         outbox.post(started)
+        # also after the process has ended: the server looks for the cause in the last lines
+        outbox.echo(started.attempt, self._send)
 
     async def follow(self) -> None:
         """Send the log until cancelled. Sleeps between looks: a benchmark runs beside us."""

@@ -48,11 +48,14 @@ class Outbox:
         self._repeat_s = repeat_s
         self._write: Callable[[str], None] | None = None
         self._questions: dict[tuple[str, UUID], _Question] = {}
+        self._echoes: dict[UUID, Callable[[], None]] = {}
 
     def attach(self, write: Callable[[str], None]) -> None:
         """A connection is up: everything unanswered goes out again."""
         self._write = write
         self.generation += 1
+        for say in self._echoes.values():
+            say()
         for question in self._questions.values():
             self._send(question)
 
@@ -70,6 +73,10 @@ class Outbox:
             log.error("frame_too_large type=%s bytes=%d", message.type, len(frame.encode()))
             return
         self._write(frame)
+
+    def echo(self, attempt: UUID, say: Callable[[], None]) -> None:
+        """Call `say` over each new connection, before what is asked, until `forget_attempt`."""
+        self._echoes[attempt] = say
 
     def ask(self, message: Asked) -> asyncio.Future[Answer]:
         """Send now and until answered. The same question asked twice has one answer."""
@@ -104,9 +111,10 @@ class Outbox:
         if question is not None and not question.answer.done():
             question.answer.set_result(answer)
 
-    def forget(self, kind: str, attempt: UUID) -> None:
-        """Stop repeating what has no meaning any more."""
-        self._questions.pop((kind, attempt), None)
+    def forget_attempt(self, attempt: UUID) -> None:
+        """Its end is acknowledged: nothing about it has a meaning any more."""
+        self._questions.pop(("attempt.accepted", attempt), None)
+        self._echoes.pop(attempt, None)
 
     def repeat(self) -> None:
         """Say again what has waited for its answer for too long; call this every now and then."""

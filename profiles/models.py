@@ -41,6 +41,7 @@ class Profile(models.Model):
     mean_ms = models.FloatField(_("mean of an iteration (ms)"), null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
+    warnings = models.JSONField(default=list)
     built_at = models.DateTimeField(auto_now=True)
 
     class Meta:

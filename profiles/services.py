@@ -16,7 +16,7 @@ from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import to_npz
-from profiles.parsers.run_log import RunSummary, parse_run_log
+from profiles.parsers.run_log import RunSummary, parse_run_log, parse_warnings
 from tasks.models import Attempt, TaskFile
 from tasks.reasons import Reason
 from tasks.services import task_complete, task_fail
@@ -52,10 +52,14 @@ def profile_build(attempt: Attempt) -> None:
             limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
         )
         columns = parse(data, max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES)
-        summary = _summary(attempt)
-        profile = _profile_row(attempt, columns, summary)
-    except (ProfileFormatError, AnalysisError) as error:
+        log_text = _log_text(attempt)
+        profile = _profile_row(attempt, columns, parse_run_log(log_text))
+        profile.warnings = parse_warnings(log_text)
+    except ProfileFormatError as error:
         task_fail(task, reason=Reason.PROFILE_UNREADABLE.value, detail=str(error))
+        return
+    except AnalysisError as error:
+        task_fail(task, reason=Reason.NOTHING_TIMED.value, detail=str(error))
         return
     except DomainError as error:
         if error.code == "storage_unreachable":
@@ -94,17 +98,17 @@ def _profile_row(attempt: Attempt, columns: ProfileColumns, summary: RunSummary 
     return profile
 
 
-def _summary(attempt: Attempt) -> RunSummary | None:
-    """The iteration times that load_and_run printed, if the log arrived."""
+def _log_text(attempt: Attempt) -> str:
+    """What load_and_run printed, empty if it did not arrive."""
     try:
-        text = storage.read(
+        data = storage.read(
             artifact_key(str(attempt.pk), LOG_NAME), limit_bytes=settings.LOG_LIMIT_BYTES * 4
         )
     except DomainError as error:
         if error.code == "storage_unreachable":
             raise
-        return None
-    return parse_run_log(text.decode("utf-8", "replace"))
+        return ""
+    return data.decode("utf-8", "replace")
 
 
 def abandoned_uploads_purge(limit: int = 200) -> int:

@@ -13,6 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
+from django.utils.http import content_disposition_header
 
 from webprofile.errors import DomainError
 
@@ -73,7 +74,7 @@ def presign_get(key: str, *, filename: str | None = None, expires_s: int | None 
     """Return a URL for one object, valid for some minutes; `filename` makes browsers save it."""
     params = {"Bucket": settings.S3_BUCKET, "Key": key}
     if filename is not None:
-        params["ResponseContentDisposition"] = f'attachment; filename="{_ascii(filename)}"'
+        params["ResponseContentDisposition"] = content_disposition_header(True, filename) or ""
     return _client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
         "get_object", Params=params, ExpiresIn=expires_s or settings.PRESIGN_EXPIRY_S
     )
@@ -127,8 +128,3 @@ def delete(key: str) -> None:
         _internal().delete_object(Bucket=settings.S3_BUCKET, Key=key)
     except (ClientError, BotoCoreError) as error:
         raise DomainError("storage_unreachable", status=503) from error
-
-
-def _ascii(name: str) -> str:
-    """A file name that is safe between the quotes of a header."""
-    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\;%' else "_" for c in name)

@@ -140,6 +140,8 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
         reason, detail = diagnose(report, log_tail(attempt))
+        for file in task.files.all():  # the reader knows it by the name it was uploaded with
+            detail = detail.replace(f'"{file.device_name}"', f'"{file.name}"')
         _finish(task, Outcome.FAILED, reason, detail)
     assign_on_commit(task.worker_id)  # a slot is free
     return True

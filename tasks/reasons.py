@@ -41,6 +41,7 @@ class Reason(Enum):
     NO_PROFILE = "no_profile"
     PROFILE_UNREADABLE = "profile_unreadable"
     PROFILE_MISSING = "profile_missing"
+    NOTHING_TIMED = "nothing_timed"
     # infrastructure, after the last attempt
     DOWNLOAD_FAILED = "download_failed"
     UPLOAD_FAILED = "upload_failed"
@@ -155,6 +156,11 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.SERVER,
         _("The profile that the run wrote cannot be read."),
         _("Download the raw profile and the log, and report them with this task's number."),
+    ),
+    Reason.NOTHING_TIMED: Wording(
+        Blame.USER,
+        _("The model ran, but no operator took any time that the device could measure."),
+        _("The model has nothing to compute, or its data are too small: try a larger batch."),
     ),
     Reason.PROFILE_MISSING: Wording(
         Blame.SERVER, _("The profile did not arrive in storage."), _TRY_AGAIN

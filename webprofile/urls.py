@@ -54,5 +54,6 @@ urlpatterns = [
     # browsers ask here for pages that name no icon, such as the administration's
     path("favicon.ico", favicon),
 ]
+handler403 = "webprofile.views.forbidden"
 handler404 = "webprofile.views.not_found"
 handler500 = "webprofile.views.server_error"

@@ -25,6 +25,14 @@ def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
     return render(request, "error.html", context, status=404)
 
 
+def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
+    context = {
+        "title": _("Not allowed"),
+        "message": _("These pages are for administrators. Log in as one, or ask one."),
+    }
+    return render(request, "error.html", context, status=403)
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     context = {
         "title": _("Something went wrong"),

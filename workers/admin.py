@@ -4,7 +4,8 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -58,6 +59,7 @@ class WorkerAdmin(admin.ModelAdmin):
     )  # fmt: skip
     inlines = (RuntimeInline, GrantInline)
     actions = ("issue_codes", "revoke_tokens")
+    change_form_template = "workers/admin_change_form.html"
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -78,13 +80,26 @@ class WorkerAdmin(admin.ModelAdmin):
         text = ngettext("%d device was shut out.", "%d devices were shut out.", count) % count
         messages.success(request, text)
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # everybody may register here: a new device is for those who are granted it
+        return {"is_public": False} | super().get_changeform_initial_data(request)
+
+    def response_change(self, request: HttpRequest, obj: Worker) -> HttpResponse:
+        for name, act in (("_issue_code", self.issue_codes), ("_revoke", self.revoke_tokens)):
+            if name in request.POST:
+                act(request, Worker.objects.filter(pk=obj.pk))
+                return redirect(request.path)
+        return super().response_change(request, obj)
+
     def _show_code(self, request: HttpRequest, worker: Worker) -> None:
         text = format_html(
-            "{} <code>python -m agent enrol --server {} --code {}</code>",
+            "{} <code>python -m agent enrol --server {} --code {} --config agent.toml "
+            "--runtime-python /path/to/python-with-megengine</code> {}",
             _("Run this once on %(name)s within a day; the code is not shown again:")
             % {"name": worker.name},
             settings.SITE_URL,
             code_issue(worker),
+            _("The README, “Add a device”, tells what the device needs before."),
         )
         messages.info(request, text)
 

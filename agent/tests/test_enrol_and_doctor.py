@@ -109,7 +109,7 @@ def test_a_used_code_is_told_with_the_next_step(site, tmp_path, capsys):
     site.answer = (400, {"error": "code_used", "message": "This code was used."})
     assert enrol(site.url, tmp_path / "agent.toml") == 1
     errors = capsys.readouterr().err
-    assert "This code was used. (a code works once: make a new one" in errors
+    assert "This code was used. (a code works once: an administrator makes a new one" in errors
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,6 +17,7 @@ def try_to(name, act):
         say(name + " " + type(error).__name__)
 attempts = os.path.dirname(os.path.dirname(os.getcwd()))
 try_to("token", lambda: repr(open({token!r}).read()))
+try_to("site", lambda: open({site!r}).read())
 try_to("others", lambda: os.listdir(attempts) == [os.path.basename(os.path.dirname(os.getcwd()))])
 try_to("write", lambda: open({outside!r}, "w"))
 try_to("network", lambda: socket.create_connection(("127.0.0.1", {port}), 1))
@@ -33,7 +34,10 @@ def boxed(device):
     device.spool.mkdir()
     token = device.folder / "agent.token"
     token.write_text("mgw_secret")
-    device.sandbox = find_sandbox((device.spool,), (token,))
+    site = device.folder / "site"
+    site.mkdir()
+    (site / "secrets.json").write_text("keys")
+    device.sandbox = find_sandbox((device.spool, site), (token,))
     if device.sandbox.problem:  # the kernel does not offer one: nothing to test here
         pytest.skip(device.sandbox.problem)
     return device
@@ -43,6 +47,7 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
     boxed.install(
         LOOK_AROUND.format(
             token=str(boxed.folder / "agent.token"),
+            site=str(boxed.folder / "site" / "secrets.json"),
             outside=str(boxed.folder / "file"),
             port=server.port,
         )
@@ -54,6 +59,7 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     lines = server.log_text().splitlines()
     assert "token PermissionError" in lines or "token ''" in lines
+    assert "site FileNotFoundError" in lines
     assert "others True" in lines
     assert "write OSError" in lines
     assert "network ConnectionRefusedError" in lines or "network OSError" in lines

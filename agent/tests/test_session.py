@@ -42,7 +42,7 @@ async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(dev
 
 
 async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
-    device.install("time.sleep(0.3); write_profile()")
+    device.install('time.sleep(0.3); say("the last word"); write_profile()')
     device.start()
     order = server.order()
     await server.send(order)
@@ -53,6 +53,8 @@ async def test_an_end_without_connection_is_told_after_the_reconnect(device, ser
     assert not server.of(AttemptFinished)
     server.refuse_status = None
     assert (await server.end_of(order)).exit_code == 0
+    # the server looks for the cause of a failure in the log, so it comes before the end
+    assert server.log_text() == "the last word\n"
     await device.forgets_all()
 
 

@@ -114,7 +114,10 @@ async def test_a_sandboxed_warm_run_sees_only_its_own_folder(warmed, device, ser
     token.write_text("mgw_secret")
     device.sandbox = find_sandbox((device.spool,), (token,))
     look = LOOK_AROUND.format(
-        token=str(token), outside=str(device.folder / "file"), port=server.port
+        token=str(token),
+        site=str(device.folder / "no such folder" / "secrets.json"),
+        outside=str(device.folder / "file"),
+        port=server.port,
     )
     look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
     # what it notes elsewhere is lost inside: it says itself that it was warm

@@ -13,6 +13,11 @@ _FINISHED = re.compile(
 )
 
 
+#: load_and_run's own warnings, without the prefix of the line
+_WARNING = re.compile(r"^\[[^\]]*\]\s?\[WARN\] (.+)$", re.MULTILINE)
+_MOST_WARNINGS, _LONGEST_WARNING = 20, 300
+
+
 @dataclass(frozen=True)
 class RunSummary:
     """Wall time of an iteration in milliseconds, over `iterations` timed ones."""
@@ -34,3 +39,9 @@ def parse_run_log(text: str) -> RunSummary | None:
     except ValueError:
         return None
     return RunSummary(int(timed.group(1)), mean_ms, min_ms, max_ms)
+
+
+def parse_warnings(text: str) -> list[str]:
+    """The warnings of a run, such as inputs that were not given: a reader must not miss them."""
+    found = dict.fromkeys(line.strip()[:_LONGEST_WARNING] for line in _WARNING.findall(text))
+    return list(found)[:_MOST_WARNINGS]

@@ -129,6 +129,24 @@ def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
     assert attempt.task.status == "succeeded"
 
 
+def test_what_load_and_run_warned_of_stands_on_the_result_page(client, storage, resnet):
+    alice = make_user()
+    log = '[20 22:51:34 a@b.py:1][WARN] input "mask" <b>is</b> not given\n' + LOG
+    attempt = finished_attempt(resnet, log=log, owner=alice)
+    profile_build(attempt)
+    client.force_login(alice)
+    page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
+
+
+def test_a_model_that_computes_nothing_is_told_from_a_broken_profile(storage, shared_data):
+    data = (shared_data / "bad" / "profiles" / "time_all_zero.json").read_bytes()
+    attempt = finished_attempt(data)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "nothing_timed")
+
+
 def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet):
     attempt = finished_attempt(resnet, log="nothing that is known\n")
     profile_build(attempt)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -91,6 +92,19 @@ def test_bytes_that_changed_in_storage_keep_the_task_from_waiting(client, alice,
     for target in fresh:
         put(target, FILES[target["name"]])
     assert post(client, f"{made['url']}submit/").json()["status"] == "waiting"
+
+
+def test_a_download_keeps_the_name_it_was_uploaded_with(client, alice, storage):
+    files = body()["files"]
+    files[0]["name"] = '模型 "quo" 😀.mge'
+    made = post(client, "/tasks/", body(files=files)).json()
+    for target, content in zip(made["uploads"], FILES.values(), strict=True):
+        put(target, content)
+    post(client, f"{made['url']}submit/")
+    link = client.get(f"/tasks/{made['id']}/files/{made['uploads'][0]['file']}/")
+    answer = httpx2.get(link["Location"])
+    assert answer.content == FILES["net.mge"]
+    assert quote('模型 "quo" 😀.mge') in answer.headers["content-disposition"]
 
 
 def test_a_broken_upload_can_be_abandoned(client, alice, storage):

@@ -175,6 +175,16 @@ def test_a_failure_of_the_users_is_never_tried_again():
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
 
+def test_a_message_names_the_file_as_the_user_did():
+    attempt = make_attempt()
+    text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
+    chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
+    attempts.attempt_log(attempt, chunk)
+    attempts.attempt_finish(attempt, finished(attempt, exit_code=134))
+    attempt.task.refresh_from_db()
+    assert attempt.task.detail == '"data.npy" is cut off'
+
+
 def test_cancelling_a_waiting_task_ends_it_at_once():
     task = make_waiting_task()
     services.task_cancel(task)

@@ -32,6 +32,13 @@ def main() -> int:
         lock.release()
 
 
+def _port(text: str) -> int:
+    port = int(text) if text.isdigit() else 0
+    if not 0 < port < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+    return port
+
+
 def _parse() -> Wishes:
     parser = argparse.ArgumentParser(prog="python -m webprofile.embedded", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -40,7 +47,7 @@ def _parse() -> Wishes:
     demo.add_argument("--once", action="store_true", help="stop when the demo is over")
     for command in (run, demo):
         command.add_argument(
-            "--port", type=int, help="the site's port (default: 8000 or a free one)"
+            "--port", type=_port, help="the site's port (default: 8000 or a free one)"
         )
     given = parser.parse_args()
     return Wishes(given.port, demo=given.command == "demo", once=getattr(given, "once", False))

@@ -47,20 +47,26 @@ def update_config(file: Path, address: str, runtime: Runtime) -> None:
     config["server"] = address
     others = [entry for entry in config.get("runtime", []) if entry.get("version") != VERSION]
     config["runtime"] = [runtime.as_entry(), *others]
+    # a model's code must not reach the site's database, keys and sockets
+    home = file.resolve().parents[1]
+    config["hide"] = [] if runtime.python.startswith(f"{home}/") else [str(home)]
     write_private(file, _HEAD + _as_toml(config))
 
 
 def _as_toml(config: dict[str, Any]) -> str:
     """Plain values, then one level of [[tables]]: all that an agent's configuration has."""
-    plain = {key: value for key, value in config.items() if not isinstance(value, list)}
-    lines = _lines(plain)
-    for key, tables in config.items():
-        if isinstance(tables, list):
-            for table in tables:
-                lines += ["", f"[[{key}]]", *_lines(table)]
+    tables = {
+        key: value
+        for key, value in config.items()
+        if isinstance(value, list) and value and isinstance(value[0], dict)
+    }
+    lines = _lines({key: value for key, value in config.items() if key not in tables})
+    for key, rows in tables.items():
+        for row in rows:
+            lines += ["", f"[[{key}]]", *_lines(row)]
     return "\n".join(lines) + "\n"
 
 
 def _lines(table: dict[str, Any]) -> list[str]:
-    # a JSON string, number or boolean is also a TOML one
+    # a JSON string, number, boolean or list of strings is also a TOML one
     return [f"{key} = {json.dumps(value)}" for key, value in table.items()]

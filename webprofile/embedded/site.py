@@ -40,7 +40,7 @@ class Wishes:
 def choose_ports(wanted: int | None) -> list[int]:
     """Return ports for web and storage. Raises PartError if `wanted` is taken."""
     if wanted is not None and not is_free(wanted):
-        raise PartError(f"Port {wanted} is in use: choose another one with --port.")
+        raise PartError(f"Port {wanted} is in use: choose another one (make run PORT=...).")
     others = free_ports(2)
     web = wanted or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
     return [web, others[1]]

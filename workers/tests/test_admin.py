@@ -53,6 +53,25 @@ def test_revoking_a_device_shuts_it_out_and_a_new_code_lets_it_in_again(client, 
         token_check(token)
 
 
+def test_a_devices_own_page_issues_codes_and_revokes(client, admin):
+    worker = make_worker("box")
+    url = f"/admin/workers/worker/{worker.pk}/change/"
+    form = {"name": "box", "is_public": "on", "is_enabled": "on", "slots": "1"} | INLINES
+    form |= {"runtimes-TOTAL_FORMS": "1", "runtimes-INITIAL_FORMS": "1"}
+    form |= {"runtimes-0-id": worker.runtimes.get().pk, "runtimes-0-worker": worker.pk}
+    page = client.post(url, form | {"_issue_code": "1"}, follow=True).content.decode()
+    _, token = code_redeem(code_in(page))
+    client.post(url, form | {"_revoke": "1"}, follow=True)
+    with pytest.raises(Exception, match="token_revoked"):
+        token_check(token)
+
+
+def test_a_new_device_is_private_unless_the_administrator_says_otherwise(client, admin):
+    page = client.get("/admin/workers/worker/add/").content.decode()
+    (box,) = re.findall(r"<input[^>]*name=\"is_public\"[^>]*>", page)
+    assert "checked" not in box
+
+
 def test_the_devices_page_shows_its_hardware(client, admin):
     worker = make_worker("box")
     worker_introduce(worker, facts=FACTS, agent_version="0.1.0", runtimes=RUNTIMES)
@@ -80,7 +99,9 @@ def test_an_administrator_adds_a_user_by_e_mail_and_resets_a_password(client, ad
 
 def test_the_administration_asks_for_the_same_login_as_the_site(client):
     client.force_login(make_user("carol"))
-    assert client.get("/admin/").status_code in (302, 403)
+    refused = client.get("/admin/", follow=True)
+    assert refused.status_code == 403
+    assert "administrators" in refused.content.decode()
     client.logout()
     answer = client.get("/admin/", follow=True)
     assert answer.redirect_chain[-1][0].startswith("/accounts/login/")

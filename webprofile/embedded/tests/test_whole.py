@@ -80,4 +80,4 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         ended = embedded(tmp_path / "home", "run", "--port", str(port))
     assert ended.returncode == 1
-    assert ended.stderr == f"Port {port} is in use: choose another one with --port.\n"
+    assert ended.stderr == f"Port {port} is in use: choose another one (make run PORT=...).\n"

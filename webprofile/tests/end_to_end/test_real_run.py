@@ -126,11 +126,12 @@ def test_a_model_that_is_none_fails_with_the_cause_and_the_log_is_kept(
         ("ok", "image", "image"),  # no input of the model
         ("dtype_float16", "data", "float16"),
         ("dtype_int32", "data", "int32"),
-        ("channels_4", "data", ""),
+        ("channels_4", "data", "input channel got 4"),
+        ("more_pixels", "data", "{2,3,48,48}"),
         ("pickle_object_array", "data", "object"),
-        ("truncated_body", "data", ""),
-        ("header_huge_shape", "data", ""),
-        ("text", "data", ""),
+        ("truncated_body", "data", "truncated_body.npy"),
+        ("header_huge_shape", "data", "header_huge_shape.npy"),
+        ("text", "data", "text.npy"),
     ],
 )
 def test_a_data_file_that_does_not_fit_fails_with_the_cause(
@@ -141,9 +142,16 @@ def test_a_data_file_that_does_not_fit_fails_with_the_cause(
     task = send(visitor, shared_data / "models" / "two_inputs.mge", data)
     states, log = watch(visitor, task)
     assert states[-1] == "failed"
-    assert says in log
+    assert log
     text = page(visitor, task)
-    assert "does not fit the model" in text or "ended with an error" in text
+    assert "does not fit the model" in text
+    assert says in text
+
+
+def test_an_input_that_was_not_given_is_told_on_the_result_page(visitor, shared_data):
+    task = send(visitor, shared_data / "models" / "tiny.mge", {})
+    assert watch(visitor, task)[0][-1] == "succeeded"
+    assert "data" in visitor.get(f"/tasks/{task}/result/").text.split('id="warnings"')[1][:400]
 
 
 def test_a_nan_is_warned_of_and_the_times_stay_good(visitor, shared_data, tmp_path):
