@@ -51,6 +51,11 @@ class Person:
     def path(self) -> str:
         return self.browser.current_url.removeprefix(self.site.address)
 
+    def status(self, css: str = "#task-status") -> str:
+        """What a badge says; asked in the page, which may swap it at any moment."""
+        script = "return document.querySelector(arguments[0])?.dataset.status ?? ''"
+        return str(self.browser.execute_script(script, css))
+
     def register(self, email: str) -> None:
         self.open("/accounts/signup/")
         self.fill(email=email, password1=PASSWORD, password2=PASSWORD)
@@ -105,9 +110,7 @@ def test_register_log_in_upload_watch_and_open_the_result(person, resnet, screen
 
     # a mark that a reload would lose
     person.browser.execute_script("window.unchanged = true")
-    person.wait(
-        lambda: person.see("#task-status").get_attribute("data-status") == "succeeded", "the end"
-    )
+    person.wait(lambda: person.status() == "succeeded", "the end")
     assert person.browser.execute_script("return window.unchanged") is True
     assert "iter 9/10:" in person.see("#log").text
     person.see("#to-result").click()
@@ -127,13 +130,7 @@ def test_the_list_follows_without_a_reload(person, resnet, site):
     person.open("/tasks/")
     person.browser.execute_script("window.unchanged = true")
     person.wait(
-        lambda: (
-            person.browser.find_element(By.CSS_SELECTOR, "tbody [data-status]").get_attribute(
-                "data-status"
-            )
-            == "succeeded"
-        ),
-        "succeeded in the list",
+        lambda: person.status("tbody [data-status]") == "succeeded", "succeeded in the list"
     )
     assert person.browser.execute_script("return window.unchanged") is True
 
@@ -232,10 +229,7 @@ def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
     person.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     person.see("#transfer-retry").click()
     person.wait(
-        lambda: (
-            person.browser.find_elements(By.ID, "task-status")
-            and person.see("#task-status").get_attribute("data-status") == "succeeded"
-        ),
+        lambda: person.status() == "succeeded",
         "the end after a retry",
     )
 
@@ -258,8 +252,7 @@ def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
         "the way out",
     )
     person.open("/tasks/")
-    status = person.see("tbody [data-status]").get_attribute("data-status")
-    assert status == "cancelled"
+    person.wait(lambda: person.status("tbody [data-status]") == "cancelled", "cancelled")
 
 
 def test_a_page_that_lost_its_socket_catches_up(person, shared_data):
@@ -276,7 +269,7 @@ def test_a_page_that_lost_its_socket_catches_up(person, shared_data):
         check=True,
     )
     person.wait(
-        lambda: person.see("#task-status").get_attribute("data-status") == "succeeded",
+        lambda: person.status() == "succeeded",
         "the end",
         within_s=120,
     )
