@@ -131,7 +131,7 @@ class _Start:
             return device.Runtime(python=(await finding).strip().splitlines()[-1])
         except PartError:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
-            complain("\n".join(["This machine cannot profile yet:", *lines]))
+            complain("\n".join(lines))
             return device.Runtime(problem=" ".join(lines)[:500] or "MegEngine was not found.")
         finally:
             finding.cancel()
