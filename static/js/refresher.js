@@ -19,6 +19,7 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} }
     timer = null;
     running = true;
     again = false;
+    element.setAttribute("aria-busy", "true");
     try {
       swap(element, await getFragment(url(), { login: element.dataset.login }));
       hideNotice();
@@ -28,6 +29,7 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} }
       timer = window.setTimeout(refresh, RETRY_MS);
     } finally {
       running = false;
+      element.removeAttribute("aria-busy");
       if (again) ask();
     }
   }

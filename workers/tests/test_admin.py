@@ -59,6 +59,9 @@ def test_a_devices_own_page_issues_codes_and_revokes(client, admin):
     form = {"name": "box", "is_public": "on", "is_enabled": "on", "slots": "1"} | INLINES
     form |= {"runtimes-TOTAL_FORMS": "1", "runtimes-INITIAL_FORMS": "1"}
     form |= {"runtimes-0-id": worker.runtimes.get().pk, "runtimes-0-worker": worker.pk}
+    buttons = client.get(url).content.decode()
+    assert 'name="_issue_code"' in buttons
+    assert 'name="_revoke"' in buttons
     page = client.post(url, form | {"_issue_code": "1"}, follow=True).content.decode()
     _, token = code_redeem(code_in(page))
     client.post(url, form | {"_revoke": "1"}, follow=True)
