@@ -17,6 +17,12 @@ from django.conf import settings
 DATA = Path(__file__).resolve().parent.parent / "shared" / "data"
 
 
+def pytest_sessionstart() -> None:
+    """In CI nothing is skipped for want of data: hundreds of tests are made from it."""
+    if os.environ.get("CI") and not DATA.is_dir():
+        pytest.exit(f"no test data at {DATA}", returncode=1)
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """The folder of real data beside the repository; a test that needs it fails without it."""
