@@ -27,7 +27,7 @@ from profiles.parsers.shapes import shape_column
 MAX_BYTES = 256 * 1024 * 1024
 
 # Wrapping a name costs time quadratic in its length. Real names stay below a few hundred.
-MAX_NAME_CHARS = 65_536
+MAX_NAME_CHARS = 8_192
 
 _NO_FOOTPRINT = Footprint()
 
