@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from profiles import storage as object_store
+from profiles.services import abandoned_uploads_purge
 from tasks import services
 from tasks.models import Task
 from tasks.tests.make import (
@@ -112,6 +113,17 @@ def test_a_broken_upload_can_be_abandoned(client, alice, storage):
     assert post(client, f"{made['url']}cancel/").json()["status"] == "cancelled"
     assert post(client, f"{made['url']}submit/").json()["error"] == "not_initiated"
     assert post(client, f"{made['url']}uploads/").json()["error"] == "not_initiated"
+
+
+def test_what_an_abandoned_upload_left_in_storage_is_deleted(client, alice, storage):
+    made = post(client, "/tasks/", body()).json()
+    put(made["uploads"][0], FILES["net.mge"])
+    key = Task.objects.get(pk=made["id"]).files.first().object_key
+    assert object_store.head(key)
+    post(client, f"{made['url']}cancel/")
+    assert abandoned_uploads_purge() == 2
+    assert object_store.head(key) is None
+    assert abandoned_uploads_purge() == 0
 
 
 def test_storage_that_does_not_answer_is_named(client, alice, settings):
