@@ -4,6 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import (
+    JavascriptException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -18,6 +23,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.megengine, pytest.mark.embedded]
 PASSWORD = "a long enough passphrase"
 
 
+#: what looking at a page brings that is replaced at this moment: look again
+GONE = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
+
+
 class Person:
     """Somebody who looks at pages."""
 
@@ -29,10 +38,13 @@ class Person:
 
     def see(self, css: str, within_s: float = 20) -> WebElement:
         found = until.visibility_of_element_located((By.CSS_SELECTOR, css))
-        return WebDriverWait(self.browser, within_s).until(found, f"never saw {css}")
+        wait = WebDriverWait(self.browser, within_s, ignored_exceptions=GONE)
+        return wait.until(found, f"never saw {css}")
 
     def wait(self, condition, what: str, within_s: float = 60) -> None:
-        WebDriverWait(self.browser, within_s).until(lambda _: condition(), what)
+        WebDriverWait(self.browser, within_s, ignored_exceptions=GONE).until(
+            lambda _: condition(), what
+        )
 
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
@@ -45,7 +57,7 @@ class Person:
 
     @property
     def text(self) -> str:
-        return self.browser.find_element(By.TAG_NAME, "body").text
+        return str(self.browser.execute_script("return document.body.innerText"))
 
     @property
     def path(self) -> str:
