@@ -36,7 +36,7 @@ def sweep() -> None:
     now = timezone.now()
     live = Attempt.objects.filter(ended_at=None).select_related("task")
     _each(live.filter(lease_expires_at__lt=now), lambda a: _lose_expired(a, now))
-    _each(live.exclude(started_at=None), lambda a: _lose_overdue(a, now))
+    _each(live, lambda a: _lose_overdue(a, now))
     tasks = Task.objects.select_related("worker")
     initiated = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
     _each(initiated, task_abandon)
@@ -73,10 +73,11 @@ def _lose_expired(attempt: Attempt, now: datetime.datetime) -> None:
 def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> None:
     """End what an agent that is alive keeps for ever; the next heartbeat is told to stop it."""
     task = attempt.task
-    assert attempt.started_at is not None
+    fetching = datetime.timedelta(seconds=settings.AGENT_PRESIGN_EXPIRY_S)
+    started_at = attempt.started_at or attempt.created_at + fetching
     limit = datetime.timedelta(seconds=task.timeout_s) + OVERRUN
     cancelling = task.state == TaskState.CANCELLING and task.updated_at < now - CANCEL_PATIENCE
-    if cancelling or attempt.started_at < now - limit:
+    if cancelling or started_at < now - limit:
         log.warning("attempt_overdue", attempt=str(attempt.pk), worker=attempt.worker_id)
         attempt_lose(attempt, reason="agent_error")
 
@@ -95,6 +96,9 @@ def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
     _each(waiting.filter(worker__is_enabled=False), _fail(Reason.WORKER_DISABLED))
     absent = Q(worker__last_seen_at__lt=patience) | Q(worker__last_seen_at=None)
     _each(waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE))
-    for task in waiting.filter(worker__last_seen_at__gte=patience):
-        if not task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
-            task_fail(task, reason="runtime_went_away", detail=task.runtime_version)
+    _each(waiting.filter(worker__last_seen_at__gte=patience), _fail_without_runtime)
+
+
+def _fail_without_runtime(task: Task) -> None:
+    if not task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
+        task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=task.runtime_version)

@@ -143,9 +143,18 @@ def test_a_run_that_outlives_its_limit_by_far_is_given_up():
     assert attempt.end_reason == "agent_error"
 
 
-def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled():
+def test_an_order_that_never_becomes_a_run_is_given_up():
     attempt = make_attempt()
-    Attempt.objects.update(started_at=timezone.now())
+    Attempt.objects.update(created_at=LONG_AGO)  # heartbeats keep its lease
+    sweep()
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "agent_error"
+
+
+@pytest.mark.parametrize("started_at", [None, timezone.now()], ids=["fetching", "running"])
+def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled(started_at):
+    attempt = make_attempt()
+    Attempt.objects.update(started_at=started_at)
     services.task_cancel(Task.objects.get(pk=attempt.task_id))
     Task.objects.update(updated_at=LONG_AGO)
     sweep()
