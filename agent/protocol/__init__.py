@@ -1,6 +1,7 @@
 """What agent and server say to each other; the only part of the agent that the server imports."""
 
 from agent.protocol.messages import (
+    MAX_FILES,
     MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
     Ack,
@@ -15,6 +16,7 @@ from agent.protocol.messages import (
     EndReason,
     Facts,
     FileOffer,
+    GivenInput,
     Gpu,
     Heartbeat,
     Hello,
@@ -22,6 +24,7 @@ from agent.protocol.messages import (
     RuntimeInfo,
     ServerMessage,
     Start,
+    StoredFile,
     Uploads,
     UploadTarget,
     Welcome,
@@ -29,9 +32,12 @@ from agent.protocol.messages import (
     decode_server,
     encode,
 )
+from agent.protocol.plan import PRESETS, Plan
 
 __all__ = [
+    "MAX_FILES",
     "MAX_FRAME_BYTES",
+    "PRESETS",
     "PROTOCOL_VERSION",
     "Ack",
     "AgentMessage",
@@ -45,13 +51,16 @@ __all__ = [
     "EndReason",
     "Facts",
     "FileOffer",
+    "GivenInput",
     "Gpu",
     "Heartbeat",
     "Hello",
     "InputFile",
+    "Plan",
     "RuntimeInfo",
     "ServerMessage",
     "Start",
+    "StoredFile",
     "UploadTarget",
     "Uploads",
     "Welcome",

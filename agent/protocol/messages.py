@@ -11,11 +11,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.types import UUID4
 
+from agent.protocol.plan import Plan
+
 PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
+#: files of one question for places: their presigned addresses must fit into a frame
+MAX_FILES = 16
 
 #: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+#: hexadecimal SHA-256 of a file's content: what the agent's cache and the manifest go by
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 #: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
@@ -43,6 +49,13 @@ class EndReason(StrEnum):
     NO_PROFILE = "no_profile"
     AGENT_RESTARTED = "agent_restarted"
     AGENT_ERROR = "agent_error"
+    INPUT_WRONG = "input_wrong"
+    SILENT = "silent"
+    OUTPUT_TOO_LARGE = "output_too_large"
+    LOG_TOO_LONG = "log_too_long"
+    TOO_MANY_PROCESSES = "too_many_processes"
+    NO_SANDBOX = "no_sandbox"
+    FILE_MISSING = "file_missing"
 
 
 class _Message(BaseModel):
@@ -74,22 +87,57 @@ class Facts(_Message):
 
 
 class RuntimeInfo(_Message):
-    """One MegEngine version on the device. `problem` is empty if it can be used."""
+    """One MegEngine version on the device. `problem` is empty if it can be used.
+
+    `flags`: the options that its load_and_run knows, empty if all of the table. `builds`: what it
+    was built with and the device has (cuda, tensorrt, opencl). `libraries`: names of C operator
+    libraries that the device's owner lists.
+    """
 
     version: str = Field(min_length=1, max_length=40)
     kind: Literal["wheel", "binary"]
     python: str = Field(default="", max_length=40)
     problem: str = Field(default="", max_length=500)
+    flags: tuple[Annotated[str, Field(max_length=60)], ...] = Field(default=(), max_length=200)
+    builds: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=20)
+    libraries: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=50)
 
 
 class InputFile(_Message):
-    """A file to fetch before the run. `input` is the variable it feeds, empty for the model."""
+    """A file to fetch before the run. `input` is the variable it feeds, empty for the model.
+
+    `option` is the option whose content it is (a cache), empty for model and data. `sha256` is what
+    an agent found for this very object before; with it the file may come from the agent's cache.
+    """
 
     name: FileName
     input: str = Field(default="", max_length=300)
+    option: str = Field(default="", max_length=60)
+    sha256: Sha256 | None = None
     url: str = Field(max_length=4000)
     size_bytes: int = Field(ge=0, le=2**63 - 1)
     md5: Md5
+
+
+class GivenInput(_Message):
+    """An input variable that no file feeds: by numbers as load_and_run reads them, or at random.
+
+    Without `literal` the values are random; `shape` None and `dtype` empty mean the model's own.
+    """
+
+    name: str = Field(min_length=1, max_length=300)
+    literal: str = Field(default="", max_length=20_000)
+    shape: tuple[Annotated[int, Field(ge=1, le=2**31 - 1)], ...] | None = Field(
+        default=None, min_length=1, max_length=7
+    )
+    dtype: str = Field(default="", max_length=20)
+
+
+class StoredFile(_Message):
+    """The SHA-256 that the agent found for a file of the order, by its name there."""
+
+    name: FileName
+    sha256: Sha256
 
 
 class FileOffer(_Message):
@@ -167,14 +215,15 @@ class AttemptUploads(_Message):
 
     type: Literal["attempt.uploads"] = "attempt.uploads"
     attempt: UUID4
-    files: tuple[FileOffer, ...] = Field(max_length=16)
+    files: tuple[FileOffer, ...] = Field(max_length=MAX_FILES)
 
 
 class AttemptFinished(_Message):
     """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
-    `detail` says in one line what the agent itself can tell (a file's name, a limit).
+    `detail` says in one line what the agent itself can tell (a file's name, a limit). `received`
+    are the files of the order as they arrived.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -184,7 +233,8 @@ class AttemptFinished(_Message):
     exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
     detail: str = Field(default="", max_length=1000)
     run_s: float | None = Field(default=None, ge=0)
-    files: tuple[FileOffer, ...] = Field(default=(), max_length=16)
+    files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
+    received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
 
 
 # -- server to agent ----------------------------------------------------------------------------
@@ -205,6 +255,8 @@ class Start(_Message):
     """Run this. Sent again after every connect until it was accepted; starting is idempotent.
 
     `options` are load_and_run's options by name (`agent.protocol.options`), never a command line.
+    `inputs` are those that no file feeds; with `fill`, inputs of the model that nothing feeds at
+    all get random values. `seed` is that of all random values. `timeout_s` is for all passes.
     """
 
     type: Literal["start"] = "start"
@@ -212,6 +264,10 @@ class Start(_Message):
     runtime: str
     model: InputFile
     data: tuple[InputFile, ...] = Field(default=(), max_length=64)
+    inputs: tuple[GivenInput, ...] = Field(default=(), max_length=64)
+    fill: bool = True
+    seed: int = Field(default=0, ge=0, le=2**63 - 1)
+    plan: Plan = Field(default_factory=Plan)
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     timeout_s: float = Field(gt=0)
     grace_s: float = Field(default=5.0, ge=0)
@@ -237,7 +293,7 @@ class Uploads(_Message):
 
     type: Literal["uploads"] = "uploads"
     attempt: UUID4
-    targets: tuple[UploadTarget, ...] = Field(max_length=16)
+    targets: tuple[UploadTarget, ...] = Field(max_length=MAX_FILES)
 
 
 AgentMessage = Annotated[

@@ -1,98 +1,251 @@
-"""load_and_run's options that a user may set: the one table behind form, validation and argv.
+"""What may be asked of load_and_run, and the command line that asks for it.
 
-Names, defaults and limits are those of load_and_run 1.13 (`load_and_run --help`). What decides
-where files lie (`input`, `profile`) is set by the agent, never by a user.
+`input` and all paths are set by the agent; a user names options and values, never files of the
+device.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+import math
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
-Value = bool | int | float | str
+from agent.protocol.capabilities import Capabilities
+from agent.protocol.option import Option, Value
+from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
 
-
-@dataclass(frozen=True)
-class Option:
-    """One option. `kind` is its type on load_and_run's command line; limits are inclusive."""
-
-    name: str
-    kind: Literal["bool", "int"]
-    default: bool | int
-    minimum: int | None = None
-    maximum: int | None = None
-    excludes: tuple[str, ...] = ()
+__all__ = [
+    "OPTIONS",
+    "Capabilities",
+    "Option",
+    "OptionError",
+    "Value",
+    "build_arguments",
+    "check_options",
+    "find_problems",
+    "unavailable",
+]
 
 
 class OptionError(ValueError):
-    """A value that load_and_run would refuse, ignore or hang on.
+    """A value that load_and_run would refuse, ignore or hang on, or that a device cannot do.
 
-    `code` is one of unknown, not_bool, not_int, too_small, too_large, excluded; `limit` is the
-    limit that was passed or the name of the option that is in the way.
+    `code` names the rule; `limit` is the limit that was passed, the choices, or the names of the
+    options that are missing or in the way. Codes: unknown, never (not taken from users), not_bool,
+    not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded, needs,
+    needs_lite, lite (does not go with --lite), mdl (does not go with --mdl on a wheel), alone
+    (not beside a profile), file_missing, file_unwanted, thread_count, and those of `unavailable`.
     """
 
-    def __init__(self, option: str, code: str, limit: int | str | None = None) -> None:
+    def __init__(self, option: str, code: str, limit: int | float | str | None = None) -> None:
         self.option, self.code, self.limit = option, code, limit
         super().__init__(f"option {option}: {code}" + ("" if limit is None else f" ({limit})"))
 
 
-#: in the order of load_and_run's own help; a negative iter or warmup_iter would never end there
-OPTIONS: Mapping[str, Option] = {
-    option.name: option
-    for option in (
-        Option("iter", "int", 10, minimum=1, maximum=10_000),
-        Option("warmup_iter", "int", 1, minimum=0, maximum=1_000),
-        Option("cpu", "bool", False, excludes=("cpu_default",)),
-        Option("cpu_default", "bool", False, excludes=("cpu",)),
-        Option("profile_host", "bool", False),
-        Option("verbose", "bool", False),
-    )
-}
+def check_options(
+    given: Mapping[str, Value],
+    *,
+    runtime: Capabilities | None = None,
+    files: AbstractSet[str] = frozenset(),
+    profiled: bool = True,
+) -> dict[str, Value]:
+    """Return the options that differ from their defaults. Raises OptionError on the first bad one.
+
+    `runtime` None: what the device can do is not looked at. `files` are the options that a file is
+    uploaded for. `profiled`: the plan has profiled passes.
+    """
+    for problem in find_problems(given, runtime=runtime, files=files, profiled=profiled):
+        raise problem
+    return _chosen(given, files)
 
 
-def check_options(given: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the options that differ from their defaults. Raises OptionError on a bad one."""
-    chosen: dict[str, Value] = {}
-    for name, value in given.items():
-        option = OPTIONS.get(name)
-        if option is None:
-            raise OptionError(name, "unknown")
-        _check_value(option, value)
-        if value != option.default:
-            chosen[name] = value
-    for name in chosen:
-        for other in OPTIONS[name].excludes:
-            if other in chosen:
-                raise OptionError(name, "excluded", other)
-    return chosen
-
-
-def _check_value(option: Option, value: Value) -> None:
-    if option.kind == "bool":
-        if not isinstance(value, bool):
-            raise OptionError(option.name, "not_bool")
+def find_problems(
+    given: Mapping[str, Value],
+    *,
+    runtime: Capabilities | None = None,
+    files: AbstractSet[str] = frozenset(),
+    profiled: bool = True,
+) -> Iterator[OptionError]:
+    """Every reason to refuse these options, values before combinations."""
+    bad = [problem for name, value in given.items() if (problem := _value_problem(name, value))]
+    yield from bad
+    for name in files:
+        if name not in OPTIONS or not (OPTIONS[name].kind == "file" or OPTIONS[name].file_taken):
+            yield OptionError(name, "file_unwanted")
+            bad.append(OptionError(name, "file_unwanted"))
+    if bad:
         return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise OptionError(option.name, "not_int")
+    chosen = _chosen(given, files)
+    for name in chosen:
+        yield from _combination_problems(OPTIONS[name], chosen, files, profiled=profiled)
+        if runtime is not None:
+            yield from _runtime_problems(OPTIONS[name], chosen, runtime)
+
+
+def unavailable(option: Option, runtime: Capabilities) -> str:
+    """Why a runtime cannot do an option at all: a code, empty if it can.
+
+    never: not taken from users; wheel: needs a compiled load_and_run; flag: this load_and_run does
+    not know it; cuda, tensorrt, opencl: the device or the build has none, so it would do nothing or
+    fail; amd: MKL-DNN's code generator hangs on this processor; library: the device's owner lists
+    none.
+    """
+    if option.kind == "agent":
+        return "never"
+    if runtime.kind == "wheel" and not option.wheel:
+        return "wheel"
+    if runtime.flags and option.name not in runtime.flags:
+        return "flag"
+    if option.platform and option.platform not in runtime.builds:
+        return option.platform
+    if runtime.is_amd and _hangs_on_amd(option, runtime):
+        return "amd"
+    if option.kind == "library" and not runtime.libraries:
+        return "library"
+    return ""
+
+
+def _hangs_on_amd(option: Option, runtime: Capabilities) -> bool:
+    """Seen: `bad err=45 in Xbyak::Error`, then a futex wait without end.
+
+    The wheel's runner looks into the model before it transforms layouts, a compiled one does not.
+    """
+    if option.name == "enable_nchw88":
+        return True
+    return runtime.kind == "binary" and option.name in ("layout_transform", "fitting")
+
+
+def _chosen(given: Mapping[str, Value], files: AbstractSet[str]) -> dict[str, Value]:
+    chosen = {
+        name: value
+        for name, value in given.items()
+        if value is not False and value != OPTIONS[name].default
+    }
+    return {**chosen, **dict.fromkeys(sorted(files), True)}
+
+
+def _value_problem(name: str, value: Value) -> OptionError | None:
+    option = OPTIONS.get(name)
+    if option is None:
+        return OptionError(name[:100], "unknown")
+    if option.kind == "agent":
+        return OptionError(name, "never")
+    if option.kind in ("bool", "artifact", "file"):
+        return None if isinstance(value, bool) else OptionError(name, "not_bool")
+    if option.kind in ("int", "float"):
+        return _number_problem(option, value)
+    if not isinstance(value, str):
+        return OptionError(name, "not_text")
+    if option.choices and value not in (*option.choices, option.default):
+        return OptionError(name, "bad_choice", ", ".join(option.choices))
+    if option.pattern and value != option.default and not re.fullmatch(option.pattern, value):
+        return OptionError(name, "bad_text")
+    return None
+
+
+def _number_problem(option: Option, value: Value) -> OptionError | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if option.kind == "int" and not whole:
+        return OptionError(option.name, "not_int")
+    if not whole and not (isinstance(value, float) and math.isfinite(value)):
+        return OptionError(option.name, "not_number")
+    if value == option.default or isinstance(value, str):
+        return None
     if option.minimum is not None and value < option.minimum:
-        raise OptionError(option.name, "too_small", option.minimum)
+        return OptionError(option.name, "too_small", option.minimum)
     if option.maximum is not None and value > option.maximum:
-        raise OptionError(option.name, "too_large", option.maximum)
+        return OptionError(option.name, "too_large", option.maximum)
+    return None
+
+
+def _combination_problems(
+    option: Option, chosen: Mapping[str, Value], files: AbstractSet[str], *, profiled: bool
+) -> Iterator[OptionError]:
+    for other in option.excludes:
+        if other in chosen:
+            yield OptionError(option.name, "excluded", other)
+    needs = option.needs
+    if needs and not any(other in chosen for other in needs) and option.name not in files:
+        yield OptionError(option.name, "needs", ", ".join(needs))
+    if option.kind == "file" and option.name not in files:
+        yield OptionError(option.name, "file_missing")
+    if option.alone and profiled:
+        yield OptionError(option.name, "alone")
+    if "lite" in chosen and option.lite != "ok":
+        yield OptionError(option.name, "lite")
+    yield from _special_problems(option, chosen)
+
+
+def _special_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:
+    """Fitting resets all other options; each thread wants one core."""
+    if option.name == "fitting":
+        for other in chosen:
+            if other not in KEPT_BY_FITTING:
+                yield OptionError(option.name, "excluded", other)
+    if option.name != "multi_thread_core_ids":
+        return
+    threads = chosen.get("multithread", chosen.get("multithread_default"))
+    given = str(chosen["multi_thread_core_ids"]).split(",")
+    if threads is not None and len(given) != threads:
+        yield OptionError("multi_thread_core_ids", "thread_count", str(threads))
+
+
+def _runtime_problems(
+    option: Option, chosen: Mapping[str, Value], runtime: Capabilities
+) -> Iterator[OptionError]:
+    code = unavailable(option, runtime)
+    if code:
+        yield OptionError(option.name, code)
+        return
+    if option.kind == "library" and chosen[option.name] not in runtime.libraries:
+        yield OptionError(option.name, "bad_choice", ", ".join(sorted(runtime.libraries)))
+    if chosen[option.name] == "cuda" and "cuda" not in runtime.builds:
+        yield OptionError(option.name, "cuda")
+    if runtime.kind == "wheel" and "mdl" in chosen and not option.wheel_mdl:
+        yield OptionError(option.name, "mdl")
+    if runtime.kind == "binary" and option.name == "workspace_limit" and "lite" not in chosen:
+        yield OptionError(option.name, "needs_lite")
 
 
 def build_arguments(
-    model: str, inputs: Mapping[str, str], options: Mapping[str, Value], profile: str
+    model: str,
+    inputs: Mapping[str, str],
+    options: Mapping[str, Value],
+    profile: str = "",
+    *,
+    first: bool = True,
+    dumps: bool = False,
+    libraries: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """load_and_run's arguments after the command itself.
+    """load_and_run's arguments after the command itself, for options that were checked.
 
-    `inputs` maps variable to file name; `profile` is where the profile is to be written. Every
+    `inputs` maps variable to file name; `profile` is where the profile is to be written, empty for
+    none. `first`: what is written once an attempt is written by this pass. `dumps`: so is what is
+    written while iterations run. `libraries` maps the names of C operator libraries to paths. Every
     value is glued to its flag with `=`: gflags then never takes one for a further argument.
+
+    `batch_size` is missing: load_and_run would ignore the data, so the agent gives it arrays of
+    that batch.
     """
-    chosen = dict(check_options(options))
-    host = bool(chosen.pop("profile_host", False))
     arguments = [model]
     if inputs:
         arguments.append("--input=" + ";".join(f"{name}:{file}" for name, file in inputs.items()))
-    for name, value in chosen.items():
-        arguments.append(f"--{name}" if value is True else f"--{name}={value}")
-    arguments.append(f"--{'profile_host' if host else 'profile'}={profile}")
+    left_out = {"batch_size", "profile_host"}
+    left_out |= set() if first else ONCE
+    left_out |= set() if dumps else DISTURBING
+    for name, value in options.items():
+        if name not in left_out:
+            arguments.append(_argument(OPTIONS[name], value, libraries or {}))
+    if profile:
+        flag = "profile_host" if options.get("profile_host") else "profile"
+        arguments.append(f"--{flag}={profile}")
     return arguments
+
+
+def _argument(option: Option, value: Value, libraries: Mapping[str, str]) -> str:
+    if option.kind == "bool":
+        return f"--{option.name}"
+    if option.kind in ("artifact", "file"):
+        return f"--{option.name}={option.file.removesuffix('/')}"
+    if option.kind == "library":
+        return f"--{option.name}={libraries.get(str(value), value)}"
+    return f"--{option.name}={value}"

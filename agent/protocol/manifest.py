@@ -1,0 +1,51 @@
+"""`manifest.json`: what is needed to do an attempt again and to know what it was done with."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent.protocol.option import Value
+from agent.protocol.plan import Plan
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class FileRecord(_Part):
+    """A file as the device received it, and what was made of it for load_and_run."""
+
+    name: str
+    input: str = ""
+    option: str = ""
+    size_bytes: int
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class InputRecord(_Part):
+    """What one input variable was fed. `source`: file, literal, random."""
+
+    name: str
+    source: Literal["file", "literal", "random"]
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    sha256: str = ""
+
+
+class Manifest(_Part):
+    format: Literal[1] = 1
+    attempt: str
+    agent_version: str
+    protocol: int
+    written_at: float
+    files: tuple[FileRecord, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    seed: int = 0
+    options: dict[str, Value] = Field(default_factory=dict)
+    plan: Plan
+    commands: tuple[str, ...] = ()
+    runtime: dict[str, Any] = Field(default_factory=dict)
+    host: dict[str, Any] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    limits: dict[str, Any] = Field(default_factory=dict)
+    sandbox: str = ""

@@ -1,0 +1,63 @@
+"""What one option of load_and_run is: the type of the rows of `option_table`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Value = bool | int | float | str
+Kind = Literal["bool", "int", "float", "choice", "text", "artifact", "file", "library", "agent"]
+
+
+class Group(StrEnum):
+    """load_and_run's own groups, one source file each."""
+
+    MODEL = "model"
+    BASIC = "basic"
+    IO = "io"
+    FAST_RUN = "fast_run"
+    LAYOUT = "layout"
+    LAYOUT_TRANSFORM = "layout_transform"
+    DTYPE = "dtype"
+    OPTIMIZE = "optimize"
+    DEVICE = "device"
+    PLUGIN = "plugin"
+    DEBUG = "debug"
+    C_OPR = "c_opr"
+    PACKING = "packing"
+    FITTING = "fitting"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. Limits are inclusive.
+
+    `kind` is how a value is given: `artifact` is switched on and written to `file`, a name below
+    the attempt's folder (a folder if it ends in `/`) which becomes an artifact; `file` is switched
+    on by an uploaded file; `library` names one that the device's owner listed; `agent` is never
+    taken from a user. `needs`: at least one of these must be set too; `excludes`: none of these.
+    `alone`: it must not stand beside a profile, so it wants a plan without profiled passes.
+    `platform`: what a device must have for the option to do anything. `lite`: what becomes of it
+    together with `--lite` on a compiled load_and_run. `wheel`: the wheel can do it; `wheel_mdl`:
+    also together with `--mdl`. `since`: the first version that knows it, empty for all.
+    `file_taken`: an uploaded file may be its content at the start (caches).
+    """
+
+    name: str
+    group: Group
+    kind: Kind
+    default: Value = False
+    type: Literal["bool", "int32", "uint64", "double", "string"] = "bool"
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    file: str = ""
+    file_taken: bool = False
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    alone: bool = False
+    platform: Literal["", "cuda", "tensorrt", "opencl"] = ""
+    lite: Literal["ok", "abort", "no-op"] = "ok"
+    wheel: bool = True
+    wheel_mdl: bool = True
+    since: str = ""

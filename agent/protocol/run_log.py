@@ -1,0 +1,260 @@
+"""What load_and_run 1.6 to 1.13 prints about a run, read from its text. Standard library only.
+
+Lines are told by their words, never by their prefix: up to 1.10 they go bare to stdout, later to
+stderr behind time and place, in colours on a terminal, with the library's own noise between. The
+text is a stranger's: no pattern backtracks, no line and no list is longer than the limits below.
+
+Source of the formats: MegEngine, `sdk/load-and-run/src/mgblar.cpp` (to 1.6), then
+`lite/load_and_run/src/strategys/strategy_{normal,fitting}.cpp` and `options/plugin_options.cpp`.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+LONGEST_LINE = 4096
+MOST_TIMES = 200_000
+MOST_TENSORS = 1000
+MOST_TESTS = 1000
+MOST_TRIALS = 200
+
+_N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
+_NOT_TEXT = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_VERSION = re.compile(r"using MegBrain (\d{1,4}\.\d{1,4}(?:\.\d{1,6})?)")
+_LOAD = re.compile(rf"\bload model: {_N} ?ms")
+_PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
+_WARM_UP = re.compile(rf"\bwarm ?up \d{{1,9}}(?: time|:)? {{1,2}}{_N} ?ms")
+#: (number, of how many, whole, until the host is free): "e2e"/"host" since 1.10, "exec" before
+_ITER = re.compile(
+    rf"\biter \d{{1,9}}/(\d{{1,9}}): (?:e2e=)?{_N} ?ms \((?:host|exec)={_N}(?: ?ms)?(?:,device={_N})?\)"
+)
+_FINISHED = re.compile(
+    rf"=== finished test #\d{{1,9}}: time={_N} ?ms avg_time={_N} ?ms \w{{2,20}}={_N} ?ms"
+    rf" (?:minmax={_N},{_N}|min={_N} ?ms max={_N} ?ms)"
+)
+_TOTAL = re.compile(rf"=== total time: {_N} ?ms")
+#: up to 1.6, for a model without inputs
+_FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
+_AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
+_INFO_ROW = re.compile(
+    r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
+)
+_TRIAL_FLAG = re.compile(r"^--[a-z0-9_]{1,60}=\S{0,200}$")
+_TRIAL_TIME = re.compile(rf"^ ?(?:avg_time=|average time = ){_N}")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line `=== finished test`. `sd_ms` is None where it is 0/0: of a single iteration.
+
+    `iterations` is how many were asked for, None if the log does not say.
+    """
+
+    time_ms: float
+    avg_ms: float
+    sd_ms: float | None
+    min_ms: float
+    max_ms: float
+    iterations: int | None = None
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A row of `--model_info`; `direction` is INPUT or OUTPUT.
+
+    `dtype` is empty where load_and_run has no word for it: float16, int64.
+    """
+
+    direction: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A set of options that `--fitting` timed, as flags. A set that failed has its limit, 10 s."""
+
+    flags: tuple[str, ...]
+    avg_ms: float
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What a log says. Times in milliseconds, in the order of the lines; None: not in the log.
+
+    `e2e_ms` are the timed iterations and `host_ms` the time until the host was free again, None
+    where the version does not print it. With `--thread` those of all threads are mixed. `tests` has
+    one Summary for each thread or test case, `finished` all of them together.
+    """
+
+    version: str = ""
+    load_ms: float | None = None
+    prepare_ms: float | None = None
+    warmup_ms: tuple[float, ...] = ()
+    e2e_ms: tuple[float, ...] = ()
+    host_ms: tuple[float | None, ...] = ()
+    tests: tuple[Summary, ...] = ()
+    finished: Summary | None = None
+    total_ms: float | None = None
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+    trials: tuple[Trial, ...] = ()
+
+
+def parse_log(text: str) -> RunLog:
+    """Read stdout, stderr or both, one after the other. Never raises."""
+    reader = _Reader()
+    for line in _lines(text):
+        reader.read(line)
+    return reader.result()
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines without colours, cut at LONGEST_LINE, without copying the text as a whole."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start : min(end, start + LONGEST_LINE)]
+        yield _NOT_TEXT.sub("", line).rstrip("\r")
+        start = end + 1
+
+
+@dataclass
+class _Reader:
+    log: RunLog = field(default_factory=RunLog)
+    warmups: list[float] = field(default_factory=list)
+    times: list[tuple[float, float | None]] = field(default_factory=list)
+    asked: int | None = None
+    tests: list[Summary] = field(default_factory=list)
+    single_runs: list[float] = field(default_factory=list)
+    average: float | None = None
+    tensors: dict[tuple[str, str], TensorInfo] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
+    flags: list[str] | None = None
+
+    def read(self, line: str) -> None:
+        if not line:
+            return
+        if self._read_fitting(line) or self._read_row(line):
+            return
+        for found in _ITER.finditer(line):
+            self._add_time(found)
+        for found in _WARM_UP.finditer(line):
+            _append(self.warmups, _number(found[1]))
+        for found in _FINISHED_RUN.finditer(line):
+            _append(self.single_runs, _number(found[1]))
+        for found in _FINISHED.finditer(line):
+            self._add_test(found)
+        self._read_once(line)
+
+    def _read_once(self, line: str) -> None:
+        """What stands once in a log; with several threads the first one counts."""
+        log = self.log
+        if not log.version and (found := _VERSION.search(line)):
+            self.log = replace(log, version=found[1])
+        elif log.load_ms is None and (found := _LOAD.search(line)):
+            self.log = replace(log, load_ms=_number(found[1]))
+        elif log.prepare_ms is None and (found := _PREPARE.search(line)):
+            self.log = replace(log, prepare_ms=_number(found[1]))
+        elif found := _TOTAL.search(line):
+            self.log = replace(log, total_ms=_number(found[1]))
+        elif found := _AVERAGE.match(line):
+            self.average = _number(found[1])
+
+    def _add_time(self, found: re.Match[str]) -> None:
+        self.asked = int(found[1])
+        e2e = _number(found[2])
+        if e2e is not None and len(self.times) < MOST_TIMES:
+            self.times.append((e2e, _number(found[3])))
+
+    def _add_test(self, found: re.Match[str]) -> None:
+        figures = [_number(found[i] or found[j]) for i, j in ((1, 1), (2, 2), (4, 6), (5, 7))]
+        time_ms, avg_ms, min_ms, max_ms = (math.nan if each is None else each for each in figures)
+        if None in figures or len(self.tests) >= MOST_TESTS:
+            return
+        sd_ms = _number(found[3])
+        self.tests.append(Summary(time_ms, avg_ms, sd_ms, min_ms, max_ms, self.asked))
+
+    def _read_row(self, line: str) -> bool:
+        row = _INFO_ROW.match(line)
+        if row is None:
+            return False
+        direction, name = row[1], row[2].strip()
+        try:
+            shape = tuple(int(number) for number in row[3].split(",") if number.strip())
+        except ValueError:
+            return True
+        if len(self.tensors) < MOST_TENSORS:
+            # printed before the run and after it: the first is what the model was made for
+            info = TensorInfo(direction, name, shape, row[4].strip())
+            self.tensors.setdefault((direction, name), info)
+        return True
+
+    def _read_fitting(self, line: str) -> bool:
+        if line.rstrip().endswith(("profile option:", "the best options:")):
+            self.flags = [] if "profile" in line else None
+            return True
+        if self.flags is None:
+            return False
+        if _TRIAL_FLAG.match(line):
+            self.flags.append(line)
+            return True
+        if found := _TRIAL_TIME.match(line):
+            avg_ms = _number(found[1])
+            if avg_ms is not None and len(self.trials) < MOST_TRIALS:
+                self.trials.append(Trial(tuple(self.flags), avg_ms))
+            self.flags = None
+            return True
+        return False
+
+    def result(self) -> RunLog:
+        tests = self.tests or self._of_single_runs()
+        times = self.times or [(time_ms, None) for time_ms in self.single_runs]
+        rows = self.tensors.values()
+        return replace(
+            self.log,
+            warmup_ms=tuple(self.warmups),
+            e2e_ms=tuple(e2e for e2e, _ in times),
+            host_ms=tuple(host for _, host in times),
+            tests=tuple(tests),
+            finished=_together(tests),
+            inputs=tuple(row for row in rows if row.direction == "INPUT"),
+            outputs=tuple(row for row in rows if row.direction == "OUTPUT"),
+            trials=tuple(self.trials),
+        )
+
+    def _of_single_runs(self) -> list[Summary]:
+        runs = self.single_runs
+        if not runs or self.average is None:
+            return []
+        return [Summary(math.fsum(runs), self.average, None, min(runs), max(runs), len(runs))]
+
+
+def _append(numbers: list[float], number: float | None) -> None:
+    if number is not None and len(numbers) < MOST_TIMES:
+        numbers.append(number)
+
+
+def _number(text: str | None) -> float | None:
+    """None also for nan and inf, which nothing that follows could use."""
+    number = float(text) if text else math.nan
+    return number if math.isfinite(number) else None
+
+
+def _together(tests: list[Summary]) -> Summary | None:
+    """One Summary of all; the deviation of several is not that of any one, so it is left out."""
+    if len(tests) <= 1:
+        return tests[0] if tests else None
+    counts = [test.iterations or 1 for test in tests]
+    known = all(test.iterations for test in tests)
+    return Summary(
+        time_ms=math.fsum(test.time_ms for test in tests),
+        avg_ms=math.fsum(t.avg_ms * n for t, n in zip(tests, counts, strict=True)) / sum(counts),
+        sd_ms=None,
+        min_ms=min(test.min_ms for test in tests),
+        max_ms=max(test.max_ms for test in tests),
+        iterations=sum(counts) if known else None,
+    )
