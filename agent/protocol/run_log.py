@@ -27,7 +27,8 @@ _PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
 _WARM_UP = re.compile(rf"\bwarm ?up \d{{1,9}}(?: time|:)? {{1,2}}{_N} ?ms")
 #: (number, of how many, whole, until the host is free): "e2e"/"host" since 1.10, "exec" before
 _ITER = re.compile(
-    rf"\biter \d{{1,9}}/(\d{{1,9}}): (?:e2e=)?{_N} ?ms \((?:host|exec)={_N}(?: ?ms)?(?:,device={_N})?\)"
+    rf"\biter \d{{1,9}}/(\d{{1,9}}): (?:e2e=)?{_N} ?ms"
+    rf" \((?:host|exec)={_N}(?: ?ms)?(?:,device={_N})?\)"
 )
 _FINISHED = re.compile(
     rf"=== finished test #\d{{1,9}}: time={_N} ?ms avg_time={_N} ?ms \w{{2,20}}={_N} ?ms"
@@ -139,6 +140,8 @@ class _Reader:
         if not line:
             return
         if self._read_fitting(line) or self._read_row(line):
+            return
+        if "ms" not in line and "using MegBrain" not in line:
             return
         for found in _ITER.finditer(line):
             self._add_time(found)

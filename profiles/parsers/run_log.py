@@ -1,21 +1,15 @@
-"""What load_and_run 1.7 and later prints about its iterations.
-
-Source of the format: MegEngine, lite/load_and_run/src/strategys/strategy_normal.cpp.
-"""
+"""What the log of a run says about its iterations, and what it warns of."""
 
 import re
 from dataclasses import dataclass
 
-#: nine digits at most: the log is the model's to write, and the number goes into a column
-_ITER = re.compile(r"iter \d+/(\d{1,9}): ")
-_FINISHED = re.compile(
-    r"finished test #\d+: time=\S+ ?ms avg_time=(\S+?) ?ms .*?min=(\S+?) ?ms max=(\S+?) ?ms"
-)
-
+from agent.protocol.run_log import parse_log
 
 #: load_and_run's own warnings, without the prefix of the line
-_WARNING = re.compile(r"^\[[^\]]*\]\s?\[WARN\] (.+)$", re.MULTILINE)
+_WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
 _MOST_WARNINGS, _LONGEST_WARNING = 20, 300
+#: the log is the model's to write, and the number goes into a column
+_MOST_ITERATIONS = 999_999_999
 
 
 @dataclass(frozen=True)
@@ -29,16 +23,11 @@ class RunSummary:
 
 
 def parse_run_log(text: str) -> RunSummary | None:
-    """Read the line `=== finished test`; None if the run did not come that far."""
-    finished = _FINISHED.search(text)
-    timed = _ITER.search(text)
-    if finished is None or timed is None:
+    """Read the summary of a run of any version; None if the run did not come that far."""
+    finished = parse_log(text).finished
+    if finished is None or not finished.iterations or finished.iterations > _MOST_ITERATIONS:
         return None
-    try:
-        mean_ms, min_ms, max_ms = (float(group) for group in finished.groups())
-    except ValueError:
-        return None
-    return RunSummary(int(timed.group(1)), mean_ms, min_ms, max_ms)
+    return RunSummary(finished.iterations, finished.avg_ms, finished.min_ms, finished.max_ms)
 
 
 def parse_warnings(text: str) -> list[str]:
