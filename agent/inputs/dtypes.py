@@ -1,0 +1,77 @@
+"""Which types of numbers can be given to a model, by kind of runtime."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.inputs.problems import InputError
+from agent.inputs.specs import Kind, Shape, braces
+
+Array = NDArray[np.generic]
+
+#: MegEngine's own limit
+MOST_AXES = 7
+#: what a compiled load_and_run reads from npy (`f4 i4 i2 u2 i1 u1`); it aborts at all others
+_BINARY = frozenset({"float32", "int32", "int16", "uint16", "int8", "uint8"})
+#: what MegEngine has a type for
+_WHEEL = _BINARY | {"float16", "int64", "uint32", "bool"}
+
+
+def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
+    """Raise InputError if a runtime of this kind cannot take numbers of this type.
+
+    `what` names the culprit, at the beginning of a sentence.
+    """
+    name = dtype.newbyteorder("=").name
+    if dtype.hasobject:
+        raise InputError("dtype", f"{what} holds Python objects, which are never unpickled.")
+    if dtype.names is not None or dtype.subdtype is not None:
+        raise InputError("dtype", f"{what} holds a structured type; inputs are plain numbers.")
+    if dtype.kind not in "biufc":
+        raise InputError("dtype", f"{what} holds {name}; inputs are numbers.")
+    if name not in _WHEEL:
+        raise InputError(
+            "dtype",
+            f"{what} holds {name}, which MegEngine has no type for. Save it as "
+            f"{_instead(dtype)}, for example with astype.",
+        )
+    if kind == "binary" and name not in _BINARY:
+        raise InputError(
+            "dtype",
+            f"{what} holds {name}, which a compiled load_and_run cannot read from a file; it "
+            f"reads {', '.join(sorted(_BINARY))}. Choose a device with the MegEngine wheel, or a "
+            "model with an input of one of these types.",
+        )
+
+
+def _instead(dtype: np.dtype[np.generic]) -> str:
+    return "float32" if dtype.kind in "fc" else "int32"
+
+
+def is_known(name: str) -> bool:
+    """Whether this is MegEngine's and numpy's name of a plain type (not quantized, not empty)."""
+    return name in _WHEEL
+
+
+def check_axes(what: str, shape: Shape) -> None:
+    """Raise InputError at shapes that MegEngine has no word for."""
+    if not shape:
+        raise InputError(
+            "axes", f"{what} is a single number without axes; give it the shape {{1}}."
+        )
+    if len(shape) > MOST_AXES:
+        raise InputError(
+            "axes", f"{what} has {len(shape)} axes; MegEngine knows at most {MOST_AXES}."
+        )
+    if 0 in shape:
+        raise InputError(
+            "axes",
+            f"{what} has the shape {braces(shape)} and so holds no numbers; "
+            "every axis needs a length of at least 1.",
+        )
+
+
+def size_of(shape: Shape, dtype: np.dtype[np.generic]) -> int:
+    """Bytes of an array; in Python's integers, which cannot overflow."""
+    return math.prod(shape) * dtype.itemsize

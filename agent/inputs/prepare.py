@@ -1,0 +1,244 @@
+"""From what a user gave to the files that load_and_run reads."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from agent.inputs import npy
+from agent.inputs.drawn import write_random
+from agent.inputs.dtypes import Array, check_axes, check_dtype, is_known, size_of
+from agent.inputs.pictures import map_picture
+from agent.inputs.problems import InputError
+from agent.inputs.specs import (
+    File,
+    InputSpec,
+    Kind,
+    Literal,
+    Prepared,
+    Random,
+    Shape,
+    Wanted,
+    braces,
+)
+from agent.inputs.written import parse_literal, read_json
+
+#: of one prepared input: a batch size or a drawn shape must not fill the disk
+MOST_BYTES = 1 << 32
+_LONGEST_NAME = 200
+_LISTED = 20
+
+
+def prepare_inputs(
+    specs: Sequence[InputSpec],
+    wanted: Iterable[Wanted] | None,
+    folder: Path,
+    *,
+    kind: Kind,
+    batch: int | None = None,
+    fill_seed: int | None = None,
+) -> Prepared:
+    """Make an npy file in `folder` for each input: format 1.0, C order, little endian.
+
+    `wanted` are the model's inputs, None if they are not known; then names and types are not
+    checked against it. `batch`: the first axis of every input gets this length, its entries
+    repeated or cut off (load_and_run's `batch_size` would drop the values instead). `fill_seed`:
+    inputs of the model that are not given get random numbers; None: they are only noted. Raises
+    InputError on the first input that cannot be used, and then leaves no file behind.
+    """
+    model = None if wanted is None else {each.name: each for each in wanted}
+    work = _Work(folder, kind, batch, model)
+    try:
+        for spec in specs:
+            work.add(spec)
+        if model is not None:
+            work.fill([each for each in model.values() if each.name not in work.files], fill_seed)
+    except BaseException:
+        work.undo()
+        raise
+    return Prepared(work.files, tuple(work.notes), frozenset(work.filled))
+
+
+@dataclass
+class _Work:
+    folder: Path
+    kind: Kind
+    batch: int | None
+    model: Mapping[str, Wanted] | None
+    files: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    filled: set[str] = field(default_factory=set)
+
+    def add(self, spec: InputSpec) -> None:
+        source = spec.source
+        if isinstance(source, Random):
+            self._draw(spec.name, source)
+        elif isinstance(source, Literal):
+            self._take(spec.name, parse_literal(spec.name, source.text))
+        else:
+            self._add_file(spec.name, source)
+
+    def fill(self, missing: list[Wanted], seed: int | None) -> None:
+        for want in missing:
+            about = f'Input "{want.name}" ({want.dtype or "unknown type"} {braces(want.shape)})'
+            if seed is None:
+                self.notes.append(f"{about} is not given: the run takes what its memory holds.")
+            else:
+                self._draw(want.name, Random(seed=seed))
+                self.filled.add(want.name)
+                self.notes.append(f"{about} is not given: it gets random numbers.")
+
+    def undo(self) -> None:
+        for name in self.files.values():
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _add_file(self, name: str, source: File) -> None:
+        path = source.path
+        suffix = path.suffix.lower()
+        if suffix == ".json":
+            for key, array in read_json(path).items():
+                self._take(key, array)
+        elif suffix in (".ppm", ".pgm"):
+            self._take(name, map_picture(path))
+        elif suffix == ".npy":
+            header = npy.read_header(path, self.kind)
+            as_it_is = self.batch is None and npy.is_canonical(path, header)
+            self._take(name, npy.map_array(path, header), path if as_it_is else None)
+        else:
+            raise InputError(
+                "format",
+                f'"{path.name}" is none of .npy, .json, .ppm and .pgm. '
+                "Save the array with numpy.save, one file for each input.",
+            )
+
+    def _take(self, name: str, array: Array, ready: Path | None = None) -> None:
+        """Put the array into a file, or make `ready`, which is one, known by another name."""
+        self._check(name, array.dtype, array.shape)
+        shape = (self.batch or array.shape[0], *array.shape[1:])
+        self._check_room(name, shape, array.dtype)
+        self._note_values(name, array)
+        target = self._reserve(name)
+        if ready is None or not _link(ready, target):
+            npy.write_npy(target, array, self.batch)
+        self._note_shape(name, shape)
+
+    def _draw(self, name: str, source: Random) -> None:
+        want = (self.model or {}).get(name)
+        shape = source.shape if source.shape is not None else (want.shape if want else None)
+        dtype_name = source.dtype or (want.dtype if want else "")
+        if self.model is not None and want is None:
+            raise _unknown(name, self.model)
+        if shape is None:
+            raise InputError(
+                "shape",
+                f'Input "{name}" is to be random, but its shape is not known. Give a shape.',
+            )
+        dtype = self._drawn_dtype(name, dtype_name)
+        check_axes(f'Input "{name}"', shape)
+        shape = (self.batch or shape[0], *shape[1:])
+        self._check(name, dtype, shape)
+        self._check_room(name, shape, dtype)
+        write_random(self._reserve(name), name, shape, dtype, source.seed)
+        self._note_shape(name, shape)
+
+    def _drawn_dtype(self, name: str, dtype_name: str) -> np.dtype[np.generic]:
+        if is_known(dtype_name):
+            return np.dtype(dtype_name)
+        if dtype_name:
+            why = f"{dtype_name} is no type that can be drawn"
+        elif self.kind == "binary":
+            why = (
+                "its type is not known (load_and_run does not name float16 and int64, and cannot "
+                "read them either)"
+            )
+        else:
+            why = "its type is not known"
+        raise InputError("shape", f'Input "{name}" is to be random, but {why}. Give it as a file.')
+
+    def _check(self, name: str, dtype: np.dtype[np.generic], shape: Shape) -> None:
+        what = f'Input "{name}"'
+        _check_name(name)
+        if name in self.files:
+            raise InputError("name", f"{what} is given twice; give each input once.")
+        if self.model is not None and name not in self.model:
+            raise _unknown(name, self.model)
+        check_dtype(what, dtype, self.kind)
+        check_axes(what, shape)
+        want = (self.model or {}).get(name)
+        given = dtype.newbyteorder("=").name
+        if want is not None and is_known(want.dtype) and want.dtype != given:
+            raise InputError(
+                "wrong_dtype",
+                f"{what} is given as {given} {braces(shape)}, but the model wants {want.dtype} "
+                f"{braces(want.shape)}. Save it as {want.dtype}, for example with astype.",
+            )
+
+    def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
+        size = size_of(shape, dtype)
+        if size > min(MOST_BYTES, npy.disk_free(self.folder)):
+            raise InputError(
+                "too_large",
+                f'Input "{name}" of {dtype.name} {braces(shape)} takes {size} bytes, more than '
+                "this device has room for. Choose a smaller shape or batch.",
+            )
+
+    def _reserve(self, name: str) -> Path:
+        """A name of our own: a user's must not decide what a file is called on the device."""
+        number = len(self.files)
+        while (path := self.folder / f"input_{number}.npy").exists():
+            number += 1
+        self.files[name] = path.name
+        return path
+
+    def _note_shape(self, name: str, shape: Shape) -> None:
+        want = (self.model or {}).get(name)
+        if want is None:
+            return
+        # a batch size was asked for: what follows from it is no news
+        expected = (self.batch, *want.shape[1:]) if self.batch else want.shape
+        if shape != expected:
+            self.notes.append(
+                f'Input "{name}" is {braces(shape)}, the model was made for {braces(want.shape)}.'
+            )
+
+    def _note_values(self, name: str, array: Array) -> None:
+        """The program on the wheel says this itself, a compiled load_and_run does not."""
+        if self.kind != "binary" or array.dtype.kind != "f":
+            return
+        wrong = sum(int(np.count_nonzero(~np.isfinite(chunk))) for chunk in npy.chunks(array))
+        if wrong:
+            self.notes.append(
+                f'Input "{name}" holds NaN or infinity in {wrong} of {array.size} numbers.'
+            )
+
+
+def _check_name(name: str) -> None:
+    """load_and_run splits at these; no version has a way to escape them."""
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable() or set(name) & set(":;"):
+        shown = ascii(name[:60])
+        raise InputError(
+            "name",
+            f"An input cannot be named {shown}: names are 1 to {_LONGEST_NAME} printable "
+            'characters without ":" and ";". Rename the input when the model is dumped.',
+        )
+
+
+def _unknown(name: str, model: Mapping[str, Wanted]) -> InputError:
+    if not model:
+        return InputError("unknown_input", f'Input "{name}" is given, but the model has none.')
+    listed = [f"{each.name} {each.dtype} {braces(each.shape)}" for each in model.values()]
+    more = ", ..." if len(listed) > _LISTED else ""
+    return InputError(
+        "unknown_input",
+        f'The model has no input "{name}"; it has: {", ".join(listed[:_LISTED])}{more}.',
+    )
+
+
+def _link(source: Path, target: Path) -> bool:
+    with suppress(OSError):  # another file system, or one without links
+        os.link(source, target)
+        return True
+    return False

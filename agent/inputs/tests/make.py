@@ -1,0 +1,39 @@
+"""Making inputs and what becomes of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.inputs import (
+    File,
+    InputError,
+    InputSpec,
+    Literal,
+    Prepared,
+    Random,
+    prepare_inputs,
+)
+
+
+def save(folder: Path, name: str, array: np.ndarray) -> File:
+    np.save(folder / name, array)
+    return File(folder / name)
+
+
+def one(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
+    return np.load(folder / prepared.files[name], allow_pickle=False)
+
+
+def make(folder: Path, source: File | Literal | Random, **options: object) -> np.ndarray:
+    """Prepare one input for a compiled load_and_run and read it back."""
+    out = folder / "out"
+    out.mkdir(exist_ok=True)
+    options = {"kind": "binary"} | options
+    return one(prepare_inputs([InputSpec("data", source)], None, out, **options), out)
+
+
+def refused(folder: Path, source: File | Literal | Random, **options: object) -> InputError:
+    with pytest.raises(InputError) as caught:
+        make(folder, source, **options)
+    return caught.value

@@ -1,0 +1,108 @@
+"""Every broken or unfit file of the collection: used rightly, or refused for the right reason."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.inputs import File, InputError, InputSpec, Kind, Wanted, prepare_inputs
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"] if DATA.is_dir() else []
+MODELS = {
+    "two_inputs": (
+        Wanted("data", "float32", (2, 3, 32, 32)),
+        Wanted("mask", "float32", (2, 1, 32, 32)),
+    ),
+    "bert_tiny": (
+        Wanted("input_ids", "int32", (2, 48)),
+        Wanted("attention_mask", "float32", (2, 48)),
+    ),
+}
+#: file -> code of the error: on a wheel and on a binary if the model is not known; then with it
+VERDICTS: dict[str, tuple[str, str, str]] = {
+    "ok.npy": ("", "", ""),
+    "wrong_name.npy": ("", "", "unknown_input"),
+    # other shapes may run, if the operators can: that is the model's to say
+    "more_batch.npy": ("", "", ""),
+    "more_pixels.npy": ("", "", ""),
+    "channels_4.npy": ("", "", ""),
+    "ndim_3.npy": ("", "", ""),
+    "scalar.npy": ("axes", "axes", "axes"),
+    "empty.npy": ("axes", "axes", "axes"),
+    "zero_width.npy": ("axes", "axes", "axes"),
+    "dtype_float16.npy": ("", "dtype", "wrong_dtype"),
+    "dtype_int32.npy": ("", "", "wrong_dtype"),
+    "dtype_uint8.npy": ("", "", "wrong_dtype"),
+    "dtype_complex64.npy": ("dtype", "dtype", "dtype"),
+    "dtype_uint16.npy": ("", "", "wrong_dtype"),
+    "dtype_uint64.npy": ("dtype", "dtype", "dtype"),
+    "dtype_text.npy": ("dtype", "dtype", "dtype"),
+    "dtype_datetime.npy": ("dtype", "dtype", "dtype"),
+    "dtype_struct.npy": ("dtype", "dtype", "dtype"),
+    "fortran_order.npy": ("", "", ""),
+    "huge_values.npy": ("", "", ""),
+    "ids_negative.npy": ("", "", ""),
+    "text.npy": ("format", "format", "format"),
+    "truncated_body.npy": ("size", "size", "size"),
+    "trailing.npy": ("size", "size", "size"),
+    "version_9.npy": ("header", "header", "header"),
+    "header_huge_shape.npy": ("size", "size", "size"),
+    "header_overflow.npy": ("size", "size", "size"),
+    "header_many_axes.npy": ("axes", "axes", "axes"),
+    "header_long.npy": ("header", "header", "header"),
+    "pickle_object_array.npy": ("dtype", "dtype", "dtype"),
+    "pickle_dict.pkl": ("format", "format", "format"),
+    "ok.npz": ("format", "format", "format"),
+    "bomb.npz": ("format", "format", "format"),
+    "many_entries.npz": ("format", "format", "format"),
+    "traversal.npz": ("format", "format", "format"),
+}
+
+
+def test_every_file_of_the_collection_has_a_verdict() -> None:
+    assert {Path(case["file"]).name for case in CASES} == set(VERDICTS)
+
+
+def outcome(
+    case: dict, folder: Path, kind: Kind, wanted: tuple[Wanted, ...] | None
+) -> tuple[str, Path | None]:
+    """The code of the error and, if there is none, the file that was made."""
+    folder.mkdir()
+    spec = InputSpec(case["input"], File(DATA / case["file"]))
+    try:
+        prepared = prepare_inputs([spec], wanted, folder, kind=kind)
+    except InputError as error:
+        assert Path(case["file"]).name in error.text or case["input"] in error.text
+        assert str(folder) not in error.text and str(DATA) not in error.text
+        assert error.text.endswith(".") and len(error.text) < 500
+        assert list(folder.iterdir()) == []  # nothing is left behind
+        return error.code, None
+    return "", folder / prepared.files[case["input"]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: Path(case["file"]).name)
+def test_a_file_of_the_collection_behaves(case: dict, tmp_path: Path) -> None:
+    source = DATA / case["file"]
+    on_wheel, on_binary, with_model = VERDICTS[source.name]
+    wheel_code, wheel_file = outcome(case, tmp_path / "wheel", "wheel", None)
+    binary_code, binary_file = outcome(case, tmp_path / "binary", "binary", None)
+    model_code, model_file = outcome(case, tmp_path / "model", "wheel", MODELS[case["model"]])
+    assert (wheel_code, binary_code, model_code) == (on_wheel, on_binary, with_model)
+    for made in (wheel_file, binary_file, model_file):
+        if made is not None:
+            original = np.load(source, allow_pickle=False)
+            again = np.load(made, allow_pickle=False)
+            assert again.dtype == original.dtype and np.array_equal(again, original)
+            assert again.flags.c_contiguous and b"'fortran_order': False" in made.read_bytes()[:128]
+
+
+def test_fortran_order_gives_the_same_file_as_c_order(tmp_path: Path, shared_data: Path) -> None:
+    made = []
+    for name in ("ok", "fortran_order"):
+        (tmp_path / name).mkdir()
+        spec = InputSpec("data", File(shared_data / "bad" / "inputs" / f"{name}.npy"))
+        prepared = prepare_inputs([spec], None, tmp_path / name, kind="binary")
+        made.append((tmp_path / name / prepared.files["data"]).read_bytes())
+    assert made[0] == made[1]

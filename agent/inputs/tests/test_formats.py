@@ -1,0 +1,171 @@
+"""Pictures, JSON files and literals mean what load_and_run means by them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.inputs import File, InputSpec, Literal, prepare_inputs
+from agent.inputs.tests.make import make, one, refused
+
+# pictures
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"P5\n4 3\n255\n",
+        b"P5\n4 3 255\n",
+        b"P5 4 3 255 ",
+        b"P5\n# made by hand\n4 3\n# and again\n255\n",
+        b"P5 #c\n4 #w\n3#h\n255\t",
+        b"P5\r\n4\v3\f255\n",
+    ],
+)
+def test_every_legal_header_gives_the_same_pixels(header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.pgm").write_bytes(header + bytes(range(12)))
+    made = make(tmp_path, File(tmp_path / "a.pgm"))
+    assert made.shape == (1, 3, 4, 1) and made.dtype == np.uint8
+    assert made.mean() == 5.5  # load_and_run's own reader makes 16.17 of the common header
+    assert np.array_equal(made.ravel(), np.arange(12))
+
+
+def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
+    # the first pixel begins with the byte that begins a comment
+    pixels = b"#" + bytes(range(1, 18))
+    (tmp_path / "a.PPM").write_bytes(b"P6\n3 2\n255\n" + pixels)
+    made = make(tmp_path, File(tmp_path / "a.PPM"))
+    assert made.shape == (1, 2, 3, 3) and made.tobytes() == pixels
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "format"),
+        (b"P3\n1 1\n255\n1 2 3\n", "format"),
+        (b"\x89PNG\r\n", "format"),
+        (b"P5\n4 3\n", "header"),
+        (b"P5\nx 3\n255\n", "header"),
+        (b"P5\n# no end", "header"),
+        (b"P5\n4 3\n65535\n" + bytes(24), "header"),
+        (b"P5\n4 3\n0\n" + bytes(12), "header"),
+        (b"P5\n0 3\n255\n", "axes"),
+        (b"P5\n4 3\n255\n" + bytes(11), "size"),
+        (b"P5\n4 3\n255\n" + bytes(13), "size"),
+        (b"P5\n999999999 999999999\n255\n" + bytes(13), "size"),
+        (b"P5" + b"#\n" * 100_000, "header"),
+    ],
+)
+def test_a_broken_picture_is_refused(content: bytes, code: str, tmp_path: Path) -> None:
+    (tmp_path / "a.pgm").write_bytes(content)
+    assert refused(tmp_path, File(tmp_path / "a.pgm")).code == code
+
+
+# JSON
+
+
+def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        json.dumps(
+            {
+                "x": {"shape": [2, 2], "type": "float", "raw": [1, 2.5, -3, 4e3]},
+                "y": {"shape": [3], "type": "uint8", "raw": [0, 128, 255]},
+            }
+        )
+    )
+    spec = InputSpec("ignored", File(tmp_path / "a.json"))
+    prepared = prepare_inputs([spec], None, tmp_path, kind="binary")
+    assert list(prepared.files) == ["x", "y"]
+    assert np.array_equal(one(prepared, tmp_path, "x"), np.float32([[1, 2.5], [-3, 4000]]))
+    made = one(prepared, tmp_path, "y")
+    assert made.dtype == np.uint8 and made.tolist() == [0, 128, 255]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "{",
+        '{"x": 1}',
+        '{"x": {"shape": [1], "type": "float32"}}',
+        '{"x": {"shape": [2], "type": "float32", "raw": [1]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [1, 2]}}',  # overruns memory otherwise
+        '{"x": {"shape": [1], "type": "float16", "raw": [1]}}',
+        '{"x": {"shape": [1], "type": ["float32"], "raw": [1]}}',
+        '{"x": {"shape": [-1], "type": "float32", "raw": []}}',
+        '{"x": {"shape": [1.0], "type": "float32", "raw": [1]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [[1]]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [true]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [null]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [NaN]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [1e39]}}',
+        '{"x": {"shape": [1], "type": "float32", "raw": [1e999]}}',
+        '{"x": {"shape": [1], "type": "int32", "raw": [1.5]}}',
+        '{"x": {"shape": [1], "type": "int8", "raw": [128]}}',
+        '{"x": {"shape": [1], "type": "uint8", "raw": [-1]}}',
+        '{"x": {"shape": [1], "type": "int32", "raw": [' + "9" * 400 + "]}}",
+        '{"x": {"shape": [1], "type": "int32", "raw": [' + "9" * 5000 + "]}}",
+        '{"x": {"shape": [1], "type": "int32", "raw": [1]}, "x": {}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_wrong_json_file_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    assert refused(tmp_path, File(tmp_path / "a.json")).code == "json"
+
+
+@pytest.mark.parametrize(
+    ("shape", "raw"), [("[]", "[1]"), ("[0]", "[]"), ("[1,1,1,1,1,1,1,1]", "[1]")]
+)
+def test_json_shapes_without_numbers_are_refused(shape: str, raw: str, tmp_path: Path) -> None:
+    content = f'{{"x": {{"shape": {shape}, "type": "int32", "raw": {raw}}}}}'
+    (tmp_path / "a.json").write_text(content)
+    assert refused(tmp_path, File(tmp_path / "a.json")).code == "axes"
+
+
+def test_json_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'{"\xff": 1}')
+    assert refused(tmp_path, File(tmp_path / "a.json")).code == "json"
+
+
+# literals
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "values"),
+    [
+        ("5", "int32", [5]),
+        ("1,2,3", "int32", [1, 2, 3]),
+        ("[1,2,3]", "int32", [[1, 2, 3]]),
+        ("[[1,2,3],[4,5,6]]", "int32", [[[1, 2, 3], [4, 5, 6]]]),
+        ("1e2", "int32", [100]),
+        ("1.0,2", "float32", [1, 2]),
+        ("[ -1.5 , 2e-1 ]", "float32", [[-1.5, 0.2]]),
+        ("007,1e05", "int32", [7, 100000]),
+    ],
+)
+def test_a_literal_has_load_and_runs_type_and_shape(
+    text: str, dtype: str, values: list, tmp_path: Path
+) -> None:
+    made = make(tmp_path, Literal(text))
+    assert made.dtype == dtype and np.array_equal(made, np.array(values, dtype))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "a", "1.", ".5", "+1", "1,", "[1", "1]", "[[1],[1,2]]", "[1,[2]]", "1;2", "nan"),
+        *("{1,3}", "3000000000", "1e-1", "1.5e400", "9" * 500, "[" * 6 + "]" * 5, "1e99999"),
+    ],
+)
+def test_a_wrong_literal_is_refused(text: str, tmp_path: Path) -> None:
+    error = refused(tmp_path, Literal(text))
+    assert error.code == "literal" and '"data"' in error.text
+
+
+@pytest.mark.parametrize("text", ["[]", "[" * 7 + "1" + "]" * 7])
+def test_a_literal_without_numbers_or_too_deep_is_refused(text: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, Literal(text)).code == "axes"
