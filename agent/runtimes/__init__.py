@@ -4,23 +4,26 @@ A runtime is a command prefix (`command_for`), either of a `load_and_run` binary
 interpreter with the MegEngine wheel. The functions here are the ones others may use.
 """
 
-from agent.runtimes.command import command_for
+from agent.runtimes.command import Style, command_for, legacy_arguments
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 from agent.runtimes.find import Python, find_pythons
 from agent.runtimes.install import VERSION, ensure_wheel_runtime, installed_wheel
-from agent.runtimes.problems import InstallFailed, NoPython, RuntimeProblem
+from agent.runtimes.problems import InstallFailed, NoPython, NoWheel, RuntimeProblem
 
 __all__ = [
     "VERSION",
     "InstallFailed",
     "NoPython",
+    "NoWheel",
     "Python",
     "RuntimeDescription",
     "RuntimeProblem",
+    "Style",
     "command_for",
     "describe_binary",
     "describe_wheel",
     "ensure_wheel_runtime",
     "find_pythons",
     "installed_wheel",
+    "legacy_arguments",
 ]

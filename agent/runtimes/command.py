@@ -1,10 +1,18 @@
 """How a runtime is started."""
 
+import platform
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 #: load_and_run's command line on the wheel; a folder that a Python interpreter runs by its path
 LOAD_AND_RUN = Path(__file__).resolve().parent.parent / "load_and_run"
+
+#: how a load_and_run reads its command line: "legacy" up to 1.6
+Style = Literal["gflags", "legacy"]
+
+#: the core ids must stand behind the number of threads; --model-info swallows what follows it
+_LAST = {"--multi-thread-core-ids": 1, "--model-info": 2}
 
 
 def command_for(kind: Literal["wheel", "binary"], path: str) -> list[str]:
@@ -13,3 +21,31 @@ def command_for(kind: Literal["wheel", "binary"], path: str) -> list[str]:
     `path` is the interpreter with MegEngine (wheel) or load_and_run itself (binary).
     """
     return [path, str(LOAD_AND_RUN)] if kind == "wheel" else [path]
+
+
+def legacy_arguments(arguments: Sequence[str]) -> list[str]:
+    """`[model, "--name=value", "--flag", ...]` as load_and_run up to 1.6 reads it.
+
+    Dashes instead of underscores, values as arguments of their own, bools without a value, and the
+    processor's own name where later versions say `cpu`.
+    """
+    model, *flags = arguments
+    pairs = sorted((pair for flag in flags for pair in _split(flag)), key=_place)
+    return [model, *(part for pair in pairs for part in pair)]
+
+
+def _split(flag: str) -> Iterable[tuple[str, ...]]:
+    name, equals, value = flag.partition("=")
+    name = "--" + name.lstrip("-").replace("_", "-")
+    if not equals or value == "true":
+        yield (name,)
+    elif value != "false":
+        yield name, _processor() if (name, value) == ("--layout-transform", "cpu") else value
+
+
+def _place(pair: tuple[str, ...]) -> int:
+    return _LAST.get(pair[0], 0)
+
+
+def _processor() -> str:
+    return "arm" if platform.machine().lower().startswith(("arm", "aarch")) else "x86"

@@ -3,27 +3,38 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from agent.runtimes.describe import RuntimeDescription, describe_wheel
-from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons
-from agent.runtimes.problems import InstallFailed, NoPython
+from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, probe
+from agent.runtimes.problems import InstallFailed, NoPython, NoWheel
 
 VERSION = "1.13.0"
 REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / "megengine.txt"
 
 #: written last, by a rename: a folder without it is half-made and is made anew
 _MARKER = "runtime.json"
+#: what stays true of a runtime; GPUs come and go
+_RECORDED = ("version", "kind", "path", "python", "problem")
 _SAY_EVERY_S = 15.0
 _POLL_S = 0.2
 _NEEDED_BYTES = 5 * 10**9  # 2 GB stay; the rest is what pip holds while it installs
+
+_A_VERSION = re.compile(r"\d{1,4}(\.\d{1,6}){1,3}([a-z]{1,4}\d{1,4})?(\+[a-z0-9.]{1,20})?")
+_PINNED = re.compile(r"^MegEngine==\S+", re.MULTILINE | re.IGNORECASE)
+#: pip's words for "not on the index, or not for this Python or machine"
+_NOT_THERE = ("No matching distribution found", "Could not find a version that satisfies")
+_WHAT_IS_THERE = (
+    "PyPI has MegEngine 1.13.0 for Linux x86-64 and Python 3.6 to 3.10 only (and 1.13.1 for macOS "
+    "x86-64). Other versions and machines need a compiled load_and_run: add it with --binary PATH."
+)
 
 Say = Callable[[str], None]
 
@@ -33,17 +44,23 @@ def ensure_wheel_runtime(
     requirements: Path = REQUIREMENTS,
     cache: Path | None = None,
     say: Say = lambda line: None,
+    python: str | None = None,
 ) -> str:
     """Return the path of an interpreter with MegEngine `version`; install `requirements` if needed.
 
-    Cheap if it is there already (no process is started, unless `MEGENGINE_PYTHON` asks for a
-    certain Python). `say` gets lines for the person who waits. Raises NoPython or InstallFailed.
+    Another version than that of `requirements` gets the same companions. `python` is the
+    interpreter to install for; None: the best one found. Cheap if it is there already (no process
+    is started, unless a certain Python is asked for). `say` gets lines for the person who waits.
+    Raises NoPython, NoWheel or InstallFailed.
     """
+    if not _A_VERSION.fullmatch(version):
+        raise InstallFailed(f"{version!r} is no version of MegEngine; give one like {VERSION}")
     cache = cache or cache_folder()
-    ready = installed_wheel(version, cache)
+    chosen = _given_python(python)
+    ready = installed_wheel(version, cache, chosen)
     if ready:
         return ready.path
-    pythons = find_pythons()
+    pythons = [chosen] if chosen else find_pythons()
     if not pythons:
         raise NoPython(
             "MegEngine needs Python 3.6 to 3.10, and none was found (PATH, pyenv, uv).\n"
@@ -51,14 +68,31 @@ def ensure_wheel_runtime(
         )
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache / f"megengine-{version}.lock", say):
-        ready = installed_wheel(version, cache)  # another process may have made it meanwhile
+        ready = installed_wheel(version, cache, chosen)  # made by another process meanwhile
         return ready.path if ready else _make(version, requirements, cache, pythons[0], say)
 
 
-def installed_wheel(version: str = VERSION, cache: Path | None = None) -> RuntimeDescription | None:
-    """The ready runtime of this version, best Python first; None if there is none."""
+def _given_python(path: str | None) -> Python | None:
+    if path is None:
+        return None
+    python = probe(path)
+    if python is None:
+        raise NoPython(
+            f"{path} is no Python that MegEngine supports.\n"
+            "Give an interpreter of Python 3.6 to 3.10, 64 bits, with venv and ensurepip."
+        )
+    return python
+
+
+def installed_wheel(
+    version: str = VERSION, cache: Path | None = None, python: Python | None = None
+) -> RuntimeDescription | None:
+    """The ready runtime of this version, best Python first; None if there is none.
+
+    Only that of `python`, or of the Python that `MEGENGINE_PYTHON` names, if there is one.
+    """
     cache = cache or cache_folder()
-    chosen = chosen_python()
+    chosen = python or chosen_python()
     for minor in (chosen.minor,) if chosen else MINORS:
         try:
             recorded = json.loads((_folder(cache, version, minor) / _MARKER).read_text())
@@ -109,11 +143,12 @@ def _make(version: str, requirements: Path, cache: Path, python: Python, say: Sa
     log = cache / f"{folder.name}.log"
     log.unlink(missing_ok=True)
     inside = str(folder / "bin" / "python")
-    pip = [inside, "-m", "pip", "install", "--disable-pip-version-check"]
     _step([python.path, "-m", "venv", str(folder)], log, say, "making a virtual environment")
-    # the pip that came with Python 3.6 and 3.7 does not know the wheel's platform tag
-    _step([*pip, "pip>=20.3"], log, say, "checking pip")
-    _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", shown=True)
+    try:
+        _install(inside, _requirements_for(version, requirements, folder), log, say)
+    except NoWheel:
+        shutil.rmtree(folder)  # trying again would not help: leave nothing half-made
+        raise
     description = describe_wheel(inside)
     if description.problem:
         raise InstallFailed(f"MegEngine was installed but does not work: {description.problem}")
@@ -126,9 +161,33 @@ def _make(version: str, requirements: Path, cache: Path, python: Python, say: Sa
     return inside
 
 
+def _install(inside: str, requirements: Path, log: Path, say: Say) -> None:
+    pip = [inside, "-m", "pip", "install", "--disable-pip-version-check"]
+    # the pip that came with Python 3.6 and 3.7 does not know the wheel's platform tag
+    _step([*pip, "pip>=20.3"], log, say, "checking pip")
+    try:
+        _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", shown=True)
+    except InstallFailed as failure:
+        if any(words in str(failure) for words in _NOT_THERE):
+            raise NoWheel(f"{failure}\n{_WHAT_IS_THERE}") from failure
+        raise
+
+
+def _requirements_for(version: str, requirements: Path, folder: Path) -> Path:
+    """The file itself, or a copy of it that names another version of MegEngine."""
+    text = requirements.read_text(encoding="utf-8")
+    changed = _PINNED.sub(f"MegEngine=={version}", text)
+    if changed == text:
+        return requirements
+    copy = folder / "requirements.txt"
+    copy.write_text(changed, encoding="utf-8")
+    return copy
+
+
 def _write_marker(path: Path, description: RuntimeDescription) -> None:
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(description)))
+    recorded = {name: getattr(description, name) for name in _RECORDED}
+    partial.write_text(json.dumps(recorded))
     partial.replace(path)
 
 
@@ -145,7 +204,8 @@ def _step(command: list[str], log: Path, say: Say, what: str, shown: bool = Fals
             command,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr if terminal else sink,
-            stderr=None if terminal else subprocess.STDOUT,
+            # a person sees the progress; why it failed is wanted in the log all the same
+            stderr=sink if terminal else subprocess.STDOUT,
         )
         said = started
         while process.poll() is None:

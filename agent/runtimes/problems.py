@@ -11,3 +11,7 @@ class NoPython(RuntimeProblem):
 
 class InstallFailed(RuntimeProblem):
     """A Python is there, but MegEngine did not get into it."""
+
+
+class NoWheel(InstallFailed):
+    """There is no wheel of this version for this Python and machine."""

@@ -27,15 +27,20 @@ def make_script() -> MakeScript:
 def make_python(make_script: MakeScript) -> Callable[[Path, int], Path]:
     """A Python 3.<minor> that answers the probe, makes virtual environments, and has a pip.
 
-    Calls of its pip are appended to calls.txt beside it; a file `fail-pip` beside it breaks pip.
+    Calls of its pip are appended to calls.txt beside it and the requirements that it was given are
+    kept; a file `fail-pip` beside it breaks pip and is what it says, `no-wheel` does so for the
+    requirements only; a file `version` is the version of MegEngine that it installs.
     """
 
     def make(path: Path, minor: int) -> Path:
         here, quoted = path.parent, shlex.quote(str(path))
         inner = (
             f'case "$*" in *pip*) echo "pip $*" >> {here}/calls.txt; '
-            f"if [ -e {here}/fail-pip ]; then echo no network; exit 1; fi ;; "
-            f"""*) echo 'mgw-runtime:["1.13.0", "3.{minor}.1"]' ;; esac"""
+            f'[ "$5" = -r ] && cat "$6" > {here}/requirements.txt; '
+            f"if [ -e {here}/fail-pip ]; then cat {here}/fail-pip; exit 1; fi; "
+            f'if [ "$5" = -r ] && [ -e {here}/no-wheel ]; then cat {here}/no-wheel; exit 1; fi ;; '
+            f"*) version=1.13.0; [ -e {here}/version ] && version=$(cat {here}/version); "
+            f"""echo 'mgw-runtime:["'$version'", "3.{minor}.1"]' ;; esac"""
         )
         return make_script(
             path,

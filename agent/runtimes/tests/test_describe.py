@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtimes import command_for, describe_binary, describe_wheel
+from agent.runtimes import command_for, describe_binary, describe_wheel, legacy_arguments
+from agent.runtimes.flags import Flag, parse_help, parse_legacy_help
+from agent.runtimes.tests.fake_load_and_run import install_fake
 
 MakeScript = Callable[[Path, str], Path]
 
@@ -33,6 +35,24 @@ def test_a_wheel_that_cannot_be_used_says_why(
     described = describe_wheel(str(make_script(tmp_path / "python", body)), timeout_s=0.3)
     assert problem in described.problem
     assert described.version == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "devices"),
+    [
+        ('mgw-devices:["1.13.0", 2]', ("cpu", "cuda0", "cuda1")),
+        ('mgw-devices:["1.13.0", 0]', ("cpu",)),
+        ("mgw-devices:nonsense", ("cpu",)),
+        ("no answer: the search for GPUs took the process with it", ("cpu",)),
+    ],
+)
+def test_a_wheel_says_which_devices_it_can_use(
+    answer: str, devices: tuple[str, ...], tmp_path: Path, make_script: MakeScript
+) -> None:
+    body = f"""echo 'mgw-runtime:["1.13.0", "3.10.13"]'; echo '{answer}'; exit 9"""
+    described = describe_wheel(str(make_script(tmp_path / "python", body)))
+    assert (described.version, described.devices) == ("1.13.0", devices)
+    assert described.builds == (("cuda", "tensorrt") if "cuda0" in devices else ())
 
 
 def test_an_interpreter_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
@@ -69,6 +89,92 @@ def test_a_binary_that_is_missing_or_not_executable_is_a_problem(tmp_path: Path)
     assert "not executable" in describe_binary(str(tmp_path / "text")).problem
 
 
+def test_the_version_of_gflags_is_not_taken_for_megengines(
+    tmp_path: Path, make_script: MakeScript
+) -> None:
+    script = make_script(tmp_path / "load_and_run", "echo load_and_run version 1.0")
+    assert "does not say its version" in describe_binary(str(script)).problem
+
+
+@pytest.mark.parametrize(
+    ("version", "style", "has", "has_not"),
+    [
+        ("1.6.0", "legacy", "enable_nchw4", "cuda"),
+        ("1.7.0", "gflags", "android_nn", "batch_size"),
+        ("1.9.1", "gflags", "fitting", "android_nn"),
+        ("1.10.0", "gflags", "packed_model_dump", "mdl"),
+        ("1.11.1", "gflags", "mdl", "enable_ioc16"),
+        ("1.13.0", "gflags", "enable_ioc16", "tensorrt"),
+    ],
+)
+def test_binaries_of_all_versions_are_described(
+    version: str, style: str, has: str, has_not: str, tmp_path: Path
+) -> None:
+    described = describe_binary(str(install_fake(tmp_path, version)))
+    assert (described.version, described.style, described.problem) == (version, style, "")
+    assert has in described.flags and has_not not in described.flags
+    assert {"iter", "profile", "input", "cpu"} <= set(described.flags)
+    assert not {"help", "flagfile", "version", "layout_transform_verify"} & set(described.flags)
+    assert {"fast_run", "json"} <= set(described.builds)
+
+
+def test_the_build_shows_in_the_flags(tmp_path: Path) -> None:
+    plain = describe_binary(str(install_fake(tmp_path)))
+    other = describe_binary(str(install_fake(tmp_path, "1.13.0", "-nocuda-tensorrt")))
+    assert "cuda" in plain.builds and "tensorrt" not in plain.builds
+    assert "tensorrt" in other.builds and "cuda" not in other.builds
+
+
+def test_a_flags_type_and_default_are_read_across_broken_lines() -> None:
+    found = parse_help(
+        """load_and_run: usage
+
+  Flags from /home/code/a.cpp:
+    -input (set the inputs, type: any (see the guide), and
+      some more) type: string default: ""
+    -iter (iterations) type: int32 default: 10 currently: 3
+    -no (a broken one) type: int32
+
+  Flags from gflags.cc:
+    -help (show help) type: bool default: false
+"""
+    )
+    assert found == {"input": Flag("string", ""), "iter": Flag("int32", "10")}
+
+
+def test_a_text_that_is_no_help_has_no_flags() -> None:
+    for text in ("", "hello", "    -" * 100_000, "usage: x\n  --cpu\n"):
+        assert parse_help(text) == {} and parse_legacy_help(text) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["m.mge"], ["m.mge"]),
+        (["m.mge", "--iter=3", "--cpu"], ["m.mge", "--iter", "3", "--cpu"]),
+        (["m.mge", "--fast_run=true", "--verbose=false"], ["m.mge", "--fast-run"]),
+        (
+            ["m.mge", "--input=a:x_1.npy;b:y=1.npy"],
+            ["m.mge", "--input", "a:x_1.npy;b:y=1.npy"],
+        ),
+        (
+            ["m.mge", "--model_info", "--multi_thread_core_ids=0,1", "--multithread=2"],
+            ["m.mge", "--multithread", "2", "--multi-thread-core-ids", "0,1", "--model-info"],
+        ),
+    ],
+)
+def test_the_command_line_of_old_versions(given: list[str], expected: list[str]) -> None:
+    assert legacy_arguments(given) == expected
+
+
+@pytest.mark.parametrize(("machine", "target"), [("x86_64", "x86"), ("aarch64", "arm")])
+def test_old_versions_call_the_processor_by_its_name(
+    machine: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert legacy_arguments(["m", "--layout_transform=cpu"]) == ["m", "--layout-transform", target]
+
+
 def test_commands_are_lists() -> None:
     assert command_for("binary", "/opt/mge/load_and_run") == ["/opt/mge/load_and_run"]
     python, folder = command_for("wheel", "/venv/bin/python")
@@ -81,3 +187,6 @@ def test_the_real_wheel_is_described(megengine_python: str) -> None:
     described = describe_wheel(megengine_python)
     assert described.problem == ""
     assert described.version.startswith("1.")
+    assert described.megengine == described.version
+    assert described.devices[0] == "cpu"
+    assert ("cuda" in described.builds) == ("cuda0" in described.devices)

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtimes import InstallFailed, NoPython, ensure_wheel_runtime, installed_wheel
+from agent.runtimes import (
+    InstallFailed,
+    NoPython,
+    NoWheel,
+    ensure_wheel_runtime,
+    installed_wheel,
+)
 from agent.runtimes.__main__ import main
 
 MakePython = Callable[[Path, int], Path]
@@ -50,7 +56,7 @@ def test_a_half_made_one_is_made_anew(base: Path, tmp_path: Path) -> None:
 
 
 def test_a_failed_installation_is_not_taken_for_a_runtime(base: Path) -> None:
-    (base / "fail-pip").write_text("")
+    (base / "fail-pip").write_text("no network")
     with pytest.raises(InstallFailed, match="no network"):
         ensure_wheel_runtime()
     assert installed_wheel() is None
@@ -64,6 +70,44 @@ def test_another_version_than_the_wanted_one_is_refused(base: Path) -> None:
     with pytest.raises(InstallFailed, match=r"installs MegEngine 1\.13\.0, not 1\.12\.0"):
         ensure_wheel_runtime("1.12.0")
     assert installed_wheel("1.12.0") is None
+
+
+def test_another_version_gets_the_same_companions(base: Path, tmp_path: Path) -> None:
+    (base / "version").write_text("1.12.0")
+    assert "megengine-1.12.0-py3.10" in ensure_wheel_runtime("1.12.0")
+    lines = (base / "requirements.txt").read_text().splitlines()
+    assert "MegEngine==1.12.0" in lines and not any("1.13.0" in line for line in lines)
+    assert any(line.startswith("numpy==1.26.4") for line in lines)
+    described = installed_wheel("1.12.0")
+    assert described is not None and described.version == "1.12.0"
+    assert installed_wheel("1.13.0") is None
+
+
+def test_a_version_without_a_wheel_says_which_exist_and_leaves_nothing(
+    base: Path, tmp_path: Path
+) -> None:
+    (base / "no-wheel").write_text("ERROR: No matching distribution found for MegEngine==1.9.0")
+    with pytest.raises(NoWheel, match=r"PyPI has MegEngine 1\.13\.0 for Linux x86-64") as caught:
+        ensure_wheel_runtime("1.9.0")
+    assert "--binary" in str(caught.value)
+    assert not (tmp_path / "cache" / "megengine-1.9.0-py3.10").exists()
+
+
+@pytest.mark.parametrize("version", ["", "x", "../1.13.0", "1.13.0 --index-url x", "1", "1.13.0\n"])
+def test_what_is_no_version_is_refused(version: str, base: Path) -> None:
+    with pytest.raises(InstallFailed, match="no version of MegEngine"):
+        ensure_wheel_runtime(version)
+    assert pip_calls(base) == 0
+
+
+def test_a_given_python_is_installed_for_or_refused(
+    base: Path, tmp_path: Path, make_python: MakePython
+) -> None:
+    given = make_python(tmp_path / "mine" / "python", 8)
+    assert "py3.10" in ensure_wheel_runtime()
+    assert "py3.8" in ensure_wheel_runtime(python=str(given))
+    with pytest.raises(NoPython, match="no Python that MegEngine supports"):
+        ensure_wheel_runtime(python=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": "1.13.0"}'])
@@ -133,7 +177,7 @@ def test_the_program_says_what_to_install_in_two_lines(capsys: pytest.CaptureFix
 def test_the_program_says_why_an_installation_failed(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (base / "fail-pip").write_text("")
+    (base / "fail-pip").write_text("no network")
     assert main(["ensure"]) == 1
     assert "no network" in capsys.readouterr().err
 

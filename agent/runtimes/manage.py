@@ -1,0 +1,210 @@
+"""`agent runtime add`, `list` and `check`. Exit codes: 0 done, 1 a problem."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agent.config import ConfigError, RuntimeEntry, load_config
+from agent.runtimes.config_file import append_runtime, replace_file
+from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
+from agent.runtimes.find import MINORS
+from agent.runtimes.install import cache_folder, ensure_wheel_runtime, installed_wheel
+from agent.runtimes.problems import RuntimeProblem
+from agent.runtimes.trial import Trial, make_model, run_model
+
+OK, FAILED = 0, 1
+Record = dict[str, Any]
+
+
+def runtime_add(
+    config_path: Path, version: str, python: str | None = None, binary: str | None = None
+) -> int:
+    """Install the wheel of `version`, or take the compiled `binary`, and name it in the file."""
+    try:
+        if any(entry.version == version for entry in load_config(config_path).runtimes):
+            raise RuntimeProblem(  # noqa: TRY301 - one place says what went wrong
+                f"{config_path} has a runtime {version} already; remove it there to replace it"
+            )
+        path = _binary(binary, version) if binary else _wheel(version, python)
+        append_runtime(config_path, version, "binary" if binary else "wheel", path)
+    except (ConfigError, RuntimeProblem, OSError) as problem:
+        return _fail(problem)
+    _say(f"Added MegEngine {version} ({path}) to {config_path}.")
+    _say("An agent that runs must be started anew to offer it.")
+    return OK
+
+
+def _wheel(version: str, python: str | None) -> str:
+    return ensure_wheel_runtime(version, say=_say, python=python)
+
+
+def _binary(path: str, version: str) -> str:
+    found = describe_binary(path)
+    if found.problem:
+        raise RuntimeProblem(found.problem)
+    if found.version != version:
+        raise RuntimeProblem(f"{path} is MegEngine {found.version}, not {version}")
+    return str(Path(path).absolute())
+
+
+def runtime_list(config_path: Path) -> int:
+    """Print version, kind, state and path of each runtime; starts no process."""
+    try:
+        entries = load_config(config_path).runtimes
+    except ConfigError as problem:
+        return _fail(problem)
+    checks = _read_checks(config_path)
+    if not entries:
+        _say("No runtimes. Add one: python -m agent runtime add 1.13.0")
+    for entry in entries:
+        state = _state(entry, checks.get(entry.version))
+        _say(f"{entry.version:<10} {entry.kind:<7} {entry.path or '-'}  {state}")
+    return OK
+
+
+def _state(entry: RuntimeEntry, check: Record | None) -> str:
+    if entry.problem:
+        return f"cannot be used: {entry.problem}"
+    if not Path(entry.path).is_file():
+        return "missing: the file is not there"
+    if check is None or check.get("path") != entry.path:
+        return "not checked yet"
+    word = f"failed: {check['problem']}" if check.get("problem") else "works"
+    return f"{word} (checked {str(check.get('checked_at', ''))[:16]})"
+
+
+def runtime_check(config_path: Path, version: str | None = None) -> int:
+    """Run a tiny model on each runtime (or that of `version`), print and record what was found."""
+    try:
+        entries = load_config(config_path).runtimes
+    except ConfigError as problem:
+        return _fail(problem)
+    chosen = [entry for entry in entries if version in (None, entry.version)]
+    if not chosen:
+        return _fail(f"{config_path} has no runtime {version or 'at all'}: see `runtime list`")
+    checks = _read_checks(config_path)
+    with tempfile.TemporaryDirectory(prefix="mgw-check-") as folder:
+        model = Path(folder) / "tiny.mge"
+        reason = _make_model(entries, model)
+        for entry in chosen:
+            checks[entry.version] = _check(entry, model, reason)
+    content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
+    try:
+        replace_file(checks_path(config_path), content.encode())
+    except OSError as problem:
+        return _fail(problem)
+    return FAILED if any(checks[entry.version]["problem"] for entry in chosen) else OK
+
+
+def checks_path(config_path: Path) -> Path:
+    """Where checks are recorded: beside the configuration, as `<name>.runtimes.json`."""
+    return config_path.resolve().with_suffix(".runtimes.json")
+
+
+def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
+    """Make the model with any wheel there is; return why there is none, or ""."""
+    pythons = [entry.path for entry in entries if entry.kind == "wheel" and entry.path]
+    reason = "there is no MegEngine wheel here to make one with: add one, or run a task"
+    for python in dict.fromkeys([*pythons, *_installed()]):
+        reason = make_model(python, model)
+        if not reason:
+            return ""
+    return reason
+
+
+def _installed() -> list[str]:
+    """Wheels in the cache, the newest version last made first."""
+    cache = cache_folder()
+    names = sorted(path.name for path in cache.glob(f"megengine-*-py3.{MINORS[0]}"))
+    versions = dict.fromkeys(name.split("-")[1] for name in reversed(names))
+    return [ready.path for version in versions if (ready := installed_wheel(version, cache))]
+
+
+def _check(entry: RuntimeEntry, model: Path, no_model: str) -> Record:
+    """Look at one runtime, print the result and return it as it is recorded."""
+    found, problem = _describe(entry)
+    trial = on_cuda = None
+    if not problem and model.is_file():
+        trial = run_model(found, model, ["--cpu"])
+        problem = f"the tiny model did not run: {trial.problem}" if trial.problem else ""
+        if "cuda" in found.builds:
+            on_cuda = run_model(found, model, ["--cuda"])
+    record = _record(entry, found, trial, on_cuda)
+    record["problem"] = problem
+    _print(entry, record, "" if trial else no_model)
+    return record
+
+
+def _describe(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
+    if entry.problem or not entry.path:
+        found = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
+    else:
+        found = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
+    other = bool(found.version) and found.version != entry.version
+    mismatch = f"{entry.path} is MegEngine {found.version}, the configuration says {entry.version}"
+    return found, found.problem or (mismatch if other else "")
+
+
+def _record(
+    entry: RuntimeEntry, found: RuntimeDescription, trial: Trial | None, on_cuda: Trial | None
+) -> Record:
+    cuda = "cuda0" in found.devices if on_cuda is None else not on_cuda.problem
+    return {
+        "kind": entry.kind,
+        "path": entry.path,
+        "version": found.version,
+        "megengine": found.megengine,
+        "python": found.python,
+        "cuda": cuda,
+        "cuda_problem": on_cuda.problem if on_cuda else "",
+        "devices": list(found.devices) or ["cpu", *(["cuda0"] if cuda else [])],
+        "builds": list(found.builds),
+        "flags": list(found.flags),
+        "style": found.style,
+        "tiny_model_ms": trial.e2e_ms if trial else None,
+        "checked_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _print(entry: RuntimeEntry, record: Record, no_model: str) -> None:
+    _say(f"MegEngine {entry.version} ({entry.kind}, {entry.path or 'no path'})")
+    if record["problem"]:
+        _say(f"  PROBLEM  {record['problem']}")
+    if not record["version"]:
+        return
+    python = f", Python {record['python']}" if record["python"] else ""
+    _say(f"  version  {record['version']}{python}")
+    if entry.kind == "binary":
+        _say(f"  options  {len(record['flags']) or 'not known'}, style {record['style']}")
+        _say(f"  built    {', '.join(record['builds']) or 'nothing special shows'}")
+    why = f" ({record['cuda_problem']})" if record["cuda_problem"] else ""
+    _say(f"  CUDA     {'usable' if record['cuda'] else f'not usable{why}'}")
+    _say(f"  devices  {', '.join(record['devices'])}")
+    if record["tiny_model_ms"] is not None:
+        _say(f"  model    a tiny one ran in {record['tiny_model_ms']:.3f} ms")
+    elif no_model:
+        _say(f"  model    none was run: {no_model}")
+
+
+def _read_checks(config_path: Path) -> dict[str, Record]:
+    try:
+        read = json.loads(checks_path(config_path).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    return {version: check for version, check in read.items() if isinstance(check, dict)}
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _fail(problem: Exception | str) -> int:
+    sys.stderr.write(f"agent: {problem}\n")
+    return FAILED

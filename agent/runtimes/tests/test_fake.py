@@ -1,0 +1,104 @@
+"""The stand-in for load_and_run fails and speaks as the recorded 1.13.0 did."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.protocol.run_log import parse_log
+from agent.runtimes.tests.fake_load_and_run import DATA, install_fake
+
+CASES = sorted((DATA / "load_and_run").iterdir()) if DATA.is_dir() else []
+#: it has no numbers in it that could be out of range
+LEFT_OUT = {"err__range"}
+
+
+def start(path: Path, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [path, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name not in LEFT_OUT], ids=lambda case: case.name
+)
+def test_it_ends_and_speaks_as_recorded(case: Path, tmp_path: Path) -> None:
+    for name in ("models", "inputs"):
+        (tmp_path / name).symlink_to(DATA / name)
+    whole = (DATA / "models" / "tiny.mge").read_bytes()
+    (tmp_path / "truncated.mge").write_bytes(whole[: len(whole) // 2])
+    run = json.loads((case / "run.json").read_text())
+    done = start(install_fake(tmp_path), run["argv"][1:], tmp_path)
+    recorded = (case / "stderr.txt").read_text()
+    assert done.returncode == run["exit_code"]
+    assert done.stdout == (case / "stdout.txt").read_text()
+    if run["exit_code"] == 1:
+        assert done.stderr == recorded
+    if case.name != "err__no_such_npy":  # the recorded text has an address of memory in it
+        for mark in ("instance of ", "extra message: "):
+            assert re.findall(f"{mark}(.*)", done.stderr) == re.findall(f"{mark}(.*)", recorded)
+    log, real = parse_log(done.stderr), parse_log(recorded)
+    assert len(log.e2e_ms) == len(real.e2e_ms) and (log.finished is None) == (real.finished is None)
+    if "--profile" in run["argv"]:
+        assert (tmp_path / "profile.json").read_bytes() == (case / "profile.json").read_bytes()
+
+
+def model(folder: Path) -> list[str]:
+    (folder / "tiny.mge").write_bytes((DATA / "models" / "tiny.mge").read_bytes())
+    return ["tiny.mge"]
+
+
+@pytest.mark.parametrize("version", ["1.6.0", "1.7.0", "1.8.2", "1.9.1", "1.10.0", "1.11.1"])
+def test_every_version_is_read_by_the_parser(version: str, tmp_path: Path) -> None:
+    done = start(
+        install_fake(tmp_path, version), [*model(tmp_path), "--iter", "3", "--cpu"], tmp_path
+    )
+    log = parse_log(done.stdout + done.stderr)
+    assert done.returncode == 0 and log.version == version
+    assert len(log.e2e_ms) == 3 and len(log.warmup_ms) == 1
+    assert log.finished is not None and log.finished.max_ms == max(log.e2e_ms)
+    assert "iter 0/3" in (done.stderr if version == "1.11.1" else done.stdout)
+
+
+@pytest.mark.parametrize("version", ["1.7.0", "1.10.0"])
+def test_what_an_old_version_said_is_lost_when_it_aborts_into_a_pipe(
+    version: str, tmp_path: Path
+) -> None:
+    done = start(install_fake(tmp_path, version), ["none.mge"], tmp_path)
+    assert done.returncode == -6 and done.stdout == "" and "terminate called" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--version"], 0),
+        (["--help"], 1),
+        (["tiny.mge", "--input", "data:scalar.npy"], -11),
+        (["tiny.mge", "--io_dump=a", "--bin_io_dump=b"], -11),
+        (["tiny.mge", "--input", "x:[1.0]"], -6),
+        (["tiny.mge", "--nocpu", "--fast-run=false"], 0),
+        (["tiny.mge", "--cpu=maybe"], 1),
+        (["tiny.mge", "--profile", "none/profile.json"], -6),
+        (["tiny.mge", "--iter", "0"], 0),
+    ],
+)
+def test_it_ends_as_the_real_one_does(arguments: list[str], code: int, tmp_path: Path) -> None:
+    model(tmp_path)
+    scalar = DATA / "bad" / "inputs" / "scalar.npy"
+    (tmp_path / "scalar.npy").write_bytes(scalar.read_bytes())
+    assert start(install_fake(tmp_path), arguments, tmp_path).returncode == code
+
+
+def test_an_old_one_wants_blanks_and_dashes(tmp_path: Path) -> None:
+    old = install_fake(tmp_path, "1.6.0")
+    for wrong in ("--iter=3", "--warmup_iter", "--cuda", "--layout-transform-verify"):
+        done = start(old, [*model(tmp_path), wrong], tmp_path)
+        assert done.returncode == 255 and done.stderr == f"invalid arg: {wrong}\n"

@@ -1,0 +1,235 @@
+"""`agent runtime add`, `list` and `check`: what they print, write and return."""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.config import load_config
+from agent.runtimes.config_file import append_runtime
+from agent.runtimes.manage import checks_path, runtime_add, runtime_check, runtime_list
+from agent.runtimes.problems import RuntimeProblem
+from agent.runtimes.tests.fake_load_and_run import install_fake
+
+MakePython = Callable[[Path, int], Path]
+BEGINNING = b"""\
+# written by hand \xe4\xbd\xa0
+server = "https://profile.example.org"   # ours
+token = "mgw_secret"
+spool = "spool"\r
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "device" / "agent.toml"
+    path.parent.mkdir()
+    path.write_bytes(BEGINNING)
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def base(tmp_path: Path, make_python: MakePython) -> Path:
+    """The folder of the only Python on this machine, a 3.10."""
+    return make_python(tmp_path / "path" / "python3.10", 10).parent
+
+
+def test_a_wheel_is_installed_and_added(
+    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime_add(config, "1.13.0") == 0
+    assert "Added MegEngine 1.13.0" in capsys.readouterr().out
+    assert config.read_bytes().startswith(BEGINNING)  # the rest byte for byte
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    (entry,) = load_config(config).runtimes
+    assert (entry.version, entry.kind) == ("1.13.0", "wheel")
+    assert entry.path.endswith("megengine-1.13.0-py3.10/bin/python")
+    assert [path.name for path in config.parent.iterdir()] == ["agent.toml"]
+
+
+def test_several_runtimes_stand_side_by_side(config: Path, base: Path, tmp_path: Path) -> None:
+    (base / "version").write_text("1.12.0")
+    assert runtime_add(config, "1.12.0") == 0
+    for version in ("1.6.0", "1.10.0"):
+        binary = install_fake(tmp_path, version)
+        assert runtime_add(config, version, binary=str(binary)) == 0
+    entries = [(entry.version, entry.kind) for entry in load_config(config).runtimes]
+    assert entries == [("1.12.0", "wheel"), ("1.6.0", "binary"), ("1.10.0", "binary")]
+
+
+def test_a_version_that_is_there_is_refused_before_anything_is_installed(
+    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime_add(config, "1.13.0") == 0
+    before, calls = config.read_bytes(), (base / "calls.txt").read_text()
+    assert runtime_add(config, "1.13.0") == 1
+    assert "already" in capsys.readouterr().err
+    assert config.read_bytes() == before and (base / "calls.txt").read_text() == calls
+
+
+def test_a_version_without_a_wheel_changes_nothing(
+    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (base / "no-wheel").write_text("ERROR: No matching distribution found for MegEngine==1.9.0")
+    assert runtime_add(config, "1.9.0") == 1
+    assert "PyPI has MegEngine 1.13.0 for Linux x86-64" in capsys.readouterr().err
+    assert config.read_bytes() == BEGINNING
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "problem"),
+    [("1.12.0", "", "is MegEngine 1.13.0, not 1.12.0"), ("1.13.0", "none", "is no file")],
+)
+def test_a_binary_that_is_not_what_it_should_be_is_refused(
+    version: str,
+    name: str,
+    problem: str,
+    config: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    binary = tmp_path / name if name else install_fake(tmp_path)
+    assert runtime_add(config, version, binary=str(binary)) == 1
+    assert problem in capsys.readouterr().err
+    assert config.read_bytes() == BEGINNING
+
+
+def test_a_file_without_a_last_line_break_is_extended(config: Path, tmp_path: Path) -> None:
+    config.write_bytes(BEGINNING.rstrip())
+    append_runtime(config, "1.13.0", "binary", '/opt/my "mge"/load_and_run')
+    assert load_config(config).runtimes[0].path == '/opt/my "mge"/load_and_run'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        BEGINNING + b'runtime = [{version = "1.0", kind = "binary", path = "/x"}]\n',
+        BEGINNING + b"broken",
+        b"\xff",
+    ],
+)
+def test_a_file_that_cannot_be_extended_stays_as_it_is(content: bytes, config: Path) -> None:
+    config.write_bytes(content)
+    with pytest.raises(RuntimeProblem, match="add it yourself"):
+        append_runtime(config, "1.13.0", "wheel", "/x")
+    assert config.read_bytes() == content
+
+
+def test_a_link_to_the_configuration_stays_a_link(config: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(config)
+    append_runtime(link, "1.13.0", "wheel", "/x")
+    assert link.is_symlink() and load_config(config).runtimes[0].version == "1.13.0"
+
+
+def test_a_missing_configuration_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = tmp_path / "none.toml"
+    assert runtime_add(none, "1.13.0") == runtime_list(none) == runtime_check(none) == 1
+    assert capsys.readouterr().err.count("does not exist") == 3
+
+
+def test_the_list_tells_the_state_of_each(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime_list(config) == 0
+    assert "runtime add" in capsys.readouterr().out
+    good = install_fake(tmp_path, "1.10.0")
+    append_runtime(config, "1.10.0", "binary", str(good))
+    append_runtime(config, "1.9.0", "binary", str(tmp_path / "gone"))
+    assert runtime_list(config) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[:2] == ["1.10.0", "binary"] and str(good) in first
+    assert "not checked yet" in first and "missing" in second
+    runtime_check(config, "1.10.0")
+    capsys.readouterr()
+    runtime_list(config)
+    assert "works (checked 20" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_binary_without_a_model_to_run_is_only_asked(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append_runtime(config, "1.6.0", "binary", str(install_fake(tmp_path, "1.6.0")))
+    assert runtime_check(config) == 0
+    out = capsys.readouterr().out
+    assert "none was run: there is no MegEngine wheel" in out and "style legacy" in out
+    record = json.loads(checks_path(config).read_text())["1.6.0"]
+    assert (record["version"], record["problem"], record["tiny_model_ms"]) == ("1.6.0", "", None)
+    assert record["checked_at"].endswith("+00:00")
+
+
+@pytest.fixture
+def modeller(config: Path, tmp_path: Path) -> Path:
+    """A wheel whose interpreter makes a model (any bytes will do), but runs none itself."""
+    python = tmp_path / "wheel" / "python"
+    python.parent.mkdir()
+    python.write_text(
+        '#!/bin/sh\ncase "$2" in *tiny.dump*) printf "%0500d" 7 > "$3" ;;\n'
+        """*) echo 'mgw-runtime:["1.13.0", "3.10.1"]' ;; esac\n"""
+    )
+    python.chmod(0o755)
+    append_runtime(config, "1.13.0", "wheel", str(python))
+    return python
+
+
+@pytest.mark.parametrize("version", ["1.6.0", "1.9.1", "1.11.1"])
+def test_a_binary_runs_the_model_that_a_wheel_made(
+    version: str, modeller: Path, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append_runtime(config, version, "binary", str(install_fake(tmp_path, version)))
+    assert runtime_check(config, version) == 0
+    assert "a tiny one ran in 0.0" in capsys.readouterr().out
+    record = json.loads(checks_path(config).read_text())[version]
+    assert record["tiny_model_ms"] > 0 and record["devices"] == ["cpu"]
+    # built with CUDA, but this machine has none: seen from its own failure
+    assert record["cuda"] is False
+    if version != "1.6.0":
+        assert "cuda" in record["builds"] and "request gpu0" in record["cuda_problem"]
+
+
+def test_a_runtime_that_does_not_run_the_model_is_a_problem(
+    modeller: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime_check(config) == 1
+    assert "PROBLEM  the tiny model did not run" in capsys.readouterr().out
+    assert json.loads(checks_path(config).read_text())["1.13.0"]["problem"]
+
+
+def test_a_runtime_of_another_version_is_a_problem(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append_runtime(config, "1.12.0", "binary", str(install_fake(tmp_path)))
+    assert runtime_check(config) == 1
+    assert "is MegEngine 1.13.0, the configuration says 1.12.0" in capsys.readouterr().out
+
+
+def test_a_version_that_is_not_configured_cannot_be_checked(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime_check(config, "1.5.0") == 1
+    assert "no runtime 1.5.0" in capsys.readouterr().err
+    assert not checks_path(config).exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"1.13.0": 1}', "{"])
+def test_a_broken_record_is_no_obstacle(content: str, config: Path, tmp_path: Path) -> None:
+    append_runtime(config, "1.13.0", "binary", str(install_fake(tmp_path)))
+    checks_path(config).write_text(content)
+    assert runtime_list(config) == 0
+    assert runtime_check(config) == 0
+
+
+@pytest.mark.megengine
+def test_the_real_wheel_is_checked(
+    megengine_python: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append_runtime(config, "1.13.0", "wheel", megengine_python)
+    assert runtime_check(config) == 0, capsys.readouterr().out
+    record = json.loads(checks_path(config).read_text())["1.13.0"]
+    assert record["version"] == record["megengine"] == "1.13.0"
+    assert record["tiny_model_ms"] > 0 and record["devices"][0] == "cpu"
