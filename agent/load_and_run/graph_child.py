@@ -1,0 +1,102 @@
+"""Work by the graph API in a process of its own, so that MegEngine and megenginelite never meet.
+
+A crash of the library ends the child only, and the run says what died. The child is in the
+process group of its parent and ends with it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from load_and_run.errors import Failure
+
+#: what the child may be asked to do: name -> module that has `work(job)`
+WORK = {"passes": "load_and_run.graph_passes", "range": "load_and_run.graph_range"}
+# Neither the working folder nor this one may hide installed modules: so not -m, and at the end.
+_LAUNCH = (
+    "import sys; sys.path[:1] = []; sys.path.append(sys.argv[1]); "
+    "from load_and_run.graph_child import main; main(sys.argv[2], sys.argv[3])"
+)
+
+
+def run(name, job, folder):
+    """Do `job` (JSON values) in a child; its working folder is ours, its notes are in `folder`.
+
+    Raises the Failure that the child died of.
+    """
+    path = os.path.join(folder, "graph_{}.json".format(name))
+    answer = path + ".answer"
+    _write(path, job)
+    command = [sys.executable, "-c", _LAUNCH, _package_parent(), name, path]
+    try:
+        with open(os.devnull, "r+b") as nothing:
+            code = subprocess.call(
+                command,
+                stdin=nothing,
+                stdout=nothing,
+                env=dict(os.environ, MGE_FASTRUN_CACHE_TYPE="MEMORY"),
+            )
+        failure = _read_answer(answer, name, code)
+    except OSError as error:
+        raise Failure("cannot start the process for the graph {}: {}".format(name, error))
+    finally:
+        for left in (path, answer):
+            if os.path.exists(left):
+                os.remove(left)
+    if failure:
+        raise failure
+
+
+def main(name, path):
+    """The child: do the job of the file `path` and write beside it how it ended."""
+    import importlib
+
+    answer = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            job = json.load(file)
+        importlib.import_module(WORK[name]).work(job)
+    except Failure as failure:
+        answer = {"kind": failure.kind, "text": str(failure)}
+    except MemoryError:
+        answer = {"kind": "std::bad_alloc", "text": "std::bad_alloc"}
+    _write(path + ".answer", answer)
+    # MegEngine's threads may crash while the interpreter is taken down; all is written
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _package_parent():
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _write(path, value):
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+    except OSError as error:
+        raise Failure("cannot write {}: {}".format(path, error.strerror))
+
+
+def _read_answer(path, name, code):
+    """The Failure of a child, or None if it did its work."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            answer = json.load(file)
+    except (OSError, ValueError):
+        return Failure(_how_it_died(name, code))
+    if answer:
+        return Failure(answer["text"], answer["kind"])
+    return None
+
+
+def _how_it_died(name, code):
+    what = "the process for the graph {} ".format(name)
+    if code >= 0:
+        return what + "ended with exit code {} and no result".format(code)
+    try:
+        return what + "was ended by {}".format(signal.Signals(-code).name)
+    except ValueError:
+        return what + "was ended by signal {}".format(-code)

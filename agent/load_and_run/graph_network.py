@@ -1,0 +1,221 @@
+"""--mdl: a model run by the graph API, the same C++ graph that `load_and_run --mdl` runs.
+
+Never in a process in which megenginelite has run a model (see graph_library). The graph is that of
+load_and_run plus one operator for each input and output, and has the same speed.
+"""
+
+import os
+
+import numpy as np
+from load_and_run import graph_library as api
+from load_and_run import graph_passes
+from load_and_run.errors import Failure, ProfileError, library_failure
+from load_and_run.inputs import Wanted
+
+_NO_BINDING = "the wheel offers it through megenginelite only, that is without --mdl"
+_ONE_GRAPH = "the graph API runs one graph in one thread"
+_COMP_NODE = "the graph API cannot change the device that the model names"
+_NO_DUMP = "the plugin that writes it is not in the graph API"
+_CALLBACKS = (
+    "the inputs and outputs of the graph API are callbacks, which it does not get along with"
+)
+#: flag -> why it works on the wheel without --mdl only
+UNSUPPORTED_WITH_MDL = {
+    "thread": _ONE_GRAPH,
+    "cpu_default": _COMP_NODE,
+    "multithread": _COMP_NODE,
+    "multithread_default": _COMP_NODE,
+    "multi_thread_core_ids": _COMP_NODE,
+    "binary_equal_between_batch": _NO_BINDING,
+    "fast_run_shared_batch_size": _NO_BINDING,
+    "io_dump": _NO_DUMP,
+    "io_dump_stdout": _NO_DUMP,
+    "io_dump_stderr": _NO_DUMP,
+    "bin_io_dump": _NO_DUMP,
+    "const_shape": _NO_BINDING,
+    "fake_first": _CALLBACKS + " (it hangs)",
+    "record_comp_seq": _CALLBACKS + " (it records nothing)",
+    "record_comp_seq2": _CALLBACKS + " (it fails)",
+    "workspace_limit": _NO_BINDING,
+    "layout_transform": _NO_BINDING,
+    "layout_transform_dump": _NO_BINDING,
+    "tensorrt_cache": _NO_BINDING,
+    "c_opr_lib": _NO_BINDING,
+}
+
+
+class GraphNetwork(object):
+    """A loaded model. Every call may raise Failure with the library's own words.
+
+    All that `flags` (name -> value) ask of the graph happens here, model_dump and
+    get_static_mem_info too. Call `finish` after the last run: it writes the profile and the cache
+    of algorithms, which would cost time within a run.
+    """
+
+    def __init__(self, path, flags):
+        _check(flags)
+        self._flags = flags
+        self._library = api.Library(flags)
+        if flags.get("verbose"):
+            level = self._library.engine.logger
+            api.call(level.set_mgb_log_level, level.logging.DEBUG)
+        self._cache = self._open_cache()
+        self._path = path
+        self._graph, self._loaded = api.load(self._library, path, flags)
+        if graph_passes.optimizes_here(flags):
+            self._loaded = api.optimize(self._library, self._loaded, flags)
+        self._choose_algorithms(self._loaded)
+        self._inputs = api.model_inputs(self._library, self._loaded)
+        self._arrays = {}
+        self._tensors = {}
+        self._nodes = {}
+        self._watched = []
+        self._function = self._profiler = self._profile = None
+        self._files_written = False
+        self._values = []
+
+    @property
+    def version(self):
+        return self._library.engine.__version__
+
+    def inputs(self):
+        """What the model wants, one Wanted for each input."""
+        return [
+            Wanted(name, np.dtype(var.dtype).name, api.shape_of(var))
+            for name, var in self._inputs.items()
+        ]
+
+    def put(self, name, array):
+        """Set the input `name`; another shape than before makes the next run compile anew."""
+        if name not in self._inputs:
+            raise Failure("can't find tensor named {}".format(name), "mgb::AssertionError")
+        old = self._arrays.get(name)
+        if old is None or old.shape != array.shape:
+            self._function = None
+        self._arrays[name] = array
+        self._tensors.pop(name, None)
+
+    def profile_to(self, path):
+        """Profile all runs from now on; `finish` writes the last one to `path`."""
+        self._profile = path
+        self._function = None
+
+    def prepare(self):
+        """Compile the graph for the shapes of the inputs; `forward` does so too if it was not."""
+        if self._function is None:
+            self._write_files()
+            self._compile()
+        for name, node in self._nodes.items():
+            if name not in self._tensors:
+                array = self._arrays.get(name)
+                if array is None:
+                    array = api.zeros(node, node.outputs[0].shape)
+                self._tensors[name] = api.device_tensor(self._library, array, node)
+
+    def forward(self):
+        """Start a run."""
+        if self._function is None or len(self._tensors) < len(self._inputs):
+            self.prepare()
+        self._values = []  # the library may use their memory again
+        for name, node in self._nodes.items():
+            node.set_value(self._tensors[name])
+        api.call(self._function.execute)
+
+    def wait(self):
+        """Wait for the run's end; with copy_to_host the outputs are copied too."""
+        api.call(self._function.wait)
+        # an output that is not taken makes the next run fail
+        self._values = [api.call(node.get_value) for node in self._watched]
+        if self._flags.get("copy_to_host"):
+            self._values = [api.call(value.numpy) for value in self._values]
+
+    def outputs(self):
+        """(number of the variable in the graph, name, array) of each output of the last run."""
+        found = []
+        for index, value in enumerate(self._values):
+            var = self._loaded[index]
+            array = value if isinstance(value, np.ndarray) else api.call(value.numpy)
+            found.append((var.id, var.name, array))
+        return found
+
+    def finish(self):
+        """Write the profile and fast-run's cache. To be called after the last run."""
+        if self._profile and self._profiler is not None:
+            text = api.call(self._profiler.get)
+            try:
+                with open(self._profile, "w", encoding="utf-8") as file:
+                    file.write(text)
+            except OSError as error:
+                raise ProfileError(
+                    "cannot write the profile {}: {}".format(self._profile, error.strerror)
+                )
+        if self._cache is not None:
+            api.call(self._cache.get, "load_and_run", "")  # one never read has no file open
+            api.call(self._cache.flush)
+
+    def _compile(self):
+        self._profiler = None  # two of them on one graph would both count
+        shapes = {name: array.shape for name, array in self._arrays.items()}
+        outputs, self._nodes = api.with_input_nodes(self._library, self._loaded, shapes)
+        self._watched = [api.call(self._library.graph.OutputNode, var) for var in outputs]
+        self._tensors = {}
+        if self._profile:
+            self._profiler = api.call(self._library.runtime.GraphProfiler, self._graph)
+        self._function = api.call(self._graph.compile, [node.outputs[0] for node in self._watched])
+
+    def _write_files(self):
+        """model_dump and get_static_mem_info, once, on a graph of its own."""
+        if self._files_written:
+            return
+        self._files_written = True
+        flags = self._flags
+        if not (flags.get("model_dump") or flags.get("get_static_mem_info")):
+            return
+        _, outputs = api.load(self._library, self._path, flags)
+        if graph_passes.optimizes_here(flags):
+            outputs = api.optimize(self._library, outputs, flags)
+        shapes = {name: array.shape for name, array in self._arrays.items()}
+        graph_passes.write_files(self._library, outputs, self._path, flags, shapes)
+
+    def _choose_algorithms(self, outputs):
+        flags, strategy = self._flags, self._library.strategy
+        if flags.get("full_run"):
+            chosen = strategy.PROFILE
+        elif flags.get("fast_run"):
+            chosen = strategy.PROFILE | strategy.OPTIMIZED
+        elif flags.get("fast_run_algo_policy"):
+            chosen = strategy.PROFILE | strategy.HEURISTIC  # what the cache knows, else a guess
+        else:
+            chosen = strategy.HEURISTIC
+        if flags.get("reproducible"):
+            chosen = chosen | strategy.REPRODUCIBLE
+        api.call(self._library.runtime.modify_opr_algo_strategy_inplace, outputs, chosen)
+
+    def _open_cache(self):
+        """fast-run's results, kept in the file of fast_run_algo_policy; None without it."""
+        path = self._flags.get("fast_run_algo_policy")
+        if not path:
+            return None
+        try:
+            with open(path, "ab"):  # the library opens files that exist only
+                pass
+        except OSError as error:
+            raise Failure("cannot write the cache {}: {}".format(path, error.strerror))
+        cache = self._library.runtime.PersistentCache()
+        cache.add_config("in-file", {"path": path}, "", "cannot read {}".format(path))
+        cache.reg()
+        try:
+            cache.get("load_and_run", "")
+        except RuntimeError as error:
+            raise library_failure(str(error))
+        return cache
+
+
+def _check(flags):
+    """Raise what load_and_run would die of before it loads the model."""
+    graph_passes.check(flags)
+    if flags.get("fast_run") and flags.get("full_run"):
+        raise Failure("invalid options of both fast-run and full-run", "mgb::AssertionError")
+    path = flags.get("fast_run_algo_policy")
+    if path and not os.path.exists(path) and not (flags.get("fast_run") or flags.get("full_run")):
+        raise Failure("--fast-run or --full-run should be enabled", "mgb::AssertionError")

@@ -1,0 +1,359 @@
+"""The parts of load_and_run that need MegEngine's graph API, in the runtime's own interpreter."""
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from load_and_run import graph_child, graph_passes
+from load_and_run.errors import Failure
+
+pytestmark = pytest.mark.megengine
+
+PARENT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 60
+#: what each script starts with: the model, its flags and its inputs come from the command line
+_START = """
+import json, os, sys
+sys.path.append(sys.argv[1])
+import numpy as np
+from load_and_run.errors import Failure
+model, flags = sys.argv[2], json.loads(sys.argv[3])
+arrays = [(name, np.load(path)) for name, path in json.loads(sys.argv[4]).items()]
+
+def main():
+    {body}
+
+try:
+    answer = main()
+except Failure as failure:
+    answer = {{"kind": failure.kind, "text": str(failure)}}
+print(json.dumps(answer))
+"""
+_TRANSFORM = """
+    from load_and_run.graph_passes import transform
+    path = transform(model, flags, ".")
+    return {"path": path, "loaded": sorted(name for name in sys.modules if "megengine" in name)}
+"""
+_OPERATORS = """
+    from load_and_run import graph_library as api
+    library = api.Library({})
+    _, outputs = api.load(library, model, {})
+    variables = library.tools.get_dep_vars(outputs)
+    owners = {var.owner.id: var.owner.type for var in variables}
+    return {
+        "types": sorted(owners.values()),
+        "dtypes": sorted({np.dtype(var.dtype).name for var in variables}),
+        "inputs": [[name, np.dtype(var.dtype).name, list(var.shape)]
+                   for name, var in api.model_inputs(library, outputs).items()],
+        "outputs": [[var.name, np.dtype(var.dtype).name] for var in outputs],
+    }
+"""
+_LITE = """
+    import megenginelite
+    network = megenginelite.LiteNetwork()
+    network.load(model)
+    for name, array in arrays:
+        network.get_io_tensor(name).set_data_by_copy(array)
+    network.forward(); network.wait()
+    for name in network.get_all_output_name():
+        np.save(name.replace("/", "_") + ".npy", network.get_io_tensor(name).to_numpy())
+    return network.get_all_output_name()
+"""
+_NETWORK = """
+    if flags.get("lite_first"):
+        import megenginelite  # as the program does for its version
+    from load_and_run.graph_network import GraphNetwork
+    network = GraphNetwork(model, flags)
+    if flags.get("profile"):
+        network.profile_to(flags["profile"])
+    for name, array in arrays:
+        network.put(name, np.repeat(array, flags.get("repeat", 1), 0))
+    for _ in range(3):
+        network.forward(); network.wait()
+    network.finish()
+    for _, name, array in network.outputs():
+        np.save(name.replace("/", "_") + ".npy", array)
+    return {
+        "outputs": [name for _, name, _ in network.outputs()],
+        "inputs": [str(each) for each in network.inputs()],
+        "lite": "megenginelite" in sys.modules,
+    }
+"""
+_RANGE = """
+    from load_and_run.graph_range import check_range
+    check_range(model, flags, arrays, flags["range"])
+    return "in range"
+"""
+
+
+class Scripts:
+    """Runs a script for a model of the shared data, or for one that a script has written."""
+
+    def __init__(self, python: str, folder: Path, data: Path) -> None:
+        self.python, self.folder, self.data = python, folder, data
+        entries = json.loads((data / "models" / "models.json").read_text())
+        self.inputs = {
+            entry["name"]: {each["name"]: str(data / each["file"]) for each in entry["inputs"]}
+            for entry in entries
+        }
+
+    def __call__(self, body: str, name: str, model: str = "", **flags: object) -> Any:
+        script = _START.format(body=body.strip())
+        path = model or str(self.data / "models" / f"{name}.mge")
+        inputs = json.dumps(self.inputs[name])
+        done = subprocess.run(
+            [self.python, "-c", script, str(PARENT), path, json.dumps(flags), inputs],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self.folder / "home")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def arrays(self, names: list[str]) -> list[np.ndarray]:
+        """What the last script has written of its outputs."""
+        return [np.load(self.folder / f"{name}.npy") for name in names]
+
+    def operators(self, name: str, model: str = "") -> Counter[str]:
+        return Counter(self(_OPERATORS, name, model)["types"])
+
+
+@pytest.fixture
+def scripts(megengine_python: str, tmp_path: Path, shared_data: Path) -> Scripts:
+    return Scripts(megengine_python, tmp_path, shared_data)
+
+
+def test_only_flags_that_megenginelite_lacks_ask_for_a_pass() -> None:
+    for flag in graph_passes.ONLY_PASSES:
+        assert graph_passes.needed({flag: True})
+    assert graph_passes.needed({"model_dump": "a.mge"})
+    assert graph_passes.needed({"get_static_mem_info": "a"})
+    for flag in ("enable_nchw44", "enable_fuse_preprocess", "disable_mem_opt", "fast_run"):
+        assert not graph_passes.needed({flag: True})
+    assert not graph_passes.needed({"model_dump": "", "fuse_grain": False})
+
+
+def test_two_layouts_are_ignored_as_load_and_run_does() -> None:
+    both = {"enable_chwn4": True, "enable_nchw44": True}
+    assert not graph_passes.needed(both)
+    assert graph_passes.absorbed(dict(both, enable_ioc16=True)) >= set(both)
+
+
+def test_optimize_for_inference_folds_batch_norm_and_fuses_only_what_is_asked(
+    scripts: Scripts,
+) -> None:
+    assert scripts.operators("resnet18")["BatchNormForward"] == 20
+    answer = scripts(_TRANSFORM, "resnet18", optimize_for_inference=True)
+    assert answer["loaded"] == []  # all of it happened in the child
+    folded = scripts.operators("resnet18", answer["path"])
+    assert folded["BatchNormForward"] == 0
+    assert (folded["ConvolutionForward"], folded["ConvBiasForward"]) == (20, 0)
+
+    path = scripts(_TRANSFORM, "resnet18", enable_fuse_conv_bias_nonlinearity=True)["path"]
+    fused = scripts.operators("resnet18", path)
+    assert fused["ConvBiasForward"] == 17
+    assert fused["Elemwise"] == 9 < folded["Elemwise"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("resnet18", {"optimize_for_inference": True}),
+        ("resnet18", {"optimize_for_inference": True, "enable_nchw44": True}),
+        ("resnet18_fbs1", {"enable_fuse_conv_bias_nonlinearity": True, "fuse_grain": True}),
+        ("bert_tiny", {"optimize_for_inference": True}),
+    ],
+)
+def test_a_dumped_model_has_the_same_inputs_and_results(
+    scripts: Scripts, name: str, flags: dict[str, bool]
+) -> None:
+    names = scripts(_LITE, name)
+    plain = scripts.arrays(names)
+    scripts(_TRANSFORM, name, model_dump="dumped.mge", **flags)
+    assert scripts(_LITE, name, "dumped.mge") == names
+    for before, after in zip(plain, scripts.arrays(names), strict=True):
+        assert before.dtype == after.dtype
+        np.testing.assert_allclose(after, before, atol=1e-4)
+
+
+def test_fuse_grain_is_off_unless_asked_for(scripts: Scripts) -> None:
+    """The wheel's own default is on; the options that reach the library are looked at."""
+    spied = """
+    from load_and_run import graph_library as api
+    library = api.Library({})
+    _, outputs = api.load(library, model, {})
+    seen = []
+    def spy(outputs, options):
+        seen.append([name for name in sorted(api.FUSIONS.values()) if getattr(options, name)])
+        return real(outputs, options)
+    class Runtime(object):
+        optimize_for_inference = staticmethod(spy)
+        GraphOptimizeOptions = library.runtime.GraphOptimizeOptions
+    real, library.runtime = library.runtime.optimize_for_inference, Runtime
+    api.optimize(library, outputs, flags)
+    return seen
+    """
+    assert scripts(spied, "tiny") == [[]]
+    assert scripts(spied, "tiny", fuse_grain=True) == [["fuse_grain"]]
+
+
+def test_ioc16_makes_the_inside_half_and_leaves_inputs_and_outputs(scripts: Scripts) -> None:
+    before = scripts(_OPERATORS, "two_inputs")
+    path = scripts(_TRANSFORM, "two_inputs", enable_ioc16=True)["path"]
+    after = scripts(_OPERATORS, "two_inputs", path)
+    assert "float16" not in before["dtypes"]
+    assert "float16" in after["dtypes"]
+    assert (after["inputs"], after["outputs"]) == (before["inputs"], before["outputs"])
+    plain = scripts.arrays(scripts(_LITE, "two_inputs"))
+    half = scripts.arrays(scripts(_LITE, "two_inputs", path))
+    np.testing.assert_allclose(half[0], plain[0], atol=0.02)
+
+
+def test_static_memory_is_that_of_the_graph_that_load_and_run_compiles(
+    scripts: Scripts, shared_data: Path
+) -> None:
+    answer = scripts(_TRANSFORM, "resnet18_opt", get_static_mem_info="/memory/plan")
+    assert answer["path"].endswith("resnet18_opt.mge")  # no pass was asked for
+    folder = scripts.folder / "memory" / "plan"
+    info = json.loads((folder / "StaticMemoryInfo.json").read_text())
+    graph = json.loads((folder / "graph.json").read_text())
+    profile = shared_data / "load_and_run" / "resnet18_opt__profile" / "profile.json"
+    real = json.loads(profile.read_text())["graph_exec"]
+    assert len(info["opr"]) == len(graph["comp_seq"]) == len(real["comp_seq"])
+    with_bytes = [chunk for chunk in real["mem_chunk"].values() if chunk["size"]]
+    assert len(info["chunk"]) == len(with_bytes) == 96
+    assert max(int(chunk["logic_addr_end"]) for chunk in info["chunk"].values()) > 1_000_000
+    assert sorted(path.name for path in scripts.folder.iterdir()) == ["memory"]
+
+
+def test_a_name_that_the_library_refuses_for_its_folder_is_refused_at_once() -> None:
+    for name in ("a_b", "../a", "/", "a.b"):
+        with pytest.raises(Failure, match="no name for the folder"):
+            graph_passes.check({"get_static_mem_info": name})
+
+
+def test_a_failure_in_the_child_keeps_the_words_of_the_library(scripts: Scripts) -> None:
+    broken = str(scripts.data / "bad" / "models" / "flipped_64.mge")
+    answer = scripts(_TRANSFORM, "tiny", broken, optimize_for_inference=True)
+    assert answer["kind"] == "mgb::MegBrainError"
+    assert "model verification failed" in answer["text"]
+
+
+def test_a_child_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_child, "_LAUNCH", "import os; os.kill(os.getpid(), 11)")
+    with pytest.raises(Failure, match="graph passes was ended by SIGSEGV"):
+        graph_child.run("passes", {}, str(tmp_path))
+    monkeypatch.setattr(graph_child, "_LAUNCH", "raise SystemExit(3)")
+    with pytest.raises(Failure, match="ended with exit code 3"):
+        graph_child.run("passes", {}, str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "dynamic_shape", "no_op", "quantized"])
+def test_the_graph_network_computes_what_megenginelite_does(scripts: Scripts, name: str) -> None:
+    names = scripts(_LITE, name)
+    lite = scripts.arrays(names)
+    answer = scripts(_NETWORK, name)
+    assert sorted(answer["outputs"]) == sorted(names)
+    assert not answer["lite"]
+    for before, after in zip(lite, scripts.arrays(names), strict=True):
+        assert before.dtype == after.dtype
+        np.testing.assert_allclose(after, before, atol=1e-4)
+    assert not (scripts.folder / "home").exists()  # no cache of MegEngine's own
+
+
+def test_the_profiled_graph_is_load_and_runs_plus_input_and_output(
+    scripts: Scripts, shared_data: Path
+) -> None:
+    scripts(_NETWORK, "resnet18_opt", profile="p.json")
+    profile = json.loads((scripts.folder / "p.json").read_text())
+    graph = profile["graph_exec"]
+    path = shared_data / "load_and_run" / "resnet18_opt__profile" / "profile.json"
+    real = json.loads(path.read_text())["graph_exec"]
+    for key, more in (("operator", 1), ("var", 2), ("mem_chunk", -2)):
+        assert len(graph[key]) == len(real[key]) + more, key
+    assert len(profile["profiler"]["device"]) == len(graph["comp_seq"])
+
+
+def test_another_batch_size_runs(scripts: Scripts) -> None:
+    names = scripts(_NETWORK, "resnet18_fbs1")["outputs"]
+    (one,) = scripts.arrays(names)
+    scripts(_NETWORK, "resnet18_fbs1", repeat=3)
+    (three,) = scripts.arrays(names)
+    assert three.shape == (3, one.shape[1])
+    np.testing.assert_allclose(three, np.repeat(one, 3, 0), atol=1e-4)
+
+
+def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: Scripts) -> None:
+    file = scripts.folder / "cache.bin"
+    refused = scripts(_NETWORK, "two_inputs", fast_run_algo_policy="cache.bin")
+    assert refused["text"] == "--fast-run or --full-run should be enabled"
+    run = {"fast_run": True, "fast_run_algo_policy": "cache.bin", "lite_first": True}
+    assert scripts(_NETWORK, "two_inputs", **run)["lite"]
+    found = file.read_bytes()
+    assert len(found) > 500
+    scripts(_NETWORK, "two_inputs", fast_run_algo_policy="cache.bin")
+    assert len(file.read_bytes()) == len(found)
+
+
+def test_mdl_applies_passes_and_writes_their_files_itself(scripts: Scripts) -> None:
+    flags = {"optimize_for_inference": True, "model_dump": "m.mge", "get_static_mem_info": "mem"}
+    answer = scripts(
+        _NETWORK, "resnet18", **flags, copy_to_host=True, no_sanity_check=True, profile="p.json"
+    )
+    assert answer["inputs"] == ["data float32 {1,3,224,224}"]
+    assert scripts.operators("resnet18", "m.mge")["BatchNormForward"] == 0
+    operators = json.loads((scripts.folder / "p.json").read_text())["graph_exec"]["operator"]
+    assert len(operators) == 94
+    assert (scripts.folder / "mem" / "StaticMemoryInfo.json").stat().st_size > 1000
+
+
+def test_a_range_that_holds_all_numbers_passes(scripts: Scripts) -> None:
+    assert scripts(_RANGE, "resnet18", range=10000) == "in range"
+
+
+def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
+    scripts: Scripts, shared_data: Path
+) -> None:
+    answer = scripts(_RANGE, "resnet18_opt", range=0.001)
+    assert answer["kind"] == "mgb::NumRangeCheckerError"
+    real = (shared_data / "load_and_run" / "err__range" / "stderr.txt").read_text()
+    assert "float value out of range: var: {id:" in answer["text"]
+    line = " value=-0.24229 range=0.001 index={0,0,0,0}/{1,3,224,224}"
+    assert line in real
+    assert line in answer["text"]
+    described = "layout:{1(150528),3(50176),224(224),224(1) Float32}, Float32, owner:data{Host2"
+    assert described in real
+    assert described in answer["text"]
+
+
+def test_with_mdl_the_range_is_that_of_the_optimized_graph(scripts: Scripts) -> None:
+    """The first number beyond 3 comes out of a BatchNorm, which is folded away with --mdl."""
+    flags = {"range": 3, "optimize_for_inference": True}
+    assert "{BatchNormForward}" in scripts(_RANGE, "resnet18", **flags)["text"]
+    assert "{ConvolutionForward}" in scripts(_RANGE, "resnet18", mdl=True, **flags)["text"]
+
+
+def test_weights_and_inner_variables_are_checked_too(scripts: Scripts) -> None:
+    mask = "attention_mask"
+    scripts.inputs["bert_tiny"].pop(mask)  # an input that is not given is zero
+    answer = scripts(_RANGE, "bert_tiny", range=100)
+    assert answer["kind"] == "mgb::NumRangeCheckerError"
+    assert "{ImmutableTensor}" in answer["text"]
+    assert "value=-10000 range=100 index={0}/{1}" in answer["text"]
+
+
+def test_nan_is_out_of_any_range(scripts: Scripts) -> None:
+    path = scripts.folder / "nan.npy"
+    np.save(path, np.full((2, 8), np.nan, np.float32))
+    scripts.inputs["tiny"] = {"data": str(path)}
+    assert "value=nan" in scripts(_RANGE, "tiny", range=1e30)["text"]
