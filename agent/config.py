@@ -2,7 +2,7 @@
 
 import stat
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from agent.tables import CacheTable, COprLibrary, GateLimits, MeasureTable, RunLimits
+
 LOG_LIMIT_BYTES = 1 << 20
+#: a device whose owner asks for no gate waits for nothing
+_NO_GATE = GateLimits(enabled=False)
 
 
 class ConfigError(ValueError):
@@ -41,6 +45,9 @@ class Config:
     `hide` names folders that a sandboxed run must not see, such as the server's own on one machine.
     `warm` false: no interpreter waits for the next attempt while the device idles. That saves its
     memory (about 150 MB for each wheel) and costs each attempt its start, about half a second.
+    `require_sandbox`: no model runs without bubblewrap. `show` names what lies in a home folder,
+    which a sandbox hides, and is needed by a run. `cores` are those that are measured.
+    `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
     """
 
     server: str
@@ -53,6 +60,13 @@ class Config:
     nice: int = 0
     warm: bool = True
     hide: tuple[Path, ...] = ()
+    show: tuple[Path, ...] = ()
+    require_sandbox: bool = False
+    gate: GateLimits = _NO_GATE
+    cores: Literal["auto"] | tuple[int, ...] = "auto"
+    limits: RunLimits = field(default_factory=RunLimits)
+    cache_bytes: int = CacheTable().size_bytes
+    c_opr_libs: Mapping[str, Path] = field(default_factory=dict)
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -80,6 +94,13 @@ class _File(BaseModel):
     nice: int = Field(default=0, ge=-20, le=19)
     warm: bool = True
     hide: list[str] = Field(default_factory=list)
+    show: list[str] = Field(default_factory=list)
+    require_sandbox: bool = False
+    gate: GateLimits = _NO_GATE
+    measure: MeasureTable = MeasureTable()
+    limits: RunLimits = RunLimits()
+    cache: CacheTable = CacheTable()
+    c_opr_lib: list[COprLibrary] = Field(default_factory=list)
 
 
 def load_config(path: Path) -> Config:
@@ -87,6 +108,8 @@ def load_config(path: Path) -> Config:
     parsed = _parse(path)
     folder = path.resolve().parent
     token, secret, warnings = _token(path, parsed, folder)
+    libraries, missing = _libraries(path, parsed.c_opr_lib, folder)
+    cores = parsed.measure.cores
     return Config(
         server=server_address(parsed.server),
         token=token,
@@ -98,8 +121,15 @@ def load_config(path: Path) -> Config:
         nice=parsed.nice,
         warm=parsed.warm,
         hide=tuple(folder / each for each in parsed.hide),
+        show=tuple(folder / each for each in parsed.show),
+        require_sandbox=parsed.require_sandbox,
+        gate=parsed.gate,
+        cores="auto" if cores == "auto" else tuple(cores),
+        limits=parsed.limits,
+        cache_bytes=parsed.cache.size_bytes,
+        c_opr_libs=libraries,
         secret_files=(secret,),
-        warnings=warnings,
+        warnings=(*warnings, *missing),
     )
 
 
@@ -154,6 +184,26 @@ def _token(path: Path, parsed: _File, folder: Path) -> tuple[str, Path, tuple[st
     if mode & 0o077:
         return token, source, (f"{source} is readable by others: run `chmod 600 {source}`",)
     return token, source, ()
+
+
+def _libraries(
+    path: Path, entries: Sequence[COprLibrary], folder: Path
+) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The libraries that are there, and a warning for each that is not."""
+    found: dict[str, Path] = {}
+    warnings = []
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{path}: c_opr_lib {name!r} is given twice")
+    for entry in entries:
+        library = folder / entry.path
+        if library.is_file():
+            found[entry.name] = library
+        else:
+            text = f"c_opr_lib {entry.name!r}: there is no file {library}: correct its `path`"
+            warnings.append(text)
+    return found, tuple(warnings)
 
 
 def _distinct(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:

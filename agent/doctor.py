@@ -11,6 +11,9 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent.config import Config, ConfigError, load_config
+from agent.cores import CoresUnavailable, as_list, choose_cores
+from agent.device.gpu import GpuReader
+from agent.device.state import sample_before
 from agent.enrol import explain_refusal, not_ours, unreachable
 from agent.inventory import take_inventory
 from agent.protocol import PROTOCOL_VERSION
@@ -58,6 +61,8 @@ def examine(config_path: Path) -> Iterator[Check]:
     yield from _check_server(config)
     yield from _check_runtimes(config)
     yield from _check_spool(config)
+    yield from _check_sandbox(config)
+    yield from _check_measuring(config)
 
 
 def _check_server(config: Config) -> Iterator[Check]:
@@ -124,8 +129,55 @@ def _check_spool(config: Config) -> Iterator[Check]:
     level = "ok" if free >= _FREE_BYTES else "note"
     need = "" if level == "ok" else f": less than {_FREE_BYTES >> 30} GiB, large models may not fit"
     yield Check(level, "spool", f"{config.spool}, {free / (1 << 30):.1f} GiB free{need}")
-    sandbox = find_sandbox(config.hidden_folders(), config.secret_files)
-    if sandbox.problem:
-        yield Check("note", "sandbox", f"models run without one. {sandbox.problem}")
-    else:
+    cached = f"at most {config.cache_bytes / (1 << 30):.1f} GiB" if config.cache_bytes else "off"
+    yield Check("ok", "cache", f"downloaded files: {cached}")
+
+
+def _check_sandbox(config: Config) -> Iterator[Check]:
+    if not config.spool.is_dir():
+        return  # told already, and a sandbox hides it
+    sandbox = find_sandbox(config.hidden_folders(), config.secret_files, config.show)
+    if not sandbox.problem:
         yield Check("ok", "sandbox", sandbox.bwrap)
+    elif config.require_sandbox:
+        text = f"none, so no model is run (`require_sandbox`). {sandbox.problem}"
+        yield Check("problem", "sandbox", text)
+    else:
+        yield Check("note", "sandbox", f"models run without one. {sandbox.problem}")
+
+
+def _check_measuring(config: Config) -> Iterator[Check]:
+    """What keeps figures comparable: cores, calm, and what can be seen of the device."""
+    try:
+        cores = choose_cores(config.cores)
+    except CoresUnavailable as exc:
+        yield Check("problem", "cores", f"{exc}: correct `cores` of [measure]")
+    else:
+        shared = f"measured: {as_list(cores.measured)}; the agent's: {as_list(cores.own) or 'any'}"
+        text = (
+            shared if cores.measured else "any: nothing is bound (fewer than 4, or so configured)"
+        )
+        yield Check("ok", "cores", text)
+    gate = config.gate
+    text = "off: add a [gate] table, so that a run waits for a calm device"
+    if gate.enabled:
+        text = f"others below {gate.max_load:g} cores, {gate.max_temperature_c:g} degrees Celsius"
+        text += f"; waits up to {gate.wait_s:g} s"
+    yield Check("ok" if gate.enabled else "note", "gate", text)
+    yield _check_sight()
+
+
+def _check_sight() -> Check:
+    """What this device tells of itself while a run lasts."""
+    snapshot, _ = sample_before()
+    seen = {
+        "clocks": bool(snapshot.clocks),
+        "temperature": snapshot.temperature_c is not None,
+        "throttling": bool(snapshot.throttle_counts),
+    }
+    reader = GpuReader()
+    gpus = f"{len(reader)} GPU" if len(reader) else f"no GPU ({reader.problem or 'none found'})"
+    reader.close()
+    missing = [name for name, found in seen.items() if not found]
+    text = f"load, memory; {gpus}; not told here: {', '.join(missing) or 'nothing'}"
+    return Check("ok", "device", text)

@@ -9,57 +9,137 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+from agent.config import Config
+from agent.cores import Cores, as_list, pin_process
+from agent.device.table import read_tree
 from agent.processes import ATTEMPT_VARIABLE, end_group, terminate_group
-from agent.protocol import EndReason
+from agent.protocol import EndReason, Facts
+from agent.watchdog import LimitCode, LimitHit, Watchdog, WatchLimits
 
 FILE_LIMIT_BYTES = 2 << 30
 _MEMORY_SHARE = 0.9
 _PR_SET_NO_NEW_PRIVS = 38
+#: CPU time counts a little more than the clock does, and a start is not part of a run's timeout
+_CPU_SLACK = 1.1
+_CPU_SLACK_S = 30
+#: SIGXCPU tells the process, SIGKILL follows
+_CPU_GRACE_S = 5
+#: RLIMIT_NPROC counts all threads of the user, of whom a desktop's owner has a thousand or two
+_TASKS_PER_PROCESS = 16
+
+_OPTIONS = {
+    "core": resource.RLIMIT_CORE,
+    "fsize": resource.RLIMIT_FSIZE,
+    "as": resource.RLIMIT_AS,
+    "data": resource.RLIMIT_DATA,
+    "cpu": resource.RLIMIT_CPU,
+    "nproc": resource.RLIMIT_NPROC,
+}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of each process of a run. `memory_bytes` None: no limit.
+    """Limits of each process of a run. None: no limit. `cores` empty: runs on any.
 
     With a GPU the limit is on data, not on address space: CUDA reserves address space for all of
     the host's and the device's memory, which costs nothing and would pass any sensible limit.
+
+    `cpu_s` depends on the task: see `for_task`. `processes` becomes a limit on the user's tasks,
+    which only slows a fork bomb; what an attempt may have is the watchdog's (`watch`).
     """
 
     memory_bytes: int | None = None
     on_data_only: bool = False
     nice: int = 0
+    file_bytes: int = FILE_LIMIT_BYTES
+    cpu_s: int | None = None
+    processes: int | None = None
+    cores: tuple[int, ...] = ()
+    watch: WatchLimits = field(default_factory=WatchLimits)
 
-    def rows(self) -> list[tuple[str, int, int]]:
-        """The limits as (option of prlimit(1), number of the resource, value)."""
-        rows = [
-            ("core", resource.RLIMIT_CORE, 0),
-            ("fsize", resource.RLIMIT_FSIZE, FILE_LIMIT_BYTES),
-        ]
+    def for_task(self, timeout_s: float) -> "Limits":
+        """With the CPU time that a task of this timeout could use on all cores it may run on."""
+        return replace(self, cpu_s=cpu_limit_s(timeout_s, len(self.cores)))
+
+    def rows(self) -> list[tuple[str, int, int, int]]:
+        """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
+        wanted: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
         if self.memory_bytes is not None:
-            number = resource.RLIMIT_DATA if self.on_data_only else resource.RLIMIT_AS
-            rows.append(("data" if self.on_data_only else "as", number, self.memory_bytes))
-        return rows
+            wanted["data" if self.on_data_only else "as"] = self.memory_bytes
+        if self.cpu_s is not None:
+            wanted["cpu"] = self.cpu_s
+        # it does not bind root, and would mislead a reader of the limits
+        if self.processes is not None and os.geteuid() != 0:
+            wanted["nproc"] = self.processes * _TASKS_PER_PROCESS
+        return [_row(option, value) for option, value in wanted.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the record of an attempt."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """`reason` is exited, timed_out or cancelled; `exit_code` as a shell shows it."""
+    """`reason` is exited, timed_out or cancelled; `exit_code` as a shell shows it.
+
+    `limit` is the limit that ended it; the reason then is exited, since nobody asked for the end.
+    """
 
     reason: EndReason
     exit_code: int
     run_s: float
+    limit: LimitHit | None = None
 
 
-def choose_limits(
-    configured: int | None, machine_bytes: int, *, has_gpu: bool, nice: int
-) -> Limits:
-    """`configured` None: a share of the machine's memory; 0: no limit."""
-    memory = int(machine_bytes * _MEMORY_SHARE) if configured is None else configured
-    return Limits(memory_bytes=memory or None, on_data_only=has_gpu, nice=nice)
+def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
+    """Limits for any run on this device.
+
+    `memory_limit_bytes` None: a share of the machine's memory; 0: no limit.
+    """
+    configured, runs = config.memory_limit_bytes, config.limits
+    memory = int(facts.memory_bytes * _MEMORY_SHARE) if configured is None else configured
+    return Limits(
+        memory_bytes=memory or None,
+        on_data_only=bool(facts.gpus),
+        nice=config.nice,
+        processes=runs.processes or None,
+        cores=cores.measured if cores else (),
+        watch=WatchLimits(
+            silence_s=runs.silence_s,
+            disk_bytes=runs.disk_bytes,
+            print_bytes=runs.print_bytes,
+            processes=runs.processes,
+            memory_bytes=memory,
+        ),
+    )
+
+
+def cpu_limit_s(timeout_s: float, cores: int = 0) -> int:
+    """CPU time that a run of `timeout_s` can use; `cores` 0: all of the machine's."""
+    used = cores or os.cpu_count() or 1
+    return int(timeout_s * used * _CPU_SLACK) + _CPU_SLACK_S
+
+
+def limit_cpu(pid: int, cpu_s: int) -> None:
+    """Limit a process that was started before its task was known, with all its descendants."""
+    _, number, soft, hard = _row("cpu", cpu_s)
+    for member in read_tree(pid):
+        _unless_gone(functools.partial(resource.prlimit, member, number, (soft, hard)))
+
+
+def _row(option: str, value: int) -> tuple[str, int, int, int]:
+    """No limit may be raised above the one that binds us: prlimit(1) would refuse to start."""
+    number = _OPTIONS[option]
+    most = resource.getrlimit(number)[1]
+    hard = value + _CPU_GRACE_S if option == "cpu" else value
+    if most == resource.RLIM_INFINITY:
+        return option, number, value, hard
+    return option, number, min(value, most), min(hard, most)
 
 
 def drop_privileges() -> None:
@@ -97,33 +177,72 @@ class Run:
         self.pid = process.pid
 
     async def wait(
-        self, timeout_s: float, grace_s: Callable[[], float], stop: asyncio.Event
+        self,
+        timeout_s: float,
+        grace_s: Callable[[], float],
+        stop: asyncio.Event,
+        watchdog: Watchdog | None = None,
     ) -> RunResult:
-        """Wait for the end, the timeout or `stop`, whichever comes first; then no process is left.
+        """Wait for the end, the timeout, `stop` or a limit, whichever is first; no process is left.
 
         `grace_s` is asked when it is needed: it depends on who stops.
-        A cancelled caller leaves no process either, but gives it no grace.
+        A cancelled caller leaves no process either, but gives it no grace; nor does a limit, since
+        who floods a disk goes on while he is asked.
         """
         ending = asyncio.create_task(self._process.wait())
         stopping = asyncio.create_task(stop.wait())
+        barking = asyncio.create_task(_watch(watchdog, self.pid, self._mark))
+        hit: LimitHit | None = None
         try:
             await asyncio.wait(
-                {ending, stopping}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                {ending, stopping, barking},
+                timeout=timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
             )
             reason = EndReason.TIMED_OUT
             if ending.done():
                 reason = EndReason.EXITED
             elif stopping.done():
                 reason = EndReason.CANCELLED
+            elif barking.done():
+                reason, hit = EndReason.EXITED, barking.result()
+                await self._end_at_once(watchdog)
             if reason is not EndReason.EXITED:
                 terminate_group(self.pid)
                 await asyncio.wait({ending}, timeout=grace_s())
             run_s = time.monotonic() - self._begin
         finally:
             stopping.cancel()
+            barking.cancel()
+            await asyncio.gather(stopping, barking, return_exceptions=True)
             await asyncio.shield(end_group(self.pid, self._mark))
             code = await ending
-        return RunResult(reason, 128 - code if code < 0 else code, run_s)
+        code = 128 - code if code < 0 else code
+        if reason is EndReason.EXITED:
+            hit = hit or limit_of_exit(code)
+        return RunResult(reason, code, run_s, hit)
+
+    async def _end_at_once(self, watchdog: Watchdog | None) -> None:
+        if watchdog is not None:
+            await watchdog.end_all(self.pid, self._mark)
+
+
+async def _watch(watchdog: Watchdog | None, pid: int, mark: UUID) -> LimitHit:
+    if watchdog is not None:
+        return await watchdog.watch(pid, mark)
+    never: asyncio.Future[LimitHit] = asyncio.get_running_loop().create_future()
+    return await never
+
+
+def limit_of_exit(exit_code: int) -> LimitHit | None:
+    """The kernel ends a process at two of its limits by a signal of their own."""
+    name = signal_name(exit_code)
+    if name == "SIGXCPU":
+        text = "used more CPU time than its timeout allows on all cores"
+        return LimitHit(LimitCode.CPU_TIME, text)
+    if name == "SIGXFSZ":
+        return LimitHit(LimitCode.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
+    return None
 
 
 async def start_run(
@@ -144,14 +263,14 @@ async def start_process(
 ) -> asyncio.subprocess.Process:
     """Start the command in a group of its own. Raises OSError.
 
-    Limits are put on by prlimit(1) before the command begins: 1 ms. Code between fork and exec
-    would cost 2 ms, since Python then cannot use vfork. Without prlimit(1) they follow at once.
+    Limits and cores are put on by prlimit(1) and taskset(1) before the command begins: 1 ms each.
+    Code between fork and exec would cost 2 ms, since Python then cannot use vfork. Without these
+    programs they follow at once.
     """
-    prlimit = _prlimit()
-    prefix = [f"--{option}={value}" for option, _, value in limits.rows()]
+    prefix = _prefix(limits)
     with output.open("ab") as sink:
         process = await asyncio.create_subprocess_exec(
-            *([prlimit, *prefix] if prlimit else []),
+            *prefix,
             *command,
             stdin=stdin,
             stdout=sink,
@@ -160,21 +279,33 @@ async def start_process(
             env=build_environment(work, mark),
             start_new_session=True,
         )
-    if not prlimit:
+    if not _which("prlimit"):
         _limit_later(process.pid, limits)
+    if limits.cores and not _which("taskset"):
+        _unless_gone(lambda: pin_process(process.pid, limits.cores))
     if limits.nice:
         _unless_gone(lambda: os.setpriority(os.PRIO_PGRP, process.pid, limits.nice))
     return process
 
 
+def _prefix(limits: Limits) -> list[str]:
+    prefix: list[str] = []
+    if prlimit := _which("prlimit"):
+        rows = limits.rows()
+        prefix += [prlimit, *(f"--{option}={soft}:{hard}" for option, _, soft, hard in rows)]
+    if limits.cores and (taskset := _which("taskset")):
+        prefix += [taskset, "-c", as_list(limits.cores)]
+    return prefix
+
+
 @functools.cache
-def _prlimit() -> str | None:
-    return shutil.which("prlimit")
+def _which(program: str) -> str | None:
+    return shutil.which(program)
 
 
 def _limit_later(pid: int, limits: Limits) -> None:
-    for _, number, value in limits.rows():
-        _unless_gone(functools.partial(resource.prlimit, pid, number, (value, value)))
+    for _, number, soft, hard in limits.rows():
+        _unless_gone(functools.partial(resource.prlimit, pid, number, (soft, hard)))
 
 
 def _unless_gone(act: Callable[[], object]) -> None:

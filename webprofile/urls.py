@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from profiles import views as profile_views
+from tasks import api as task_api
 from tasks import views as task_views
 from webprofile.views import favicon, healthz
 from workers import views as worker_views
@@ -20,6 +21,7 @@ task_patterns = (
         path("", task_views.TaskListView.as_view(), name="list"),
         path("rows/", task_views.rows, name="rows"),
         path("new/", task_views.new, name="new"),
+        path("command/", task_api.command, name="command"),
         path("<int:task_id>/", task_views.detail, name="detail"),
         path("<int:task_id>/status/", task_views.status, name="status"),
         path("<int:task_id>/uploads/", task_views.uploads, name="uploads"),
@@ -29,6 +31,17 @@ task_patterns = (
         path("<int:task_id>/result/", profile_views.result, name="result"),
         path("<int:task_id>/result.txt", profile_views.result_text, name="result-text"),
         path("<int:task_id>/artifacts/<str:name>", profile_views.artifact, name="artifact"),
+        path(
+            "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",
+            profile_views.artifact,
+            name="attempt-artifact",
+        ),
+        path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
+        path("<int:task_id>/form/", task_views.copy_data, name="copy-data"),
+        path("<int:task_id>/compare-io/", profile_views.compare_choose, name="compare-choose"),
+        path(
+            "<int:task_id>/compare-io/<int:other_id>/", profile_views.compare_io, name="compare-io"
+        ),
     ],
     "tasks",
 )
@@ -45,8 +58,10 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="tasks:list"), name="home"),
     path("tasks/", include(task_patterns)),
     path("workers/", include(worker_patterns)),
+    path("docs/options/", task_views.options, name="options"),
     path("api/agent/enrol/", worker_views.agent_enrol, name="agent-enrol"),
     path("api/agent/check/", worker_views.agent_check, name="agent-check"),
+    path("api/agent/heartbeat/", worker_views.agent_heartbeat, name="agent-heartbeat"),
     path("accounts/", include("allauth.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),

@@ -1,4 +1,4 @@
-"""The page of devices, and the two requests that an agent makes before it opens its socket."""
+"""The page of devices, and what an agent asks by HTTP, before it opens its socket and beside it."""
 
 import json
 import time
@@ -10,13 +10,16 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
+from pydantic import ValidationError
 
 from accounts.selectors import reader_of
-from agent.protocol import PROTOCOL_VERSION
+from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
+from tasks.attempts import leases_renew
 from webprofile.errors import DomainError
 from webprofile.wording import as_json
 from workers.models import Worker
 from workers.selectors import workers_visible_to
+from workers.services import worker_seen
 from workers.tokens import code_redeem, token_check
 
 
@@ -56,14 +59,34 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
 @never_cache
 def agent_check(request: HttpRequest) -> JsonResponse:
     """Tell an agent whether its token is good, and what time it is here."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     try:
-        worker = token_check(token.strip() if scheme.lower() == "bearer" else "")
+        worker = token_check(_bearer(request))
     except DomainError as error:
         return _refuse(error)
     return JsonResponse(
         {"worker": worker.name, "server_time": time.time(), "protocol": PROTOCOL_VERSION}
     )
+
+
+@csrf_exempt  # no cookie is involved: the token is the credential
+@require_POST
+def agent_heartbeat(request: HttpRequest) -> JsonResponse:
+    """Do as the socket's heartbeat does, for an agent that is quiet while it measures.
+
+    The body is {"running": [attempt, ...], "sent_at": seconds}; no orders are answered.
+    """
+    if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_FRAME_BYTES:
+        return _refuse(DomainError("bad_request", status=413))
+    try:
+        worker = token_check(_bearer(request))
+        message = Heartbeat.model_validate_json(request.body)
+    except ValidationError:
+        return _refuse(DomainError("bad_request", status=400))
+    except DomainError as error:
+        return _refuse(error)
+    worker_seen(worker)
+    leases_renew(worker, message.running)
+    return JsonResponse({"server_time": time.time()})
 
 
 def as_dict(worker: Worker, *, staff: bool) -> dict[str, Any]:
@@ -77,7 +100,14 @@ def as_dict(worker: Worker, *, staff: bool) -> dict[str, Any]:
         "last_seen_at": worker.last_seen_at,
         "facts": {name: fact for name, fact in worker.facts.items() if name not in private},
         "runtimes": [
-            {"version": r.version, "kind": r.kind, "python": r.python, "problem": r.problem}
+            {
+                "version": r.version,
+                "kind": r.kind,
+                "python": r.python,
+                "problem": r.problem,
+                "builds": r.builds,
+                "libraries": r.libraries,
+            }
             for r in worker.runtimes.all()
         ],
     }
@@ -89,6 +119,11 @@ def _visible(request: HttpRequest) -> Any:
 
 def _context(request: HttpRequest) -> dict[str, Any]:
     return {"workers": _visible(request)}
+
+
+def _bearer(request: HttpRequest) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _refuse(error: DomainError) -> JsonResponse:

@@ -46,7 +46,7 @@ class Device:
         args = () if body is None else (body,)
         path = make_load_and_run(self.folder, *args)
         info = RuntimeInfo(version="1.13.0", kind="binary")
-        self.runtimes = {"1.13.0": Runtime(info, (str(path),))}
+        self.runtimes = {"1.13.0": Runtime(info, (str(path),), path=str(path))}
 
     def config(self) -> Config:
         facts: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import io
 import stat
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -40,11 +42,18 @@ MODEL = b"mgv2" * 100
 PATIENCE_S = 8.0
 
 
+def npy_bytes(values: list[Any]) -> bytes:
+    """An npy file of float32."""
+    file = io.BytesIO()
+    np.save(file, np.array(values, dtype=np.float32))
+    return file.getvalue()
+
+
 class Storage:
     """Object storage: GET gives `files`, PUT fills `stored`; `refusals` are used up first."""
 
     def __init__(self) -> None:
-        self.files: dict[str, bytes] = {"model.mge": MODEL, "data.npy": b"npy" * 10}
+        self.files: dict[str, bytes] = {"model.mge": MODEL, "data.npy": npy_bytes([1.0, 2.0, 3.0])}
         self.stored: dict[str, bytes] = {}
         self.put_headers: list[dict[str, str]] = []
         self.refusals: dict[str, list[int]] = {}
@@ -163,6 +172,8 @@ class FakeServer:
             "attempt": uuid.uuid4(),
             "runtime": "1.13.0",
             "model": self.storage.input_file("model.mge"),
+            # the programs of these tests are not asked what the model's inputs are
+            "fill": False,
             "timeout_s": 30,
             "grace_s": 0.3,
         }

@@ -25,13 +25,19 @@ async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, st
 
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
     assert 0 < end.run_s < 5
-    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    assert {file.name for file in end.files} == {
+        "log.txt",
+        "manifest.json",
+        "measurement.json",
+        "profile.json",
+    }
     assert json.loads(storage.stored["profile.json"]) == {"graph_exec": {}}
     assert "finished test #0" in server.log_text()
     assert all(headers["X-Given"] == "1" for headers in storage.put_headers)
     started = server.of(AttemptStarted)[0]
     assert started.command.endswith(
-        "load_and_run model.mge --input=data:data.npy --iter=3 --profile=profile.json"
+        "load_and_run model.mge --input=data:input_0.npy --no_sanity_check --iter=3 "
+        "--profile=profile.json"
     )
     kinds = [m.type for m in server.seen if m.type not in ("attempt.log", "heartbeat")]
     assert kinds[0] == "hello"
@@ -154,7 +160,7 @@ async def test_exit_0_without_a_profile_is_no_success(device, server, storage):
     device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
-    assert [file.name for file in end.files] == ["log.txt"]
+    assert "profile.json" not in {file.name for file in end.files}
 
 
 async def test_an_empty_profile_and_a_link_are_no_profile(device, server, storage):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import ConfigError, load_config
+from agent.tables import GateLimits, RunLimits
 
 GOOD = 'server = "https://profile.example.org/"\ntoken = "mgw_secret"\nspool = "spool"\n'
 
@@ -27,6 +28,8 @@ def test_a_file_with_all_keys_is_read(tmp_path):
         log_limit_bytes = 2048
         memory_limit_bytes = 0
         nice = 5
+        require_sandbox = true
+        show = ["cuda"]
         [[runtime]]
         version = "1.13.0"
         kind = "wheel"
@@ -35,7 +38,23 @@ def test_a_file_with_all_keys_is_read(tmp_path):
         version = "1.12.0"
         kind = "wheel"
         problem = "No Python 3.6 to 3.10 found"
+        [gate]
+        max_load = 0.2
+        wait_s = 5
+        [measure]
+        cores = [0, 2]
+        [cache]
+        size_bytes = 0
+        [limits]
+        silence_s = 10
+        [[c_opr_lib]]
+        name = "my-op_1"
+        path = "libop.so"
+        [[c_opr_lib]]
+        name = "gone"
+        path = "/nowhere/lib.so"
     """
+    (tmp_path / "libop.so").write_text("")
     config = load_config(write(tmp_path, text))
     assert config.token == "mgw_other"
     assert config.spool == Path("/var/spool/agent")
@@ -44,7 +63,24 @@ def test_a_file_with_all_keys_is_read(tmp_path):
     assert config.memory_limit_bytes == 0
     assert [entry.version for entry in config.runtimes] == ["1.13.0", "1.12.0"]
     assert config.secret_files == (tmp_path / "agent.token",)
-    assert config.warnings == ()
+    assert (config.require_sandbox, config.show) == (True, (tmp_path / "cuda",))
+    assert config.gate == GateLimits(enabled=True, max_load=0.2, wait_s=5)
+    assert (config.cores, config.cache_bytes) == ((0, 2), 0)
+    assert config.limits == RunLimits(silence_s=10)
+    assert config.c_opr_libs == {"my-op_1": tmp_path / "libop.so"}
+    (warning,) = config.warnings
+    assert "'gone'" in warning
+    assert "/nowhere/lib.so" in warning
+
+
+def test_what_is_not_written_has_a_default(tmp_path):
+    config = load_config(write(tmp_path, GOOD))
+    assert not config.gate.enabled
+    assert (config.cores, config.require_sandbox, config.c_opr_libs) == ("auto", False, {})
+    assert config.cache_bytes == 10 << 30
+    limits = config.limits
+    assert (limits.silence_s, limits.disk_bytes) == (60, 4 << 30)
+    assert (limits.print_bytes, limits.processes) == (64 << 20, 256)
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
@@ -67,6 +103,13 @@ def test_paths_are_relative_to_the_file(tmp_path):
         (GOOD.replace("https://", ""), "server must look like"),
         (GOOD.replace("mgw_secret", "mgw_secret\\n"), "holds no token"),
         ("server = ", "not TOML"),
+        (GOOD + "[gate]\nspeed = 1", "unknown key 'gate.speed'"),
+        (GOOD + '[gate]\nmax_load = "low"', "'gate.max_load'"),
+        (GOOD + '[measure]\ncores = "all"', "'measure.cores"),
+        (GOOD + "[cache]\nsize_bytes = -1", "'cache.size_bytes'"),
+        (GOOD + "[limits]\nspeed = 1", "unknown key 'limits.speed'"),
+        (GOOD + '[[c_opr_lib]]\nname = "a b"\npath = "x"', "'c_opr_lib.0.name'"),
+        (GOOD + '[[c_opr_lib]]\nname = "a"\npath = "x"\n' * 2, "c_opr_lib 'a' is given twice"),
     ],
 )
 def test_a_mistake_is_named(tmp_path, text, words):

@@ -139,7 +139,7 @@ async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
 async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
     from agent import runner
 
-    runner._prlimit.cache_clear()
+    runner._which.cache_clear()
     if not has_prlimit:
         monkeypatch.setenv("PATH", str(tmp_path))
     try:
@@ -153,7 +153,7 @@ async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monke
         )
         result = await run.wait(5, lambda: 0.1, asyncio.Event())
     finally:
-        runner._prlimit.cache_clear()
+        runner._which.cache_clear()
     assert result.exit_code == 3
     assert (tmp_path / "output").read_text().split()[:2] == ["0", str(1 << 20)]
     assert os.path.exists("/proc/self")

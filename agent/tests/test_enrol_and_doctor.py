@@ -62,7 +62,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def binary(tmp_path: Path) -> Path:
     path = tmp_path / "load_and_run"
-    path.write_text("#!/bin/sh\necho load_and_run version: 1.13.0\n")
+    path.write_text("#!/bin/sh\necho 'using MegBrain 1.13.0(0) and MegDNN 9.3.0' >&2\n")
     path.chmod(0o755)
     return path
 
@@ -150,6 +150,10 @@ def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys
     for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
         assert line in out
     assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
+    assert "note    gate      off: add a [gate] table" in out
+    assert "ok      cores     " in out
+    assert "ok      device    load, memory; " in out
+    assert "ok      cache     downloaded files: at most 10.0 GiB" in out
     assert "mgw_secret" not in out
 
 
@@ -165,6 +169,17 @@ def test_doctor_shows_how_far_the_clock_is_off(site, tmp_path, capsys):
     site.healthy(ahead_s=60)
     main(["doctor", "--config", str(write_config(tmp_path, site.url))])
     assert "note    clock     60 s behind the server's" in capsys.readouterr().out
+
+
+def test_doctor_tells_what_keeps_models_from_running(site, tmp_path, capsys, monkeypatch):
+    site.healthy()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = "require_sandbox = true\n[measure]\ncores = [999]\n[gate]\nwait_s = 7\n"
+    assert main(["doctor", "--config", str(write_config(tmp_path, site.url, settings))]) == 1
+    out = capsys.readouterr().out
+    assert "problem sandbox   none, so no model is run (`require_sandbox`). bubblewrap is" in out
+    assert "problem cores     cores [999] are not available" in out
+    assert "ok      gate      others below 0.5 cores, 85 degrees Celsius; waits up to 7 s" in out
 
 
 def test_doctor_tells_a_configuration_that_cannot_be_read(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Small parts: facts, limits, sandbox, retries, and what the agent imports."""
 
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,21 +9,23 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent.config import RuntimeEntry
+from agent.config import Config, RuntimeEntry
+from agent.cores import Cores
 from agent.facts import parse_gpus, read_facts
 from agent.inventory import take_inventory
 from agent.outbox import Outbox
-from agent.protocol import AttemptLog
+from agent.protocol import AttemptLog, Facts, Gpu
 from agent.retry import Policies, Policy, is_transport, may_pass
 from agent.runner import choose_limits, signal_name
 from agent.sandbox import Sandbox, find_sandbox
+from agent.tables import RunLimits
 
 
 def test_the_agent_imports_no_django_and_no_server_app():
     code = """
 import sys, agent.cli
 ours = {"django", "channels", "rest_framework", "accounts", "workers", "tasks", "profiles",
-        "webprofile", "numpy"}
+        "webprofile", "megengine"}
 print(sorted({name.split(".")[0] for name in sys.modules} & ours))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -53,11 +56,31 @@ def test_gpus_are_read_from_nvidia_smi():
 
 
 def test_memory_is_limited_to_a_share_of_the_machine():
-    limits = choose_limits(None, 1000 << 20, has_gpu=False, nice=0)
+    limits = limits_of(1000 << 20)
     assert limits.memory_bytes == 900 << 20
     assert ("as" in [row[0] for row in limits.rows()]) and not limits.on_data_only
-    assert "data" in [row[0] for row in choose_limits(1, 1, has_gpu=True, nice=0).rows()]
-    assert choose_limits(0, 1000, has_gpu=False, nice=0).memory_bytes is None
+    gpu = Gpu(name="NVIDIA H200")
+    assert "data" in [row[0] for row in limits_of(1, configured=1, gpus=(gpu,)).rows()]
+    assert limits_of(1000, configured=0).memory_bytes is None
+
+
+def limits_of(memory_bytes: int, configured: int | None = None, gpus: tuple[Gpu, ...] = ()):
+    config = Config("http://site", "mgw_x", Path("spool"), memory_limit_bytes=configured)
+    facts = Facts(
+        hostname="h", platform="p", machine="m", cores=1, memory_bytes=memory_bytes, gpus=gpus
+    )
+    return choose_limits(config, facts)
+
+
+def test_limits_follow_the_configuration_and_become_json():
+    runs = RunLimits(silence_s=7.0, disk_bytes=1, print_bytes=2, processes=3)
+    config = Config("http://site", "mgw_x", Path("spool"), limits=runs, nice=3)
+    limits = choose_limits(config, read_facts("http://127.0.0.1:8000"), Cores((0, 1), (2,)))
+    watch = limits.watch
+    assert (watch.silence_s, watch.disk_bytes, watch.print_bytes) == (7.0, 1, 2)
+    assert (watch.processes, limits.processes, limits.cores) == (3, 3, (0, 1))
+    assert (limits.nice, watch.memory_bytes) == (3, limits.memory_bytes)
+    assert json.loads(json.dumps(limits.to_json()))["watch"]["silence_s"] == 7.0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +133,7 @@ def test_a_runtime_that_is_not_there_is_reported_as_a_problem():
 
 def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):
     binary = tmp_path / "load_and_run"
-    binary.write_text("#!/bin/sh\necho load_and_run version: 1.12.0\n")
+    binary.write_text("#!/bin/sh\necho 'using MegBrain 1.12.0(0) and MegDNN 9.3.0' >&2\n")
     binary.chmod(0o755)
     entry = RuntimeEntry(version="1.13.0", kind="binary", path=str(binary))
     assert "is MegEngine 1.12.0" in take_inventory([entry])["1.13.0"].info.problem
@@ -127,6 +150,36 @@ def test_the_sandbox_hides_token_and_spool_and_has_no_network(tmp_path):
     assert text.index(f"--tmpfs {spool}") < text.index(f"--bind {work} {work}")
     assert "--tmpfs /tmp" in text
     assert "--tmpfs /tmp" not in " ".join(sandbox.wrap(["/tmp/load_and_run"], work))
+
+
+def test_homes_look_empty_but_for_the_runtime(tmp_path):
+    home = tmp_path / "ann"
+    prefix, base = home / "runtimes" / "mge", home / ".pyenv" / "versions" / "3.10"
+    for folder in (prefix, base):
+        (folder / "bin").mkdir(parents=True)
+    (base / "bin" / "python").write_text("")
+    (prefix / "bin" / "python").symlink_to(base / "bin" / "python")
+    (home / "load_and_run").write_text("")
+    (home / ".local" / "bin").mkdir(parents=True)
+    (home / ".local" / "bin" / "python").write_text("")
+    sandbox = Sandbox("/usr/bin/bwrap", "", homes=(home,), shown=(home / "cuda",))
+
+    def shown(program: Path) -> list[str]:
+        command = sandbox.wrap([str(program)], Path("/srv/work"))
+        assert ["--tmpfs", str(home)] == command[command.index(str(home)) - 1 :][:2]
+        pairs = itertools.pairwise(command)
+        return [path for option, path in pairs if option == "--ro-bind-try" and "ann" in path]
+
+    cuda = str(home / "cuda")
+    assert shown(prefix / "bin" / "python") == [str(prefix), str(base), cuda]
+    # a program that lies loose in the home does not open the home
+    assert shown(home / "load_and_run") == [str(home / "load_and_run"), cuda]
+    parts = [str(home / ".local" / part) for part in ("bin", "lib", "lib64", "libexec")]
+    assert shown(home / ".local" / "bin" / "python") == [*parts, cuda]
+    assert shown(Path("/usr/bin/python3")) == [cuda]
+    script = tmp_path / "script"
+    script.write_text(f"#!{base}/bin/python -SE\n")
+    assert shown(script) == [str(base), cuda]
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path, monkeypatch):

@@ -169,8 +169,8 @@ async def test_two_agents_do_not_share_a_spool(device, server):
 
 async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
     device.install("""
-        if "--version" in sys.argv: print("load_and_run version: 1.13.0"); sys.exit(0)
-        say("MegBrain 1.13.0"); time.sleep(60)
+        say("using MegBrain 1.13.0(0) and MegDNN 9.3.0")
+        if "model.mge" in sys.argv: time.sleep(60)
     """)
     (command,) = device.runtimes["1.13.0"].command
     config = tmp_path / "agent.toml"

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -21,13 +23,21 @@ try_to("site", lambda: open({site!r}).read())
 try_to("others", lambda: os.listdir(attempts) == [os.path.basename(os.path.dirname(os.getcwd()))])
 try_to("write", lambda: open({outside!r}, "w"))
 try_to("network", lambda: socket.create_connection(("127.0.0.1", {port}), 1))
+try_to("home", lambda: open({home!r}).read())
+try_to("homes", lambda: sorted(set(os.listdir("/root")) & {{".bashrc", ".profile", ".ssh"}}))
+try_to("services", lambda: os.listdir("/run"))
+try_to("memory", lambda: os.listdir("/dev/shm"))
+try_to("powers", lambda: open("/proc/self/status").read().split("CapEff:")[1].split()[0])
+disks = ("vd", "sd", "nvme")
+try_to("disk", lambda: [name for name in os.listdir("/dev") if name.startswith(disks)])
+try_to("parent", lambda: os.kill({agent}, 0))
 try_to("processes", lambda: len([name for name in os.listdir("/proc") if name.isdigit()]) < 5)
 write_profile()
 """
 
 
 @pytest.fixture
-def boxed(device):
+def boxed(device, monkeypatch):
     if not shutil.which("bwrap"):
         reason = "no bwrap: install the distribution's bubblewrap"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -37,6 +47,15 @@ def boxed(device):
     site = device.folder / "site"
     site.mkdir()
     (site / "secrets.json").write_text("keys")
+    # not under the pytest folder, which holds what runs here and so is shown
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        (Path(home) / "diary").write_text("private")
+        monkeypatch.setenv("HOME", home)
+        device.home = Path(home)
+        yield _box(device, site, token)
+
+
+def _box(device, site, token):
     device.sandbox = find_sandbox((device.spool, site), (token,))
     if device.sandbox.problem:  # the kernel does not offer one: nothing to test here
         pytest.skip(device.sandbox.problem)
@@ -50,6 +69,8 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
             site=str(boxed.folder / "site" / "secrets.json"),
             outside=str(boxed.folder / "file"),
             port=server.port,
+            home=str(boxed.home / "diary"),
+            agent=os.getpid(),
         )
     )
     boxed.start()
@@ -64,6 +85,13 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
     assert "write OSError" in lines
     assert "network ConnectionRefusedError" in lines or "network OSError" in lines
     assert "processes True" in lines
+    assert "home FileNotFoundError" in lines
+    assert "homes []" in lines or "homes PermissionError" in lines
+    assert "services []" in lines or "services ['opengl-driver']" in lines
+    assert "memory []" in lines
+    assert "powers 0000000000000000" in lines
+    assert "disk []" in lines
+    assert "parent ProcessLookupError" in lines
     assert "bwrap" not in server.of(AttemptStarted)[0].command
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from agent.protocol import AttemptStarted, AttemptUploads, EndReason
 
+ALL = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
+
 
 async def test_a_download_with_a_wrong_md5_is_not_run(device, server, storage):
     device.start()
@@ -63,16 +65,16 @@ async def test_an_expired_upload_address_is_replaced_by_a_new_one(device, server
     device.start()
     end = await server.run()
     assert end.exit_code == 0
-    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    assert {file.name for file in end.files} == ALL
     asked = [{file.name for file in question.files} for question in server.of(AttemptUploads)]
-    assert asked == [{"log.txt", "profile.json"}, {"profile.json"}, {"profile.json"}]
+    assert asked == [ALL, {"profile.json"}, {"profile.json"}]
 
 
 async def test_a_file_that_is_stored_already_is_not_sent_again(device, server, storage):
     storage.url = lambda name: "" if name == "log.txt" else type(storage).url(storage, name)
     device.start()
     end = await server.run()
-    assert {file.name for file in end.files} == {"log.txt", "profile.json"}
+    assert {file.name for file in end.files} == ALL
     assert "PUT log.txt" not in storage.requests
 
 
@@ -82,7 +84,7 @@ async def test_an_upload_that_never_works_turns_success_into_failure(device, ser
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.UPLOAD_FAILED, 0)
     assert end.detail == "profile.json: the storage answered 503"
-    assert [file.name for file in end.files] == ["log.txt"]
+    assert {file.name for file in end.files} == ALL - {"profile.json"}
 
 
 async def test_a_lost_log_does_not_hide_why_the_run_failed(device, server, storage):
@@ -109,5 +111,5 @@ async def test_no_signature_and_no_token_is_logged(device, server, storage, capl
     await server.run()
     await server.run(model=storage.input_file("model.mge", url="http://127.0.0.1:9/x?secret"))
     own = [record.getMessage() for record in caplog.records if record.name.startswith("agent")]
-    assert any(line.startswith("attempt_started attempt=") for line in own)
+    assert any(line.startswith("pass_started attempt=") for line in own)
     assert not any("secret" in line for line in own)

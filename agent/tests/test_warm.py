@@ -28,7 +28,8 @@ async def test_an_attempt_uses_the_process_that_waits(warmed, device, server, st
     assert server.log_text().startswith("load model")
     command = server.of(AttemptStarted)[0].command
     assert command.endswith(
-        "load_and_run folder model.mge --input=data:data.npy --iter=3 --profile=profile.json"
+        "load_and_run folder model.mge --input=data:input_0.npy --no_sanity_check --iter=3 "
+        "--profile=profile.json"
     )
     await device.forgets_all()
 

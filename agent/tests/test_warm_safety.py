@@ -66,20 +66,31 @@ async def test_a_killed_agent_leaves_no_process(warmed, device, server, how):
 
 
 async def children_of(parent: int) -> list[int]:
-    """Wait for the agent's child that lives on, and return it and its own children."""
-    path = Path(f"/proc/{parent}/task/{parent}/children")
+    """Wait for the agent's child that lives on, and return it and its own children.
+
+    The process of its heartbeat is none that waits for an attempt.
+    """
     async with asyncio.timeout(10):
         while True:
             await asyncio.sleep(0.3)
-            first = [int(pid) for pid in path.read_text().split()]
+            first = warming(parent)
             await asyncio.sleep(0.3)
-            if first and [int(pid) for pid in path.read_text().split()] == first:
+            if first and warming(parent) == first:
                 break
     found = list(first)
     for pid in found:
         inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         found.extend(int(child) for child in inner)
     return found
+
+
+def warming(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [
+        int(pid)
+        for pid in children
+        if b"agent/heart.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 async def test_a_killed_agents_warm_run_is_ended_by_the_next_agent(warmed, device, server):
@@ -118,6 +129,8 @@ async def test_a_sandboxed_warm_run_sees_only_its_own_folder(warmed, device, ser
         site=str(device.folder / "no such folder" / "secrets.json"),
         outside=str(device.folder / "file"),
         port=server.port,
+        home="/root/.bashrc",
+        agent=os.getpid(),
     )
     look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
     # what it notes elsewhere is lost inside: it says itself that it was warm

@@ -1,0 +1,187 @@
+"""Files that were downloaded before, kept by their content: `<spool>/cache/<sha256>`.
+
+A run gets a copy. A hard link would share the inode, and a run that writes into its model would
+spoil the cache for all who follow; a copy in the kernel costs nothing on file systems that share
+blocks (btrfs, XFS) and 1 s for 1 to 3 GB on others, which is faster than any network.
+
+The copy's size is always checked. Its hash is checked always up to 64 MiB (at most 0.15 s), and for
+larger files unless this agent has seen the very same inode, unchanged since it was hashed: nobody
+but the agent can write here, so what is left to find is what a crash or a power cut left. That is
+why nothing waits for the disk here: a run's start would wait too.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import shutil
+import threading
+import uuid
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_PARTIAL = "partial-"
+HASHED_ALWAYS_BYTES = 64 << 20
+_BLOCK_BYTES = 1 << 24
+
+
+class ContentCache:
+    """At most `limit_bytes` of files, those used least recently leave first. 0: none are kept.
+
+    May be used from several threads of one agent; the spool's lock keeps other agents away.
+    All of it blocks on the disk.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        """Removes what a crash left half-written, and what is too much. Raises OSError."""
+        self._folder, self._limit_bytes = folder, limit_bytes
+        self._lock = threading.Lock()
+        #: files whose content was checked: inode, size and time of last change
+        self._known: dict[str, tuple[int, int, int]] = {}
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if _NAME.fullmatch(path.name) is None:
+                path.unlink()
+        self._make_room(0)
+
+    def take(self, sha256: str, size_bytes: int, target: Path) -> bool:
+        """Copy the file to `target`, which must not exist. False: it is not here, download it.
+
+        A file that is not what its name says is dropped. Raises ValueError for what is no sha256,
+        OSError if `target` cannot be written.
+        """
+        path = self._path(sha256)
+        try:
+            source = path.open("rb")
+        except FileNotFoundError:
+            return False
+        # from here on the file may leave the cache: what is open can still be read
+        with source:
+            size = os.fstat(source.fileno()).st_size
+            if size != size_bytes:
+                # the caller may be wrong about the size just as well as the disk
+                self._drop_if_damaged(path, sha256)
+                return False
+            try:
+                with target.open("xb") as sink:
+                    _copy(source.fileno(), sink.fileno(), size)
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
+            stamp = _stamp(source.fileno())
+        if not self._is_checked(sha256, size, stamp) and sha256_of(target) != sha256:
+            target.unlink()
+            self._drop(path)
+            return False
+        self._touch(path, sha256)
+        return True
+
+    def keep(self, path: Path, sha256: str) -> bool:
+        """Keep a copy of a file whose content was verified and that nobody writes to meanwhile.
+
+        Call it before the run starts. False: it is larger than the cache, or the disk is full.
+        """
+        kept, partial = self._path(sha256), self._folder / f"{_PARTIAL}{uuid.uuid4().hex}"
+        size = path.stat().st_size
+        if size > self._limit_bytes:
+            return False
+        try:
+            with path.open("rb") as source, partial.open("xb") as sink:
+                _copy(source.fileno(), sink.fileno(), size)
+            partial.chmod(0o400)
+            with self._lock:
+                self._make_room(size, besides=kept.name)
+                partial.replace(kept)
+        except OSError as exc:
+            log.warning("cache_not_written cause=%r", exc.strerror)
+            return False
+        finally:
+            partial.unlink(missing_ok=True)
+        return True
+
+    def size_bytes(self) -> int:
+        """What is kept now."""
+        return sum(size for _, size, _ in self._entries())
+
+    def _path(self, sha256: str) -> Path:
+        if _NAME.fullmatch(sha256) is None:
+            raise ValueError("a sha256 has 64 hexadecimal digits")
+        return self._folder / sha256
+
+    def _is_checked(self, sha256: str, size: int, stamp: tuple[int, int, int]) -> bool:
+        return size > HASHED_ALWAYS_BYTES and self._known.get(sha256) == stamp
+
+    def _touch(self, path: Path, sha256: str) -> None:
+        """Note the use, and the file as it is after that: setting a time changes its own time."""
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            os.utime(path)
+            found = path.stat()
+            self._known[sha256] = (found.st_ino, found.st_size, found.st_ctime_ns)
+
+    def _drop_if_damaged(self, path: Path, sha256: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if sha256_of(path) != sha256:
+                self._drop(path)
+
+    def _drop(self, path: Path) -> None:
+        log.warning("cache_damaged file=%s", path.name)
+        self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._known.pop(path.name, None)
+
+    def _make_room(self, size: int, besides: str = "") -> None:
+        """Remove what was used least recently until `size` more bytes fit."""
+        entries = [entry for entry in self._entries() if entry[2].name != besides]
+        held = sum(entry[1] for entry in entries)
+        for _, entry_size, path in sorted(entries):
+            if held + size <= self._limit_bytes:
+                return
+            self._remove(path)
+            held -= entry_size
+
+    def _entries(self) -> list[tuple[int, int, Path]]:
+        """(time of the last use, size, path) of every file."""
+        found = []
+        for entry in os.scandir(self._folder):
+            if _NAME.fullmatch(entry.name):
+                with contextlib.suppress(FileNotFoundError):
+                    known = entry.stat()
+                    found.append((known.st_mtime_ns, known.st_size, Path(entry.path)))
+        return found
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file. Reads all of it: call it in a thread. Raises OSError."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def _stamp(descriptor: int) -> tuple[int, int, int]:
+    found = os.fstat(descriptor)
+    return found.st_ino, found.st_size, found.st_ctime_ns
+
+
+def _copy(source: int, sink: int, size: int) -> None:
+    """Copy in the kernel, by shared blocks if the file system has them. Raises OSError."""
+    done = 0
+    try:
+        while done < size:
+            copied = os.copy_file_range(source, sink, min(size - done, _BLOCK_BYTES))
+            if not copied:
+                return
+            done += copied
+    except (OSError, AttributeError):
+        # another file system, or a kernel or platform without it
+        _copy_rest(source, sink, done)
+
+
+def _copy_rest(source: int, sink: int, done: int) -> None:
+    os.lseek(source, done, os.SEEK_SET)
+    os.lseek(sink, done, os.SEEK_SET)
+    with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(sink), "wb") as writer:
+        shutil.copyfileobj(reader, writer, 1 << 20)

@@ -1,0 +1,185 @@
+"""What disturbed a run, judged from what was seen of the device before, while and after it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.device.gpu import GpuState
+from agent.device.state import Moment, OtherProcess, Snapshot
+
+#: a GPU that is idle, set to a clock, or at its power limit does what its owner wants of it
+_GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
+#: the kernel counts CPU time in steps of 10 ms for each core: a short run shows that much of nobody
+_COUNTING_SLACK_S = 0.05
+#: below this the clock is low because there is nothing to do
+_AT_WORK_CORES = 0.5
+
+
+class Code(StrEnum):
+    """The kinds of disturbance."""
+
+    OTHER_LOAD = "other_load"
+    STOLEN = "stolen"
+    THROTTLED = "throttled"
+    CLOCK_DROPPED = "clock_dropped"
+    HOT = "hot"
+    MEMORY_LOW = "memory_low"
+    SWAPPED = "swapped"
+    GPU_SHARED = "gpu_shared"
+    GATE_GAVE_UP = "gate_gave_up"
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """One disturbance; `detail` is a line for a reader."""
+
+    code: Code
+    detail: str
+
+
+@dataclass(frozen=True)
+class ContaminationLimits:
+    """From where on something counts. `other_percent` and `stolen_percent`: of one core.
+
+    `clock_drop_percent`: how far the highest clock may fall below the run's best.
+    """
+
+    other_percent: float = 10.0
+    stolen_percent: float = 5.0
+    clock_drop_percent: float = 15.0
+    hot_c: float = 90.0
+    memory_bytes: int = 256 << 20
+    swapped_bytes: int = 1 << 20
+
+
+def contaminations(
+    before: Snapshot,
+    during: Sequence[Moment],
+    after: Snapshot,
+    limits: ContaminationLimits,
+    own_cpu_s: float | None = None,
+) -> list[Contamination]:
+    """Everything that disturbed the run, once for each kind.
+
+    `own_cpu_s`: CPU time of the attempt and the agent; None: what the two snapshots say of it.
+    """
+    own_s = after.own_s - before.own_s if own_cpu_s is None else own_cpu_s
+    return [
+        *_loads(before, during, after, limits, own_s),
+        *_throttling(before, during, after),
+        *_clocks(during, limits),
+        *_heat(before, during, after, limits),
+        *_memory(before, during, after, limits),
+        *_shared_gpus(before, after),
+    ]
+
+
+def gate_gave_up(reasons: Sequence[str], waited_s: float) -> Contamination:
+    """The run was begun although the device had not come to rest."""
+    text = f"not calm after {waited_s:.0f} s: {'; '.join(reasons)}"
+    return Contamination(Code.GATE_GAVE_UP, text)
+
+
+def _loads(
+    before: Snapshot,
+    during: Sequence[Moment],
+    after: Snapshot,
+    limits: ContaminationLimits,
+    own_s: float,
+) -> Iterator[Contamination]:
+    elapsed_s = after.at - before.at
+    if elapsed_s <= 0:
+        return  # the clock was set meanwhile
+    others_s = after.busy_s - before.busy_s - own_s
+    percent = 100 * (others_s - _COUNTING_SLACK_S) / elapsed_s
+    # a short disturbance of a long run is seen by the glances only
+    peak = max((100 * moment.other_cores for moment in during), default=0.0)
+    if percent > limits.other_percent or peak > limits.other_percent:
+        shown = max(100 * others_s / elapsed_s, 0.0)
+        text = f"other processes used {shown:.0f} % of a core, at most {max(peak, shown):.0f} %"
+        yield Contamination(Code.OTHER_LOAD, text + _names(during, after))
+    stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
+    if stolen > limits.stolen_percent:
+        text = f"the host gave {stolen:.0f} % of a core to other machines"
+        yield Contamination(Code.STOLEN, text)
+
+
+def _names(during: Sequence[Moment], after: Snapshot) -> str:
+    """Who it was, the heaviest first, each name once with the most it used."""
+    seen: list[OtherProcess] = [*after.processes]
+    for moment in during:
+        seen += moment.processes
+    most: dict[str, float] = {}
+    for process in seen:
+        most[process.name] = max(most.get(process.name, 0.0), process.cpu_percent)
+    # one that only holds much memory is no load
+    named = sorted(((used, name) for name, used in most.items() if used >= 1), reverse=True)[:3]
+    return ": " + ", ".join(f"{name} ({used:.0f} %)" for used, name in named) if named else ""
+
+
+def _throttling(
+    before: Snapshot, during: Sequence[Moment], after: Snapshot
+) -> Iterator[Contamination]:
+    parts = []
+    for kind, count in after.throttle_counts.items():
+        rose = count - before.throttle_counts.get(kind, count)
+        if rose > 0:
+            parts.append(f"the CPU slowed down {rose} times to cool ({kind})")
+    glances = (after.gpus, *(moment.gpus for moment in during))
+    reasons = {reason for gpus in glances for gpu in gpus for reason in gpu.throttle_reasons}
+    if faults := sorted(reasons & _GPU_FAULTS):
+        parts.append(f"the GPU slowed down ({', '.join(faults)})")
+    if parts:
+        yield Contamination(Code.THROTTLED, "; ".join(parts))
+
+
+def _clocks(during: Sequence[Moment], limits: ContaminationLimits) -> Iterator[Contamination]:
+    clocks = [
+        moment.max_clock_mhz
+        for moment in during
+        if moment.max_clock_mhz and moment.own_cores >= _AT_WORK_CORES
+    ]
+    if not clocks:
+        return
+    drop = 100 * (1 - min(clocks) / max(clocks))
+    if drop > limits.clock_drop_percent:
+        text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
+        yield Contamination(Code.CLOCK_DROPPED, text)
+
+
+def _heat(
+    before: Snapshot, during: Sequence[Moment], after: Snapshot, limits: ContaminationLimits
+) -> Iterator[Contamination]:
+    seen = [before.temperature_c, after.temperature_c, *(m.temperature_c for m in during)]
+    cpu = max((value for value in seen if value is not None), default=None)
+    if cpu is not None and cpu >= limits.hot_c:
+        yield Contamination(Code.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
+
+
+def _memory(
+    before: Snapshot, during: Sequence[Moment], after: Snapshot, limits: ContaminationLimits
+) -> Iterator[Contamination]:
+    seen = [
+        before.memory_available_bytes,
+        after.memory_available_bytes,
+        *(moment.memory_available_bytes for moment in during),
+    ]
+    least = min((value for value in seen if value is not None), default=None)
+    if least is not None and least < limits.memory_bytes:
+        yield Contamination(Code.MEMORY_LOW, f"only {least >> 20} MiB of memory were left")
+    if before.swapped_bytes is None or after.swapped_bytes is None:
+        return
+    moved = after.swapped_bytes - before.swapped_bytes
+    if moved > limits.swapped_bytes:
+        text = f"{moved >> 20} MiB were moved between memory and swap"
+        yield Contamination(Code.SWAPPED, text)
+
+
+def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
+    counts = [_strangers(before.gpus), _strangers(after.gpus)]
+    if max(counts) > 0:
+        yield Contamination(Code.GPU_SHARED, f"{max(counts)} other processes used a GPU")
+
+
+def _strangers(gpus: Sequence[GpuState]) -> int:
+    return sum(gpu.other_processes or 0 for gpu in gpus)

@@ -1,0 +1,107 @@
+"""Waiting, for a while, until nothing else keeps the device busy. Afterwards the run starts anyway.
+
+A calm device is told from one window of 0.1 s, or at once if the caller has read the counters
+before. Without a `[gate]` table nothing is looked at and nothing is waited for.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from agent.device.gpu import GpuReader
+from agent.device.state import (
+    WINDOW_S,
+    Counters,
+    Snapshot,
+    other_cores,
+    read_counters,
+    take_snapshot,
+)
+from agent.tables import GateLimits
+
+#: what lies longer ago says nothing of now
+_MOST_WINDOW_S = 3.0
+#: a busy device is looked at again after this
+_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """`passed` False: it was not calm in time, for these `reasons`.
+
+    `before` and `counters` are the last look at the device, None if the gate is off.
+    """
+
+    waited_s: float = 0.0
+    passed: bool = True
+    reasons: tuple[str, ...] = ()
+    before: Snapshot | None = field(default=None, repr=False)
+    counters: Counters | None = field(default=None, repr=False)
+
+
+async def wait_until_calm(
+    limits: GateLimits,
+    halted: asyncio.Event,
+    since: Counters | None = None,
+    gpus: GpuReader | None = None,
+) -> GateResult:
+    """Return when the device is calm, when `wait_s` are over, or when `halted` is set.
+
+    `since`: counters that were read lately; with them a calm device costs no time at all.
+    """
+    if not limits.enabled:
+        return GateResult()
+    begin = time.monotonic()
+    # the descriptions cost about 2 ms: too short to leave the loop for
+    start = since if since and _is_fresh(since) else read_counters()
+    wait_s = max(0.0, WINDOW_S - (time.monotonic() - start.monotonic_s))
+    while True:
+        await _sleep(wait_s, halted)
+        now = read_counters()
+        snapshot = take_snapshot(start, now, gpus)
+        reasons = unrest(snapshot, other_cores(start, now), limits)
+        waited_s = time.monotonic() - begin
+        if not reasons or halted.is_set() or waited_s >= limits.wait_s:
+            return GateResult(waited_s, not reasons, reasons, snapshot, now)
+        start, wait_s = now, min(_PAUSE_S, max(WINDOW_S, limits.wait_s - waited_s))
+
+
+async def cool_down(
+    limits: GateLimits, ended_monotonic_s: float | None, halted: asyncio.Event
+) -> float:
+    """Rest until `cool_down_s` have passed since the last attempt's end; return the seconds."""
+    if not limits.enabled or ended_monotonic_s is None:
+        return 0.0
+    begin = time.monotonic()
+    await _sleep(ended_monotonic_s + limits.cool_down_s - begin, halted)
+    return time.monotonic() - begin
+
+
+def unrest(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[str, ...]:
+    """Why the device is not calm; `others` is the load by other processes in cores."""
+    reasons = []
+    if others > limits.max_load:
+        names = ", ".join(p.name for p in snapshot.processes if p.cpu_percent >= 10)
+        by = f" ({names})" if names else ""
+        reasons.append(f"other processes use {others:.1f} cores{by}")
+    degrees = snapshot.temperature_c
+    if degrees is not None and degrees > limits.max_temperature_c:
+        reasons.append(f"the CPU has {degrees:.0f} degrees Celsius")
+    memory = snapshot.memory_available_bytes
+    if memory is not None and memory < limits.min_memory_bytes:
+        reasons.append(f"only {memory >> 20} MiB of memory are free")
+    return tuple(reasons)
+
+
+def _is_fresh(counters: Counters) -> bool:
+    return time.monotonic() - counters.monotonic_s <= _MOST_WINDOW_S
+
+
+async def _sleep(seconds: float, halted: asyncio.Event) -> None:
+    if seconds <= 0:
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await halted.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,125 @@
+"""One run, looked at before, while and after it; how little that costs is part of the answer.
+
+While the run lasts, a glance every two seconds reads a few files of /proc and /sys in the agent's
+own process: about 0.3 ms, 0.02 % of a core. Other processes are looked at one by one (1 to 3 ms)
+only after a glance that saw them busy, when the measurement is spoilt already.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from agent.device.contamination import (
+    Contamination,
+    ContaminationLimits,
+    contaminations,
+    gate_gave_up,
+)
+from agent.device.gate import GateResult
+from agent.device.gpu import GpuReader
+from agent.device.state import (
+    Counters,
+    Moment,
+    Snapshot,
+    glance,
+    heavy_processes,
+    other_cores,
+    read_counters,
+    sample_after,
+    take_snapshot,
+)
+
+#: a run of an hour leaves 600 glances: then every second one is dropped and the pace halved
+_MOST_GLANCES = 600
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that was seen around one run. `watch_cpu_s`: CPU time that the glances took."""
+
+    before: Snapshot
+    during: tuple[Moment, ...]
+    after: Snapshot
+    contaminations: tuple[Contamination, ...]
+    watch_cpu_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "before": self.before.to_json(),
+            "during": [each.model_dump(mode="json", exclude_none=True) for each in self.during],
+            "after": self.after.to_json(),
+            "contaminations": [
+                {"code": each.code.value, "detail": each.detail} for each in self.contaminations
+            ],
+            "watch_cpu_s": self.watch_cpu_s,
+        }
+
+
+class Observer:
+    """For one run: `begin` just before it, `end` just after it."""
+
+    def __init__(
+        self,
+        limits: ContaminationLimits | None = None,
+        gpus: GpuReader | None = None,
+        cores: tuple[int, ...] = (),
+        every_s: float = 2.0,
+    ) -> None:
+        self._limits, self._gpus = limits or ContaminationLimits(), gpus
+        self._cores, self._every_s = cores, every_s
+        self._moments: list[Moment] = []
+        self._watch_cpu_s = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self, gate: GateResult | None = None, since: Counters | None = None) -> None:
+        """Look at the device, or take over what the gate saw last, and begin to glance.
+
+        `since`: counters that were read earlier, so that there is a window to speak of.
+        """
+        self._gate = gate or GateResult()
+        self._begin = self._gate.counters or read_counters()
+        self._rows = self._begin
+        self._before = self._gate.before or take_snapshot(since, self._begin, self._gpus)
+        self._watching = asyncio.create_task(self._watch())
+
+    async def end(self) -> Observation:
+        """Stop looking, judge. Takes a few milliseconds, most of them in a thread."""
+        self.cancel()
+        after = await asyncio.to_thread(sample_after, self._begin, self._gpus)
+        found = contaminations(self._before, self._moments, after, self._limits)
+        if not self._gate.passed:
+            found.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
+        return Observation(
+            self._before, tuple(self._moments), after, tuple(found), self._watch_cpu_s
+        )
+
+    def cancel(self) -> None:
+        """Stop looking, for good."""
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    async def _watch(self) -> None:
+        last = self._begin
+        while True:
+            await asyncio.sleep(self._every_s)
+            begin_s = time.thread_time()
+            last = self._glance(last)
+            if len(self._moments) >= _MOST_GLANCES:
+                self._moments = self._moments[::2]
+                self._every_s *= 2
+            self._watch_cpu_s += time.thread_time() - begin_s
+
+    def _glance(self, last: Counters) -> Counters:
+        now = read_counters(processes=False)
+        changes: dict[str, Any] = {}
+        if 100 * other_cores(last, now) > self._limits.other_percent:
+            # who it is: compared with the last such look, or with the run's begin
+            now = read_counters()
+            changes["processes"] = heavy_processes(self._rows, now)
+            self._rows = now
+        if self._gpus:
+            changes["gpus"] = self._gpus.glance()
+        self._moments.append(glance(last, now, self._cores).model_copy(update=changes))
+        return now

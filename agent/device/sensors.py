@@ -1,0 +1,91 @@
+"""Clocks, temperatures and throttling counters as Linux's /sys shows them; empty where it does not.
+
+The files' names are looked up once: finding them costs more than reading them.
+"""
+
+import functools
+import glob
+import re
+from collections.abc import Sequence
+
+_CPU = "/sys/devices/system/cpu"
+#: drivers of sensors inside or next to the CPU; others measure disks, batteries, network cards
+_DRIVERS = {
+    "coretemp", "k10temp", "k8temp", "zenpower", "fam15h_power", "via_cputemp", "cpu_thermal",
+    "soc_thermal", "scpi_sensors",
+}  # fmt: skip
+_ZONE = re.compile(r"x86_pkg_temp|cpu|soc|bigcore|littlecore", re.IGNORECASE)
+#: reading a core's clock may wake it, so during a run only some are read
+_MOST_CORES = 8
+
+
+def read_temperature_c() -> float | None:
+    """The hottest of the CPU's sensors."""
+    degrees = [
+        value / 1000 for path in _temperature_files() if (value := _number(path)) is not None
+    ]
+    # a sensor that is not connected shows nonsense
+    plausible = [value for value in degrees if -50 < value < 150]
+    return max(plausible) if plausible else None
+
+
+def read_throttle_counts() -> dict[str, int]:
+    """How often the hardware slowed down since boot: `core` over all cores, `package` likewise."""
+    counts: dict[str, int] = {}
+    for kind in ("core", "package"):
+        values = [_number(path) for path in _throttle_files(kind)]
+        known = [value for value in values if value is not None]
+        if known:
+            counts[kind] = sum(known)
+    return counts
+
+
+def read_governor() -> str:
+    """How the kernel chooses the clock, such as `performance`; empty if it is not known."""
+    names = {_text(path) for path in _clock_files("scaling_governor")}
+    return ",".join(sorted(names - {""}))
+
+
+def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
+    """The highest clock among `cores` (all, if empty), of which a few are looked at."""
+    files = _clock_files("scaling_cur_freq", tuple(cores))[:_MOST_CORES]
+    values = [value for path in files if (value := _number(path)) is not None]
+    return max(values) / 1000 if values else None
+
+
+@functools.cache
+def _temperature_files() -> tuple[str, ...]:
+    found = []
+    for folder in glob.glob("/sys/class/hwmon/hwmon*"):
+        if _text(f"{folder}/name") in _DRIVERS:
+            found += glob.glob(f"{folder}/temp*_input") + glob.glob(f"{folder}/device/temp*_input")
+    for folder in glob.glob("/sys/class/thermal/thermal_zone*"):
+        if _ZONE.search(_text(f"{folder}/type")):
+            found.append(f"{folder}/temp")
+    return tuple(found)
+
+
+@functools.cache
+def _throttle_files(kind: str) -> tuple[str, ...]:
+    return tuple(glob.glob(f"{_CPU}/cpu[0-9]*/thermal_throttle/{kind}_throttle_count"))
+
+
+@functools.cache
+def _clock_files(name: str, cores: tuple[int, ...] = ()) -> tuple[str, ...]:
+    wanted = cores or ("[0-9]*",)
+    return tuple(path for core in wanted for path in glob.glob(f"{_CPU}/cpu{core}/cpufreq/{name}"))
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(_text(path))
+    except ValueError:
+        return None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,249 @@
+"""What the device is doing: a full snapshot before and after a run, a glance while it lasts.
+
+"Others" are all processes but the agent and its descendants, to which the attempt belongs, also one
+that left the tree but carries the attempt's mark. Load is told in cores: 1.0 is one core busy.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+from pydantic import BaseModel, ConfigDict
+
+from agent.device import sensors
+from agent.device.gpu import GpuReader, GpuState
+from agent.device.table import Row, descendants, read_table, read_tree, tree_cpu_s
+from agent.processes import ATTEMPT_VARIABLE
+
+#: a shorter window says little: the kernel counts in steps of 10 ms
+WINDOW_S = 0.1
+#: in a shorter one, one step of the kernel's would look like a load
+_LEAST_WINDOW_S = 0.05
+_MOST_PROCESSES = 5
+#: what uses less of a core, and less memory, is not worth naming
+_HEAVY_PERCENT = 1.0
+_HEAVY_BYTES = 1 << 30
+_MARK = ATTEMPT_VARIABLE.encode() + b"="
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class OtherProcess(_Part):
+    """A process that is none of ours. `cpu_percent`: of one core, over the window."""
+
+    name: str
+    cpu_percent: float
+    memory_bytes: int
+
+
+class CoreClock(_Part):
+    """One core's clock; None where the platform does not tell."""
+
+    current_mhz: float
+    min_mhz: float | None = None
+    max_mhz: float | None = None
+
+
+class Snapshot(_Part):
+    """The device over the last `window_s` seconds before `at` (UTC, seconds since the epoch).
+
+    `busy_s`, `own_s` and `stolen_s` count CPU seconds since boot over all cores: by anybody, by the
+    agent with its attempt, and by other machines on the same host. `swapped_bytes` counts too.
+    """
+
+    at: float
+    window_s: float
+    busy_s: float
+    own_s: float
+    stolen_s: float = 0.0
+    cpu_percent: float | None = None
+    core_percents: tuple[float, ...] = ()
+    load_average: tuple[float, float, float] | None = None
+    clocks: tuple[CoreClock, ...] = ()
+    governor: str = ""
+    temperature_c: float | None = None
+    throttle_counts: dict[str, int] = {}
+    memory_total_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swapped_bytes: int | None = None
+    processes: tuple[OtherProcess, ...] = ()
+    gpus: tuple[GpuState, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what the platform does not tell."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class Moment(_Part):
+    """A glance during a run; loads are means since the glance before."""
+
+    at: float
+    other_cores: float
+    own_cores: float
+    stolen_cores: float = 0.0
+    max_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    memory_available_bytes: int | None = None
+    swapped_bytes: int | None = None
+    processes: tuple[OtherProcess, ...] = ()
+    gpus: tuple[GpuState, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The kernel's counters at one point in time. `core_busy_s` holds one number for each core.
+
+    `others` are the rows of other processes; None if they were not read.
+    """
+
+    monotonic_s: float
+    core_busy_s: tuple[float, ...]
+    stolen_s: float
+    own_s: float
+    others: dict[int, Row] | None = field(default=None, repr=False)
+
+    @property
+    def busy_s(self) -> float:
+        return sum(self.core_busy_s)
+
+
+def read_counters(*, processes: bool = True) -> Counters:
+    """Read the counters. `processes`: with a row for each process, for which all are read."""
+    others, own = None, read_tree(os.getpid())
+    if processes:
+        table = read_table()
+        own = descendants(table, [os.getpid()])
+        others = {pid: row for pid, row in table.items() if pid not in own}
+    cores = psutil.cpu_times(percpu=True)
+    return Counters(
+        monotonic_s=time.monotonic(),
+        core_busy_s=tuple(_busy_s(core) for core in cores),
+        stolen_s=sum(getattr(core, "steal", 0.0) for core in cores),
+        own_s=tree_cpu_s(own.values()),
+        others=others,
+    )
+
+
+def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None = None) -> Snapshot:
+    """Describe the device between two readings, and all else as it is.
+
+    Without `since` there is no window, and so neither loads nor processes.
+    """
+    window_s = now.monotonic_s - since.monotonic_s if since else 0.0
+    percents: tuple[float, ...] = ()
+    if since and window_s >= _LEAST_WINDOW_S:
+        pairs = zip(since.core_busy_s, now.core_busy_s, strict=False)
+        percents = tuple(min(100.0, max(0.0, 100 * (b - a) / window_s)) for a, b in pairs)
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    return Snapshot(
+        at=time.time(),
+        window_s=window_s,
+        busy_s=now.busy_s,
+        own_s=now.own_s,
+        stolen_s=now.stolen_s,
+        cpu_percent=sum(percents) / len(percents) if percents else None,
+        core_percents=percents,
+        load_average=psutil.getloadavg(),
+        clocks=_clocks(),
+        governor=sensors.read_governor(),
+        temperature_c=sensors.read_temperature_c(),
+        throttle_counts=sensors.read_throttle_counts(),
+        memory_total_bytes=memory.total,
+        memory_free_bytes=memory.free,
+        memory_available_bytes=memory.available,
+        swap_used_bytes=swap.used,
+        swapped_bytes=swap.sin + swap.sout,
+        processes=heavy_processes(since, now) if percents and since else (),
+        gpus=gpus.read(frozenset(read_tree(os.getpid()))) if gpus else (),
+    )
+
+
+def sample_before(gpus: GpuReader | None = None) -> tuple[Snapshot, Counters]:
+    """Look at the device for `WINDOW_S`; blocks as long. The counters are for `sample_after`."""
+    since = read_counters()
+    time.sleep(WINDOW_S)
+    now = read_counters()
+    return take_snapshot(since, now, gpus), now
+
+
+def sample_after(begin: Counters, gpus: GpuReader | None = None) -> Snapshot:
+    """Describe the time since `begin`, which is the run's own."""
+    return take_snapshot(begin, read_counters(), gpus)
+
+
+def glance(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> Moment:
+    """What can be told without touching any other process: about a millisecond."""
+    window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
+    return Moment(
+        at=time.time(),
+        other_cores=other_cores(since, now),
+        own_cores=max(0.0, now.own_s - since.own_s) / window_s,
+        stolen_cores=max(0.0, now.stolen_s - since.stolen_s) / window_s,
+        max_clock_mhz=sensors.read_max_clock_mhz(cores),
+        temperature_c=sensors.read_temperature_c(),
+        memory_available_bytes=psutil.virtual_memory().available,
+        swapped_bytes=_swapped_bytes(),
+    )
+
+
+def other_cores(since: Counters, now: Counters) -> float:
+    """The mean load by others: all that was busy but for our own."""
+    window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
+    return max(0.0, (now.busy_s - since.busy_s) - (now.own_s - since.own_s)) / window_s
+
+
+def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
+    """The heaviest of the others, by CPU and then by memory; empty if no rows were read."""
+    if since.others is None or now.others is None:
+        return ()
+    window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
+    found = []
+    for pid, row in now.others.items():
+        known = since.others.get(pid)
+        before_s = known.cpu_s if known and known.start_ticks == row.start_ticks else 0.0
+        percent = 100 * max(0.0, row.cpu_s - before_s) / window_s
+        if percent >= _HEAVY_PERCENT or row.resident_bytes >= _HEAVY_BYTES:
+            found.append((percent, row))
+    found.sort(key=lambda pair: (pair[0], pair[1].resident_bytes), reverse=True)
+    strangers = (pair for pair in found if not _is_marked(pair[1].pid))
+    return tuple(
+        OtherProcess(name=row.name, cpu_percent=percent, memory_bytes=row.resident_bytes)
+        for (percent, row), _ in zip(strangers, range(_MOST_PROCESSES), strict=False)
+    )
+
+
+def _is_marked(pid: int) -> bool:
+    """A process of an attempt that left the agent's tree."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return any(part.startswith(_MARK) for part in file.read().split(b"\0"))
+    except OSError:
+        return False  # gone, or another user's
+
+
+def _busy_s(core: Any) -> float:
+    names = ("user", "nice", "system", "irq", "softirq")
+    return float(sum(getattr(core, name, 0.0) for name in names))
+
+
+def _swapped_bytes() -> int:
+    swap = psutil.swap_memory()
+    return int(swap.sin + swap.sout)
+
+
+def _clocks() -> tuple[CoreClock, ...]:
+    try:
+        found = psutil.cpu_freq(percpu=True)
+    except (OSError, NotImplementedError, ValueError):
+        return ()  # boards whose driver stands but cannot be read
+    return tuple(
+        CoreClock(current_mhz=clock.current, min_mhz=clock.min or None, max_mhz=clock.max or None)
+        for clock in found or ()
+        if clock.current
+    )

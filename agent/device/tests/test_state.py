@@ -1,0 +1,235 @@
+"""The device as it is: real readings of this machine, and a real disturbance."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pynvml
+import pytest
+
+from agent.device import gpu, sensors
+from agent.device.contamination import Code
+from agent.device.gate import wait_until_calm
+from agent.device.gpu import GpuReader
+from agent.device.observe import Observer
+from agent.device.state import heavy_processes, read_counters, sample_after, sample_before
+from agent.device.table import descendants, read_row, read_table, read_tree, task_count
+from agent.tables import GateLimits
+
+SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
+
+
+def start_stranger(folder, name: str) -> int:
+    """A process that is none of ours: it spins for 30 s, and its parent has ended."""
+    program = folder / name
+    program.write_text(f"#!{sys.executable} -SE\n{SPIN}\n")
+    program.chmod(0o755)
+    start = ["sh", "-c", f"setsid {program} >/dev/null 2>&1 & echo $!"]
+    return int(subprocess.run(start, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    pid = start_stranger(tmp_path, "spinner-7f3a")
+    yield "spinner-7f3a"
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_snapshot_describes_this_machine_and_becomes_json():
+    begin, counters = sample_before()
+    after = sample_after(counters)
+    assert abs(begin.at - time.time()) < 10
+    assert len(begin.core_percents) == os.cpu_count()
+    assert all(0 <= each <= 100 for each in begin.core_percents)
+    assert 0 < begin.memory_available_bytes <= begin.memory_total_bytes
+    assert after.busy_s >= begin.busy_s > 0
+    text = json.loads(json.dumps(begin.to_json()))
+    assert text["memory_total_bytes"] == begin.memory_total_bytes
+
+
+async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
+    observer = Observer(every_s=0.5)
+    observer.begin()
+    own = await asyncio.create_subprocess_exec(
+        sys.executable, "-SEc", "import time\nend=time.time()+2.2\nwhile time.time()<end: pass"
+    )
+    await own.wait()
+    seen = await observer.end()
+    (load,) = [each for each in seen.contaminations if each.code is Code.OTHER_LOAD]
+    assert stranger in load.detail
+    names = {process.name for process in seen.after.processes}
+    assert stranger in names
+    assert max(moment.own_cores for moment in seen.during) > 0.2
+    assert any(process.name == stranger for each in seen.during for process in each.processes)
+    json.dumps(seen.to_json())
+
+
+async def test_a_spinning_stranger_is_named_by_the_gate(stranger):
+    await asyncio.sleep(0.3)
+    result = await wait_until_calm(GateLimits(wait_s=0.3, max_load=0.2), asyncio.Event())
+    assert not result.passed
+    assert stranger in result.reasons[0]
+
+
+async def test_what_the_agent_starts_is_its_own():
+    before = read_counters()
+    spin = await asyncio.create_subprocess_exec(
+        "sh", "-c", f"{sys.executable} -SEc 'import time; e=time.time()+1\nwhile time.time()<e: 0'"
+    )
+    await asyncio.sleep(0.5)
+    middle = read_counters()
+    await spin.wait()
+    after = read_counters()
+    assert middle.own_s - before.own_s > 0.1
+    # also when it has ended: its time has moved to the agent's account
+    assert after.own_s - before.own_s > 0.3
+    assert spin.pid not in middle.others
+    assert all(row.parent != spin.pid for row in middle.others.values())
+
+
+def test_a_process_with_the_attempts_mark_is_no_stranger(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEB_PROFILE_ATTEMPT", "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f")
+    since = read_counters()
+    pid = start_stranger(tmp_path, "escaped-7f3a")
+    time.sleep(0.6)
+    now = read_counters()
+    row = read_row(pid)
+    named = [each.name for each in heavy_processes(since, now)]
+    os.kill(pid, signal.SIGKILL)
+    assert pid in now.others
+    assert row.name == "escaped-7f3a"
+    assert "escaped-7f3a" not in named
+
+
+async def test_watching_costs_less_than_a_five_hundredth_of_a_core():
+    observer = Observer(every_s=0.1)
+    observer.begin()
+    await asyncio.sleep(2)
+    seen = await observer.end()
+    assert len(seen.during) >= 5
+    each_s = seen.watch_cpu_s / len(seen.during)
+    assert each_s < 0.002 * 2.0
+
+
+async def test_a_long_run_keeps_a_bounded_number_of_glances(monkeypatch):
+    monkeypatch.setattr("agent.device.observe._MOST_GLANCES", 8)
+    observer = Observer(every_s=0.01)
+    observer.begin()
+    await asyncio.sleep(0.8)
+    seen = await observer.end()
+    assert 2 <= len(seen.during) <= 8
+    assert [each.at for each in seen.during] == sorted(each.at for each in seen.during)
+
+
+def test_the_tree_of_a_process_is_found_with_and_without_the_kernels_help(monkeypatch):
+    with subprocess.Popen(["sh", "-c", "sleep 5 & sleep 5; true"]) as shell:
+        time.sleep(0.2)
+        quick = read_tree(shell.pid)
+        monkeypatch.setattr("agent.device.table._lists_children", lambda: False)
+        slow = read_tree(shell.pid)
+        for pid in quick:
+            os.kill(pid, signal.SIGKILL)
+    assert set(quick) == set(slow) == set(descendants({**slow}, [shell.pid]))
+    assert sorted(row.name for row in quick.values()) == ["sh", "sleep", "sleep"]
+
+
+def test_the_process_table_holds_this_process():
+    row = read_table()[os.getpid()]
+    assert (row.parent, row.group) == (os.getppid(), os.getpgid(0))
+    assert row.resident_bytes > 1 << 20
+    assert task_count() > 0
+    assert read_row(2**22 + 1) is None
+
+
+@pytest.fixture
+def sysfs(tmp_path, monkeypatch):
+    """A machine with everything that /sys may show."""
+    files = {
+        "cpu/cpu0/cpufreq/scaling_governor": "powersave",
+        "cpu/cpu1/cpufreq/scaling_governor": "powersave",
+        "cpu/cpu0/cpufreq/scaling_cur_freq": "1200000",
+        "cpu/cpu1/cpufreq/scaling_cur_freq": "3400000",
+        "cpu/cpu0/thermal_throttle/core_throttle_count": "3",
+        "cpu/cpu1/thermal_throttle/core_throttle_count": "4",
+        "cpu/cpu0/thermal_throttle/package_throttle_count": "9",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    monkeypatch.setattr(sensors, "_CPU", str(tmp_path / "cpu"))
+    caches = (sensors._clock_files, sensors._throttle_files)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_clocks_governor_and_throttling_are_read(sysfs):
+    assert sensors.read_governor() == "powersave"
+    assert sensors.read_max_clock_mhz() == 3400
+    assert sensors.read_max_clock_mhz((0,)) == 1200
+    assert sensors.read_throttle_counts() == {"core": 7, "package": 9}
+
+
+def test_the_hottest_plausible_sensor_is_told(tmp_path, monkeypatch):
+    files = []
+    for number, text in enumerate(("45000", "71500", "-273000", "none")):
+        files.append(str(tmp_path / str(number)))
+        (tmp_path / str(number)).write_text(text)
+    monkeypatch.setattr(sensors, "_temperature_files", lambda: (*files, "/nowhere"))
+    assert sensors.read_temperature_c() == 71.5
+    monkeypatch.setattr(sensors, "_temperature_files", tuple)
+    assert sensors.read_temperature_c() is None
+
+
+def test_without_a_driver_there_is_no_gpu_and_the_cause_is_told(monkeypatch):
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    reader = GpuReader()
+    assert (len(reader), reader.read(), reader.glance()) == (0, (), ())
+    assert "Not Found" in reader.problem
+    reader.close()
+
+
+def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
+    def refuse(*_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    class Process:
+        pid = 1
+
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 1,
+        "nvmlDeviceGetHandleByIndex": lambda n: n,
+        "nvmlDeviceGetName": lambda h: b"NVIDIA H200",
+        "nvmlDeviceGetPowerUsage": lambda h: 123_456,
+        "nvmlDeviceGetClockInfo": lambda h, kind: 1980,
+        "nvmlDeviceGetTemperature": lambda h, kind: 41,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda h: 0x4 | 0x40,
+        "nvmlDeviceGetComputeRunningProcesses": lambda h: [Process()],
+        "nvmlDeviceGetEnforcedPowerLimit": refuse,
+        "nvmlDeviceGetMaxClockInfo": refuse,
+        "nvmlDeviceGetUtilizationRates": refuse,
+        "nvmlDeviceGetMemoryInfo": refuse,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(gpu.pynvml, name, answer)
+    reader = GpuReader()
+    (state,) = reader.read()
+    assert (state.name, state.power_w, state.sm_clock_mhz) == ("NVIDIA H200", 123.456, 1980)
+    assert state.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
+    assert state.other_processes == 1
+    assert state.memory_used_bytes is None
+    assert reader.read(frozenset({1}))[0].other_processes == 0
+    assert reader.glance()[0].temperature_c == 41
+    reader.close()

@@ -1,0 +1,168 @@
+"""Files that were downloaded before: kept by content, never trusted, never too many."""
+
+import hashlib
+import os
+import threading
+
+import pytest
+
+from agent import cache as module
+from agent.cache import ContentCache, sha256_of
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Bench:
+    """A cache, and files that come from outside it."""
+
+    def __init__(self, folder, limit_bytes=1000):
+        self.folder, self.limit_bytes = folder, limit_bytes
+        self.cache = ContentCache(folder / "cache", limit_bytes)
+        self.taken = 0
+
+    def keep(self, content: bytes) -> bool:
+        path = self.folder / "downloaded"
+        path.write_bytes(content)
+        return self.cache.keep(path, digest(content))
+
+    def take(self, content: bytes) -> bytes | None:
+        """What the cache gives for this content's name, None for a miss."""
+        self.taken += 1
+        target = self.folder / f"taken{self.taken}"
+        found = self.cache.take(digest(content), len(content), target)
+        assert found == target.exists()
+        return target.read_bytes() if found else None
+
+    def path(self, content: bytes):
+        return self.folder / "cache" / digest(content)
+
+    def names(self):
+        return {path.name for path in (self.folder / "cache").iterdir()}
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def damage(path, content: bytes) -> None:
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def test_a_kept_file_is_given_as_a_copy_that_a_run_may_spoil(bench):
+    assert bench.take(b"model") is None
+    assert bench.keep(b"model")
+    assert bench.take(b"model") == b"model"
+    (bench.folder / "taken2").write_bytes(b"spoilt")
+    assert bench.take(b"model") == b"model"
+
+
+def test_what_was_used_least_recently_leaves_first(bench):
+    first, second, third = (bytes([n]) * 400 for n in (1, 2, 3))
+    for age, content in enumerate((first, second)):
+        bench.keep(content)
+        os.utime(bench.path(content), ns=(age, age))
+    assert bench.take(first) == first  # used now: the second is the oldest
+    bench.keep(third)
+    assert bench.names() == {digest(first), digest(third)}
+    assert bench.cache.size_bytes() == 800
+
+
+def test_a_file_larger_than_the_cache_is_not_kept_and_costs_no_other(bench):
+    bench.keep(b"small")
+    assert not bench.keep(b"x" * 1001)
+    assert bench.names() == {digest(b"small")}
+    assert bench.keep(b"y" * 1000)
+    assert bench.names() == {digest(b"y" * 1000)}
+
+
+def test_a_cache_of_no_bytes_keeps_nothing(tmp_path):
+    bench = Bench(tmp_path, 0)
+    assert not bench.keep(b"model")
+    assert bench.take(b"model") is None
+
+
+@pytest.mark.parametrize("content", [b"other", b"longer than before"])
+def test_a_damaged_file_is_dropped_and_is_a_miss(bench, content):
+    bench.keep(b"model")
+    damage(bench.path(b"model"), content)
+    assert bench.take(b"model") is None
+    assert bench.names() == set()
+    assert bench.keep(b"model")
+    assert bench.take(b"model") == b"model"
+
+
+def test_a_wrong_size_is_a_miss_that_costs_nothing(bench):
+    bench.keep(b"model")
+    assert not bench.cache.take(digest(b"model"), 7, bench.folder / "target")
+    assert bench.names() == {digest(b"model")}
+
+
+def test_a_large_file_is_hashed_until_it_is_known_and_again_when_it_changed(bench, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(module, "HASHED_ALWAYS_BYTES", 3)
+    monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
+    bench.keep(b"model")
+    assert [bench.take(b"model") for _ in range(3)] == [b"model"] * 3
+    assert len(hashed) == 1
+    damage(bench.path(b"model"), b"MODEL")
+    assert bench.take(b"model") is None
+    assert bench.names() == set()
+
+
+def test_what_a_crash_left_is_removed_and_the_rest_is_found_again(bench):
+    bench.keep(b"model")
+    (bench.folder / "cache" / "partial-123").write_bytes(b"mod")
+    again = Bench(bench.folder)
+    assert again.names() == {digest(b"model")}
+    assert again.take(b"model") == b"model"
+
+
+def test_a_smaller_limit_holds_from_the_start(bench):
+    bench.keep(b"x" * 600)
+    bench.keep(b"y" * 300)
+    assert Bench(bench.folder, 400).names() == {digest(b"y" * 300)}
+
+
+def test_a_name_that_is_no_sha256_is_an_error(bench, tmp_path):
+    for name in ("../../etc/passwd", "", "A" * 64):
+        with pytest.raises(ValueError, match="64 hexadecimal digits"):
+            bench.cache.take(name, 1, tmp_path / "target")
+
+
+def test_where_the_kernel_copies_nothing_the_copy_is_made_by_hand(bench, monkeypatch):
+    def refuse(*_):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    content = b"m" * 900
+    assert bench.keep(content)
+    assert bench.take(content) == content
+
+
+def test_threads_share_one_cache(tmp_path):
+    bench = Bench(tmp_path, 4096)
+    contents = [bytes([n]) * 1024 for n in range(8)]
+    wrong = []
+
+    def use(number: int) -> None:
+        for turn in range(40):
+            content = contents[(number + turn) % 8]
+            source = tmp_path / f"source{number}"
+            source.write_bytes(content)
+            bench.cache.keep(source, digest(content))
+            target = tmp_path / f"target{number}-{turn}"
+            if bench.cache.take(digest(content), 1024, target) and target.read_bytes() != content:
+                wrong.append(target)
+
+    threads = [threading.Thread(target=use, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert 0 < bench.cache.size_bytes() <= 4096
+    assert all(not name.startswith("partial") for name in bench.names())

@@ -1,0 +1,73 @@
+"""Which cores are measured, and that a run and the agent stay on theirs."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from agent import runner
+from agent.cores import Cores, CoresUnavailable, available_cores, choose_cores
+from agent.runner import Limits, start_run
+
+SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
+
+
+@pytest.mark.parametrize(
+    ("config", "available", "expected"),
+    [
+        ("auto", {0, 1, 2, 3}, Cores((0, 1, 2), (3,))),
+        ("auto", {8, 2, 4, 6}, Cores((2, 4, 6), (8,))),
+        ("auto", {0, 1, 2}, Cores()),
+        ("auto", set(), Cores()),
+        ((1,), {0, 1}, Cores((1,), (0,))),
+        ((1, 0), {0, 1}, Cores((0, 1), ())),
+        ((), {0, 1}, Cores()),
+    ],
+)
+def test_cores_are_shared_out(config, available, expected):
+    assert choose_cores(config, available) == expected
+
+
+def test_cores_that_are_not_there_are_named():
+    with pytest.raises(CoresUnavailable, match=r"cores \[7\] are not available.*\[0, 1\]"):
+        choose_cores((0, 7), {0, 1})
+
+
+@pytest.mark.parametrize("with_taskset", [True, False])
+async def test_a_run_is_bound_to_the_measured_cores(tmp_path, monkeypatch, with_taskset):
+    if not with_taskset:
+        monkeypatch.setattr(runner, "_which", lambda program: None)
+    core = max(available_cores())
+    output, command = (
+        tmp_path / "output",
+        ["sh", "-c", "sleep 0.2; exec " + " ".join(SHOW[:2]) + f" '{SHOW[2]}'"],
+    )
+    run = await start_run(command, tmp_path, output, Limits(cores=(core,)), uuid.uuid4())
+    await run.wait(20, lambda: 0.1, asyncio.Event())
+    assert output.read_text() == f"[{core}]\n"
+
+
+def test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs():
+    first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+    code = f"""
+import asyncio, os, pathlib, tempfile, threading, uuid
+from agent.cores import pin_self
+from agent.runner import Limits, start_run
+started = threading.Event()
+thread = threading.Thread(target=started.wait)
+thread.start()
+pin_self(({last},))
+print(*[sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")])
+started.set()
+async def run():
+    folder = pathlib.Path(tempfile.mkdtemp())
+    run = await start_run({SHOW!r}, folder, folder / "o", Limits(cores=({first},)), uuid.uuid4())
+    await run.wait(20, lambda: 0.1, asyncio.Event())
+    print((folder / "o").read_text(), end="")
+asyncio.run(run())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"[{last}] [{last}]\n[{first}]\n"

@@ -1,0 +1,274 @@
+"""The heartbeat's own process, against a real HTTP server that is a process of its own too.
+
+`MGW_TEST_HEART_S=60` makes the test under load longer.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from agent.pulse import Heart
+
+LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
+ONE, TWO = sorted(uuid.uuid4() for _ in range(2))
+
+
+class Site:
+    """Remembers each beat; `statuses` are used up first, then every beat is welcome."""
+
+    def __init__(self) -> None:
+        self.beats: list[tuple[float, dict[str, object], str]] = []
+        self.connections = 0
+        self.statuses: list[int] = []
+        self.delay_s = 0.0
+        self.hangs_up = False
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                site.connections += 1
+                super().setup()
+
+            def do_POST(self) -> None:
+                at = time.monotonic()
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert self.path == "/api/agent/heartbeat/"
+                site.beats.append((at, body, self.headers["Authorization"]))
+                time.sleep(site.delay_s)
+                status = site.statuses.pop(0) if site.statuses else 200
+                answer = b'{"server_time": 1}'
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+                self.close_connection = site.hangs_up
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        self._thread = threading.Thread(target=self.http.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+async def until(predicate: Callable[[], bool], timeout_s: float = 8.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not predicate():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def heart(site):
+    heart = await Heart.start(site.url, "mgw_secret")
+    yield heart
+    await heart.close()
+
+
+async def test_it_beats_at_once_then_in_its_rhythm_with_one_connection(site, heart):
+    heart.beat(frozenset({ONE, TWO}), 0.2)
+    await until(lambda: len(site.beats) >= 5)
+    for _, body, authorization in site.beats:
+        assert body["running"] == [str(ONE), str(TWO)]
+        assert abs(body["sent_at"] - time.time()) < 10
+        assert authorization == "Bearer mgw_secret"
+    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    assert statistics.mean(gaps) == pytest.approx(0.2, abs=0.05)
+    assert site.connections == 1
+
+
+async def test_it_rests_until_told_again_and_follows_changes(site, heart):
+    await asyncio.sleep(0.3)
+    assert site.beats == []
+    heart.beat(frozenset({ONE}), 0.1)
+    await until(lambda: len(site.beats) >= 2)
+    heart.rest()
+    await asyncio.sleep(0.3)
+    seen = len(site.beats)
+    await asyncio.sleep(0.4)
+    assert len(site.beats) == seen
+    heart.beat(frozenset({TWO}), 60)
+    await until(lambda: len(site.beats) == seen + 1)
+    assert site.beats[-1][1]["running"] == [str(TWO)]
+
+
+async def test_an_order_repeated_does_not_change_the_rhythm(site, heart):
+    for _ in range(20):
+        heart.beat(frozenset({ONE}), 60)
+        await asyncio.sleep(0.02)
+    await until(lambda: bool(site.beats))
+    await asyncio.sleep(0.2)
+    assert len(site.beats) == 1
+
+
+async def test_beats_go_on_while_the_agent_is_blocked(site, heart):
+    heart.beat(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.beats))
+    seen = len(site.beats)
+    time.sleep(2)  # what is tested is a loop that does not turn
+    assert len(site.beats) - seen >= 18
+
+
+@pytest.mark.parametrize("status", [500, 404, 302])
+async def test_a_server_in_trouble_is_asked_again(site, heart, status):
+    site.statuses = [status, status]
+    heart.beat(frozenset({ONE}), 0.1)
+    assert not heart.is_well
+    await until(lambda: len(site.beats) >= 4)
+    await until(lambda: heart.is_well)
+
+
+async def test_a_connection_that_the_server_closed_costs_no_beat(site, heart):
+    site.hangs_up = True
+    heart.beat(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.beats) >= 5)
+    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    assert max(gaps) < 0.35
+
+
+async def test_a_server_that_was_away_is_found_again(site, capfd):
+    port = site.http.server_port
+    site.close()
+    heart = await Heart.start(site.url, "mgw_secret")
+    heart.beat(frozenset({ONE}), 0.1)
+    await asyncio.sleep(0.5)
+    site.http = ThreadingHTTPServer(("127.0.0.1", port), site.http.RequestHandlerClass)
+    site.http.daemon_threads = True
+    site._thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
+    site._thread.start()
+    await until(lambda: len(site.beats) >= 2)
+    await until(lambda: heart.is_well)
+    await heart.close()
+    errors = capfd.readouterr().err
+    assert "heartbeat_failed cause='ConnectionRefusedError" in errors
+    assert "mgw_secret" not in errors
+
+
+async def test_a_slow_server_does_not_make_beats_pile_up(site, heart):
+    site.delay_s = 0.35
+    heart.beat(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.beats) >= 4)
+    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    assert min(gaps) > 0.3
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_token_stops_it_for_good(site, heart, status):
+    site.statuses = [status]
+    heart.beat(frozenset({ONE}), 0.1)
+    await until(lambda: heart.refused)
+    assert not heart.is_well
+    await asyncio.sleep(1.3)  # a process that merely died would be back by now
+    assert (heart.pid, len(site.beats)) == (None, 1)
+    heart.beat(frozenset({TWO}), 0.1)
+    heart.rest()
+
+
+async def test_one_that_dies_is_started_again_and_beats_on(site, heart):
+    heart.beat(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.beats))
+    first = heart.pid
+    os.kill(first, 9)
+    await until(lambda: heart.pid not in (None, first))
+    seen = len(site.beats)
+    await until(lambda: len(site.beats) >= seen + 2)
+
+
+async def test_it_ends_with_the_agent_and_its_token_is_nowhere_to_be_read(site):
+    heart = await Heart.start(site.url, "mgw_secret")
+    heart.beat(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.beats))
+    folder = Path(f"/proc/{heart.pid}")
+    for name in ("cmdline", "environ"):
+        assert b"mgw_secret" not in (folder / name).read_bytes()
+    begin = time.monotonic()
+    await heart.close()
+    assert time.monotonic() - begin < 1
+    assert not folder.exists()
+
+
+async def test_it_is_small_bound_to_its_core_and_goes_first(site):
+    core = max(os.sched_getaffinity(0))
+    heart = await Heart.start(site.url, "mgw_secret", (core,))
+    heart.beat(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.beats) >= 2)
+    status = Path(f"/proc/{heart.pid}/status").read_text()
+    resident_kb = int(status.split("VmRSS:")[1].split()[0])
+    nice = os.getpriority(os.PRIO_PROCESS, heart.pid)
+    affinity = os.sched_getaffinity(heart.pid)
+    await heart.close()
+    assert resident_kb < 30_000
+    assert affinity == {core}
+    assert nice == (-5 if os.geteuid() == 0 else os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def serve_beats(port: "multiprocessing.Queue[int]", stop: "multiprocessing.Event", out) -> None:
+    """A server of its own process, since the test's own is as starved as anything else."""
+    os.setpriority(os.PRIO_PROCESS, 0, -10) if os.geteuid() == 0 else None
+    site = Site()
+    port.put(site.http.server_port)
+    stop.wait()
+    site.close()
+    # when it was sent, as the process says, and when it came, as the server says
+    out.put([(body["sent_at"], at) for at, body, _ in site.beats])
+
+
+def spin(stop: "multiprocessing.Event") -> None:
+    while not stop.is_set():
+        sum(range(20_000))
+
+
+async def test_beats_keep_their_rhythm_while_every_core_is_busy(capsys):
+    context = multiprocessing.get_context("spawn")
+    port, out, stop = context.Queue(), context.Queue(), context.Event()
+    helpers = [context.Process(target=serve_beats, args=(port, stop, out))]
+    helpers += [context.Process(target=spin, args=(stop,)) for _ in range(2 * os.cpu_count())]
+    for helper in helpers:
+        helper.start()
+    try:
+        number = await asyncio.to_thread(port.get, timeout=30)
+        heart = await Heart.start(f"http://127.0.0.1:{number}", "mgw_secret")
+        await asyncio.sleep(1)
+        heart.beat(frozenset({ONE}), 0.5)
+        begin = time.monotonic()
+        time.sleep(LOAD_S)  # the agent's loop stands still all the time
+        took_s = time.monotonic() - begin
+        await heart.close()
+    finally:
+        stop.set()
+        beats = await asyncio.to_thread(out.get, timeout=30)
+        for helper in helpers:
+            await asyncio.to_thread(helper.join, 30)
+    sent = [each[0] for each in beats]
+    late = sorted(abs(at - sent[0] - 0.5 * number) for number, at in enumerate(sent))
+    with capsys.disabled():
+        figures = f"median {late[len(late) // 2] * 1e3:.1f} ms, most {late[-1] * 1e3:.1f} ms"
+        print(f"\n{len(sent)} beats in {took_s:.1f} s, off their time: {figures}")
+    assert len(sent) >= took_s / 0.5 - 2
+    assert late[len(late) // 2] < 0.1
+    assert late[-1] < 0.45

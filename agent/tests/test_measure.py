@@ -1,0 +1,297 @@
+"""An attempt as a plan of passes: what runs, what is kept of it, and what a failure leaves."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+
+from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan
+from agent.protocol.manifest import Manifest
+from agent.protocol.measurement import Measurement
+from agent.tests.fakes import npy_bytes
+
+#: prints as load_and_run does, honours what the agent asks for, and takes 2 ms an iteration
+OBEDIENT = """\
+flags = dict(a[2:].partition("=")[::2] for a in sys.argv[2:] if a.startswith("--"))
+count = int(flags.get("iter", 10))
+if "model_info" in flags:
+    say("| INPUT | data | {3} | float32 |")
+    say("| INPUT | mask | {2} | float32 |")
+    say("| OUTPUT | out | {1} | float32 |")
+say("load model: 5.000ms")
+if int(flags.get("warmup_iter", 1)):
+    say("=== prepare: 5.000ms; going to warmup")
+    say("warm up 0  9.000ms")
+for i in range(count):
+    say(f"iter {i}/{count}: e2e=2.000 ms (host=0.100 ms)")
+if count:
+    say("=== finished test #0: time=20 ms avg_time=2 ms standard_deviation=0 ms min=2 ms max=2 ms")
+say(f"=== total time: {2.0 * count:.3f}ms")
+for name in ("io_dump", "model_dump", "fast_run_algo_policy"):
+    if flags.get(name):
+        open(flags[name], "a").write(name + "\\n")
+if "bin_io_dump" in flags:
+    os.makedirs(flags["bin_io_dump"])
+    for i in range(3):
+        open(flags["bin_io_dump"] + f"/{i:06x}", "w").write(str(i))
+    os.symlink("/etc/hostname", flags["bin_io_dump"] + "/hostname")
+write_profile(json.dumps({"graph_exec": {}, "argv": sys.argv}))
+"""
+
+
+def obedient(extra: str = "") -> str:
+    return "import json\n" + OBEDIENT + extra
+
+
+def measured(storage) -> Measurement:
+    return Measurement.model_validate_json(storage.stored["measurement.json"])
+
+
+async def test_standard_is_a_clean_pass_and_profiled_processes(device, server, storage):
+    device.install(obedient())
+    device.start()
+    plan = Plan(preset="standard", clean=True, profiled=3)
+    end = await server.run(plan=plan, options={"iter": 5})
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    found = measured(storage)
+    assert [each.kind for each in found.passes] == ["clean", "profiled", "profiled", "profiled"]
+    assert [each.profile for each in found.passes] == [
+        "",
+        "profile.json",
+        "profile-2.json",
+        "profile-3.json",
+    ]
+    assert found.passes[0].e2e_ms == (2.0,) * 5
+    assert found.passes[0].host_ms == (0.1,) * 5
+    assert found.passes[0].warmup_ms == (9.0,)
+    assert not any("--profile" in word for word in found.passes[0].argv)
+    assert {"profile.json", "profile-2.json", "profile-3.json"} <= set(storage.stored)
+    assert found.plan == plan
+    assert len(server.of(AttemptStarted)) == 1
+    assert server.log_text().count("==== pass ") == 4
+
+
+async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one_counts(
+    device, server, storage
+):
+    device.install(obedient())
+    device.start()
+    plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
+    end = await server.run(plan=plan)
+    assert end.exit_code == 0
+    tried, kept = measured(storage).passes
+    assert (tried.kept, len(tried.e2e_ms)) == (False, 20)
+    assert kept.kept
+    assert sum(kept.e2e_ms) >= 100
+    assert "profile.json" not in storage.stored
+
+
+async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shapes(
+    device, server, storage
+):
+    device.install(obedient())
+    device.start()
+    end = await server.run(fill=True, seed=7)
+    assert end.exit_code == 0
+    inspect, profiled = measured(storage).passes
+    assert (inspect.kind, inspect.kept, inspect.e2e_ms) == ("inspect", False, ())
+    assert "--input=data:input_0.npy;mask:input_1.npy" in profiled.argv
+    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert [(each.name, each.source, each.shape) for each in manifest.inputs] == [
+        ("data", "random", (3,)),
+        ("mask", "random", (2,)),
+    ]
+    # the same seed gives the same numbers, and what is known is not asked for again
+    assert (await server.run(fill=True, seed=7)).exit_code == 0
+    again = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert again.inputs == manifest.inputs
+    assert [each.kind for each in measured(storage).passes] == ["profiled"]
+    assert (await server.run(fill=True, seed=8)).exit_code == 0
+    other = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert other.inputs[0].sha256 != manifest.inputs[0].sha256
+
+
+async def test_an_input_that_was_forgotten_is_noticed_and_the_pass_is_made_anew(
+    device, server, storage
+):
+    device.install(obedient())
+    device.start()
+    data = (storage.input_file("data.npy", "data"),)
+    end = await server.run(fill=True, data=data)
+    assert end.exit_code == 0
+    first, second = measured(storage).passes
+    assert (first.kept, first.profile) == (False, "")
+    assert "--input=data:input_0.npy" in first.argv
+    assert any(word.startswith("--input=data:") and ";mask:" in word for word in second.argv)
+    assert 'Input "mask"' in measured(storage).notes[-1]
+    assert json.loads(storage.stored["profile.json"])["argv"][-1] == second.argv[-1]
+
+
+async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
+    device.install(
+        obedient('say("given " + " ".join(sorted(f for f in os.listdir(".") if "input" in f)))')
+    )
+    device.start()
+    inputs = (
+        GivenInput(name="data", literal="1.5,2,3"),
+        GivenInput(name="mask", shape=(4, 2), dtype="int32"),
+    )
+    assert (await server.run(inputs=inputs)).exit_code == 0
+    assert "given input_0.npy input_1.npy" in server.log_text()
+    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert [(i.name, i.source, i.dtype, i.shape) for i in manifest.inputs] == [
+        ("data", "literal", "float32", (3,)),
+        ("mask", "random", "int32", (4, 2)),
+    ]
+
+
+async def test_a_batch_size_reaches_the_data_and_not_load_and_run(device, server, storage):
+    device.install(obedient())
+    device.start()
+    storage.files["data.npy"] = npy_bytes([[1.0, 2.0]])
+    end = await server.run(
+        data=(storage.input_file("data.npy", "data"),), options={"batch_size": 4}
+    )
+    assert end.exit_code == 0
+    assert not any(word.startswith("--batch") for word in measured(storage).passes[0].argv)
+    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert manifest.inputs[0].shape == (4, 2)
+
+
+async def test_a_wrong_input_ends_before_anything_runs(device, server, storage):
+    device.install(obedient())
+    device.start()
+    storage.files["data.npy"] = b"\x80\x04pickle"
+    end = await server.run(data=(storage.input_file("data.npy", "data"),))
+    assert end.reason is EndReason.INPUT_WRONG
+    assert "data.npy" in end.detail
+    assert not server.of(AttemptStarted)
+
+
+async def test_dumps_have_a_pass_of_their_own_and_come_as_files(device, server, storage):
+    device.install(obedient())
+    device.start()
+    options = {"bin_io_dump": True, "model_dump": True, "iter": 4}
+    end = await server.run(options=options)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    profiled, dump = measured(storage).passes
+    assert "--model_dump=model_dump.mge" in profiled.argv
+    assert not any("bin_io_dump" in word for word in profiled.argv)
+    assert "--bin_io_dump=bin_io_dump" in dump.argv
+    assert "--iter=1" in dump.argv
+    assert not any("model_dump" in word for word in dump.argv)
+    packed = zipfile.ZipFile(io.BytesIO(storage.stored["bin_io_dump.zip"]))
+    # a link would let a model read the device's files
+    assert sorted(packed.namelist()) == ["000000", "000001", "000002"]
+    assert storage.stored["model_dump.mge"] == b"model_dump\n"
+
+
+async def test_exit_0_without_a_promised_file_is_no_success(device, server, storage):
+    device.install(obedient('os.remove("model_dump.mge")'))
+    device.start()
+    end = await server.run(options={"model_dump": True})
+    assert (end.reason, end.exit_code) == (EndReason.FILE_MISSING, 0)
+    assert "model_dump" in end.detail
+    assert "profile.json" in storage.stored
+
+
+async def test_algorithms_are_chosen_once_for_all_passes(device, server, storage):
+    device.install(obedient())
+    device.start()
+    plan = Plan(preset="custom", clean=True, profiled=2)
+    assert (await server.run(plan=plan, options={"fast_run": True})).exit_code == 0
+    for each in measured(storage).passes:
+        assert "--fast_run_algo_policy=algo_cache.bin" in each.argv
+    # nobody asked to keep it
+    assert "algo_cache.bin" not in storage.stored
+    assert (await server.run(options={"fast_run": True})).exit_code == 0
+    assert not any(word.startswith("--fast_run_algo") for word in measured(storage).passes[0].argv)
+
+
+async def test_the_cache_of_another_task_is_read_and_written(device, server, storage):
+    device.install(obedient())
+    device.start()
+    storage.files["algo_cache.bin"] = b"from before\n"
+    data = (storage.input_file("algo_cache.bin", "", option="fast_run_algo_policy"),)
+    end = await server.run(data=data)
+    assert end.exit_code == 0
+    assert storage.stored["algo_cache.bin"] == b"from before\nfast_run_algo_policy\n"
+
+
+async def test_what_was_measured_before_a_failure_is_kept(device, server, storage):
+    device.install(
+        obedient("""
+n = len(os.listdir("."))
+open(f"was-here-{n}", "w").close()
+if os.path.exists("profile.json") and n > 3:
+    os.abort()
+""")
+    )
+    device.start()
+    end = await server.run(plan=Plan(preset="custom", profiled=5))
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
+    found = measured(storage)
+    assert found.passes[0].exit_code == 0
+    assert found.passes[-1].exit_code == 134
+    assert len(found.passes) < 5
+    assert "profile.json" in storage.stored
+
+
+async def test_many_profiles_find_their_way(device, server, storage):
+    device.install(obedient())
+    device.start()
+    end = await server.run(plan=Plan(preset="custom", profiled=20), options={"iter": 1})
+    assert end.exit_code == 0
+    assert "profile-20.json" in storage.stored
+    assert len(end.files) == 20 + 3
+
+
+async def test_the_manifest_says_with_what_it_was_done(device, server, storage):
+    device.install(obedient())
+    device.start()
+    data = (storage.input_file("data.npy", "data"),)
+    await server.run(data=data, options={"iter": 3})
+    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert [file.name for file in manifest.files] == ["model.mge", "data.npy"]
+    assert manifest.options == {"iter": 3}
+    assert manifest.commands[0].endswith("--profile=profile.json")
+    assert manifest.runtime["version"] == "1.13.0"
+    assert len(manifest.runtime["sha256"]) == 64
+    assert manifest.host["cores"] >= 1
+    assert manifest.host["kernel"]
+    assert manifest.environment["MGE_FASTRUN_CACHE_TYPE"] == "MEMORY"
+    assert "hostname" not in manifest.host
+    assert server.url not in manifest.model_dump_json()
+    array = np.load(io.BytesIO(storage.files["data.npy"]))
+    assert manifest.inputs[0].shape == array.shape
+
+
+async def test_a_file_seen_before_comes_from_the_cache(device, server, storage):
+    device.install(obedient())
+    device.start()
+    end = await server.run()
+    (model,) = end.received
+    known = storage.input_file("model.mge", sha256=model.sha256)
+    assert storage.requests.count("GET model.mge") == 1
+    again = await server.run(model=known)
+    assert again.exit_code == 0
+    assert again.received == end.received
+    assert storage.requests.count("GET model.mge") == 1
+
+
+async def test_several_passes_download_the_model_once(device, server, storage):
+    device.install(obedient())
+    device.start()
+    await server.run(plan=Plan(preset="custom", clean=True, profiled=4))
+    assert storage.requests.count("GET model.mge") == 1
+
+
+async def test_the_device_is_looked_at_before_and_after(device, server, storage):
+    device.install(obedient())
+    device.start()
+    await server.run()
+    found = measured(storage)
+    assert found.device["before"]["memory_available_bytes"] > 0
+    assert found.device["after"]["at"] >= found.device["before"]["at"]
+    assert found.gate["passed"] is True

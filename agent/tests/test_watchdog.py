@@ -1,0 +1,212 @@
+"""Real processes that misbehave, and the limit that ends each."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+import uuid
+
+import pytest
+
+from agent import runner
+from agent.processes import ATTEMPT_VARIABLE
+from agent.protocol import EndReason
+from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
+from agent.watchdog import LimitCode, Watchdog, WatchLimits, measure_folder
+
+PYTHON = [sys.executable, "-SEc"]
+LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
+
+
+class Kennel:
+    """One run in a folder of its own, watched with the given limits alone."""
+
+    def __init__(self, folder):
+        self.work, self.output = folder / "work", folder / "output"
+        self.work.mkdir()
+        self.mark = uuid.uuid4()
+        self.took_s = 0.0
+
+    async def run(self, command, limits=None, timeout_s=20.0, **watched):
+        dog = Watchdog(self.work, self.output, WatchLimits(**{**LOOSE, **watched}))
+        run = await start_run(command, self.work, self.output, limits or Limits(), self.mark)
+        begin = time.monotonic()
+        result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), dog)
+        self.took_s = time.monotonic() - begin
+        return result
+
+    def survivors(self):
+        wanted, found = f"{ATTEMPT_VARIABLE}={self.mark}".encode(), []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        found.append(name)
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def kennel(tmp_path):
+    return Kennel(tmp_path)
+
+
+async def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(kennel):
+    # grows by one level each 50 ms and is bounded, so that a failure here spares the machine
+    bomb = "f() { [ $1 -gt 7 ] && sleep 30; sleep 0.05; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
+    result = await kennel.run(["sh", "-c", bomb], processes=40)
+    assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
+    assert "at most 40 are allowed" in result.limit.text
+    assert kennel.took_s < 10
+    assert kennel.survivors() == []
+
+
+async def test_processes_that_leave_the_tree_are_counted_and_ended(kennel):
+    leave = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
+    result = await kennel.run(["sh", "-c", leave], processes=6)
+    assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
+    assert kennel.survivors() == []
+
+
+async def test_a_flood_of_output_is_ended(kennel):
+    flood = ["sh", "-c", "yes 0123456789012345678901234567890123456789 | head -c 1G; sleep 30"]
+    result = await kennel.run(flood, print_bytes=10 << 20)
+    assert result.limit.code is LimitCode.LOG_TOO_LONG
+    assert "at most 10 MiB are allowed" in result.limit.text
+    assert kennel.took_s < 10
+    kennel.output.unlink()
+
+
+async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(kennel):
+    result = await kennel.run(["sleep", "30"], silence_s=1.0)
+    assert (result.reason, result.limit.code) == (EndReason.EXITED, LimitCode.SILENT)
+    assert 1.0 <= kennel.took_s < 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import time\nend = time.time() + 4\nwhile time.time() < end: pass",
+        "import time\nfor i in range(8): print(i, flush=True); time.sleep(.5)",
+    ],
+    ids=["computes", "prints"],
+)
+async def test_a_run_that_computes_or_prints_is_not_silent(kennel, body):
+    result = await kennel.run([*PYTHON, body], silence_s=2.0)
+    assert (result.limit, result.exit_code) == (None, 0)
+    assert kennel.took_s > 3.5
+
+
+async def test_work_in_a_child_is_no_silence(kennel):
+    body = f"{sys.executable} -SEc 'import time; e=time.time()+4\nwhile time.time()<e: pass'; true"
+    result = await kennel.run(["sh", "-c", body], silence_s=2.0)
+    assert (result.limit, result.exit_code) == (None, 0)
+
+
+async def test_what_it_writes_is_limited_but_not_what_was_there_before(kennel):
+    (kennel.work / "model").write_bytes(os.urandom(6 << 20))
+    write = "open('out', 'wb').write(b'x' * (4 << 20)); import time; time.sleep({})"
+    fine = await kennel.run([*PYTHON, write.format(1)], disk_bytes=5 << 20)
+    assert (fine.limit, fine.exit_code) == (None, 0)
+    more = "open('more', 'wb').write(b'x' * (6 << 20)); import time; time.sleep(30)"
+    result = await kennel.run([*PYTHON, more], disk_bytes=5 << 20)
+    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert "wrote 6 MiB" in result.limit.text
+
+
+async def test_a_sparse_file_counts_by_its_size_alone_as_a_single_file(kennel):
+    sparse = "open('hole', 'wb').truncate(1 << 30); import time; time.sleep({})"
+    fine = await kennel.run([*PYTHON, sparse.format(1)], disk_bytes=1 << 20)
+    assert (fine.limit, fine.exit_code) == (None, 0)
+    (kennel.work / "hole").unlink()
+    result = await kennel.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
+    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert "hole reached the limit of 1.0 GiB" in result.limit.text
+
+
+async def test_the_kernel_stops_a_file_at_its_limit(kennel):
+    write = ["sh", "-c", "exec dd if=/dev/zero of=out bs=1M count=8"]
+    result = await kennel.run(write, Limits(file_bytes=1 << 20))
+    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert (kennel.work / "out").stat().st_size == 1 << 20
+
+
+async def test_many_small_files_are_too_large(kennel, monkeypatch):
+    monkeypatch.setattr("agent.watchdog._MOST_FILES", 50)
+    make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
+    result = await kennel.run([*PYTHON, make])
+    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+
+
+async def test_memory_of_all_processes_together_is_limited(kennel):
+    eat = "b = b'x' * (60 << 20); import os; os.fork(); b2 = b'y' * (60 << 20)\nimport time; "
+    result = await kennel.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
+    assert result.limit.code is LimitCode.MEMORY
+    assert kennel.survivors() == []
+
+
+async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(kennel):
+    result = await kennel.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
+    assert runner.signal_name(result.exit_code) == "SIGXCPU"
+    assert result.limit.code is LimitCode.CPU_TIME
+
+
+async def test_who_ignores_sigxcpu_is_killed(kennel):
+    ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
+    result = await kennel.run([*PYTHON, ignore], Limits(cpu_s=1))
+    assert runner.signal_name(result.exit_code) == "SIGKILL"
+    assert kennel.took_s < 15
+
+
+async def test_a_process_that_waits_is_limited_later_with_its_children(kennel):
+    body = f"{sys.executable} -SEc 'while True: pass'; exit $?"
+    run = await start_run(["sh", "-c", body], kennel.work, kennel.output, Limits(), kennel.mark)
+    await asyncio.sleep(0.3)
+    limit_cpu(run.pid, 1)
+    result = await run.wait(20, lambda: 0.1, asyncio.Event())
+    assert runner.signal_name(result.exit_code) == "SIGXCPU"
+
+
+async def test_a_timeout_and_a_cancel_come_through_a_watchdog_that_is_content(kennel):
+    assert (await kennel.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
+    dog = Watchdog(kennel.work, kennel.output, WatchLimits())
+    run = await start_run(["sleep", "9"], kennel.work, kennel.output, Limits(), kennel.mark)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.3, stop.set)
+    result = await run.wait(9, lambda: 0.1, stop, dog)
+    assert (result.reason, result.limit) == (EndReason.CANCELLED, None)
+
+
+def test_no_limit_is_raised_above_the_one_that_binds_the_agent(monkeypatch):
+    monkeypatch.setattr(runner.resource, "getrlimit", lambda number: (500, 700))
+    rows = {option: (soft, hard) for option, _, soft, hard in Limits(cpu_s=698).rows()}
+    assert rows == {"core": (0, 0), "fsize": (700, 700), "cpu": (698, 700)}
+
+
+def test_the_number_of_tasks_is_limited_for_ordinary_users(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "nproc" in [row[0] for row in Limits(processes=256).rows()]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "nproc" not in [row[0] for row in Limits(processes=256).rows()]
+
+
+def test_cpu_time_follows_the_timeout_and_the_cores():
+    assert cpu_limit_s(100, 4) == 470
+    assert Limits(cores=(0, 1)).for_task(100).cpu_s == 250
+    assert cpu_limit_s(100) >= 140
+
+
+async def test_a_look_is_cheap(kennel):
+    dog = Watchdog(kennel.work, kennel.output, WatchLimits())
+    run = await start_run(["sleep", "9"], kennel.work, kennel.output, Limits(), kennel.mark)
+    dog.look(run.pid, kennel.mark)
+    begin = time.thread_time()
+    for _ in range(50):
+        dog.look(run.pid, kennel.mark)
+    each_s = (time.thread_time() - begin) / 50
+    os.killpg(run.pid, signal.SIGKILL)
+    await run.wait(9, lambda: 0.1, asyncio.Event())
+    assert each_s < 0.005
+    assert measure_folder(kennel.work).files == 0

@@ -1,0 +1,264 @@
+"""Ends a run that no limit of a single process ends: silent, flooding, forking, filling the disk.
+
+Looked at twice a second from outside. A look reads /proc for the attempt's own processes and the
+sizes of its files: about 0.2 ms. Every process of the machine is looked at only at times, or if
+their number jumps: a process that left the tree is known by its mark.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from uuid import UUID
+
+from agent.device.table import Row, descendants, read_table, read_tree, task_count, tree_cpu_s
+from agent.processes import ATTEMPT_VARIABLE
+
+POLL_S = 0.5
+#: all processes are looked at this often, and at once if so many came since the last time
+_SEARCH_S = 10.0
+_MANY_NEW = 64
+#: a hung process may have a thread that looks at a clock; what works uses more than that
+_AWAKE_CPU_S = 0.05
+#: small files fill a disk by their number
+_MOST_FILES = 20_000
+_PATIENCE_S = 2.0
+
+
+class LimitCode(StrEnum):
+    """The limits that end a run."""
+
+    SILENT = "silent"
+    OUTPUT_TOO_LARGE = "output_too_large"
+    LOG_TOO_LONG = "log_too_long"
+    TOO_MANY_PROCESSES = "too_many_processes"
+    MEMORY = "memory"
+    CPU_TIME = "cpu_time"
+
+
+@dataclass(frozen=True)
+class LimitHit:
+    """Which limit, and a line for the reader."""
+
+    code: LimitCode
+    text: str
+
+
+@dataclass(frozen=True)
+class WatchLimits:
+    """0 turns a limit off. `file_bytes` is what a single file may have, as RLIMIT_FSIZE says.
+
+    `memory_bytes` is for all processes together; shared pages count for each.
+    """
+
+    silence_s: float = 60.0
+    disk_bytes: int = 4 << 30
+    print_bytes: int = 64 << 20
+    processes: int = 256
+    file_bytes: int = 2 << 30
+    memory_bytes: int = 0
+
+
+class Watchdog:
+    """One for each process that is run. `work` is its folder, `output` the file it prints to."""
+
+    def __init__(self, work: Path, output: Path, limits: WatchLimits) -> None:
+        self._work, self._output, self._limits = work, output, limits
+        # what was there before is not the run's: its model, the output of an earlier process
+        self._work_begin = measure_folder(work).bytes
+        self._large_before = {path for path, size in _files(work) if size >= limits.file_bytes}
+        self._output_begin = _size(output)
+        self._active_s = time.monotonic()
+        self._active_cpu_s, self._active_output = 0.0, self._output_begin
+        self._searched_s, self._tasks = -_SEARCH_S, task_count()
+        #: processes outside the run's tree that were looked at: does it carry the mark?
+        self._judged: dict[tuple[int, int], bool] = {}
+        self._escaped: set[int] = set()
+
+    async def watch(self, pid: int, mark: UUID) -> LimitHit:
+        """Return when a limit is hit; cancel it when the run has ended."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            hit = self.look(pid, mark)
+            if hit is not None:
+                return hit
+
+    def look(self, pid: int, mark: UUID) -> LimitHit | None:
+        """Look once."""
+        rows = self.members(pid, mark)
+        return (
+            self._too_many(rows)
+            or self._too_long()
+            or self._too_large()
+            or self._too_fat(rows)
+            or self._silent(rows)
+        )
+
+    def members(self, pid: int, mark: UUID) -> dict[int, Row]:
+        """The run's processes: descendants of its first one, and what carries its mark."""
+        now_s, tasks = time.monotonic(), task_count()
+        if now_s - self._searched_s >= _SEARCH_S or tasks - self._tasks >= _MANY_NEW:
+            self._searched_s, self._tasks = now_s, tasks
+            return self._search(pid, mark)
+        self._tasks = min(self._tasks, tasks)
+        rows = read_tree(pid)
+        for escaped in self._escaped:
+            rows |= read_tree(escaped)
+        return rows
+
+    async def end_all(self, pid: int, mark: UUID) -> None:
+        """KILL every process of the run, again until none is left: they may fork meanwhile."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline_s:
+            rows = [row for row in self._search(pid, mark).values() if row.state not in "ZX"]
+            if not rows:
+                return
+            # first none may run any more, so that none forks while others are killed
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for row in rows:
+                    _signal(row.pid, number)
+            await asyncio.sleep(0.01)
+
+    def _search(self, pid: int, mark: UUID) -> dict[int, Row]:
+        table = read_table()
+        tree = descendants(table, [pid])
+        grouped = {p for p, row in table.items() if pid in (row.group, row.session)}
+        judged: dict[tuple[int, int], bool] = {}
+        for other, row in table.items():
+            key = (other, row.start_ticks)
+            if other not in tree:
+                judged[key] = self._judged.get(key) or _carries(other, mark)
+        self._judged = judged
+        marked = {other for (other, _), found in judged.items() if found}
+        self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
+        return tree | descendants(table, self._escaped)
+
+    def _too_many(self, rows: dict[int, Row]) -> LimitHit | None:
+        most = self._limits.processes
+        if not most or len(rows) <= most:
+            return None
+        text = f"{len(rows)} processes at the same time, at most {most} are allowed"
+        return LimitHit(LimitCode.TOO_MANY_PROCESSES, text)
+
+    def _too_long(self) -> LimitHit | None:
+        most, printed = self._limits.print_bytes, _size(self._output) - self._output_begin
+        if not most or printed <= most:
+            return None
+        text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
+        return LimitHit(LimitCode.LOG_TOO_LONG, text)
+
+    def _too_large(self) -> LimitHit | None:
+        held = measure_folder(self._work)
+        added, most = held.bytes - self._work_begin, self._limits.disk_bytes
+        if most and added > most:
+            text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        if held.files > _MOST_FILES:
+            text = f"more than {_MOST_FILES} files in its folder"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        largest = self._limits.file_bytes
+        if largest and held.largest_bytes >= largest:
+            names = {path for path, size in _files(self._work) if size >= largest}
+            for path in sorted(names - self._large_before):
+                text = f"the file {path.name} reached the limit of {_amount(largest)}"
+                return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        return None
+
+    def _too_fat(self, rows: dict[int, Row]) -> LimitHit | None:
+        most = self._limits.memory_bytes
+        held = sum(row.resident_bytes for row in rows.values())
+        if not most or held <= most:
+            return None
+        text = f"used {_amount(held)} of memory, at most {_amount(most)} are allowed"
+        return LimitHit(LimitCode.MEMORY, text)
+
+    def _silent(self, rows: dict[int, Row]) -> LimitHit | None:
+        cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
+        now_s = time.monotonic()
+        # less than before: a process that left took its account along
+        worked = not 0 <= cpu_s - self._active_cpu_s < _AWAKE_CPU_S
+        if worked or printed != self._active_output:
+            self._active_s, self._active_cpu_s, self._active_output = now_s, cpu_s, printed
+        quiet_s = now_s - self._active_s
+        if not self._limits.silence_s or quiet_s < self._limits.silence_s:
+            return None
+        text = f"neither printed nor computed anything for {quiet_s:.0f} s"
+        return LimitHit(LimitCode.SILENT, text)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a folder holds. `bytes` are those on the disk: a sparse file has fewer than its size."""
+
+    bytes: int = 0
+    files: int = 0
+    largest_bytes: int = 0
+
+
+def measure_folder(folder: Path) -> Held:
+    """Add up; stops counting above `_MOST_FILES`, which is too many anyway."""
+    held = Held()
+    for entry in _walk(folder):
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue  # gone meanwhile
+        held = replace(
+            held,
+            bytes=held.bytes + found.st_blocks * 512,
+            files=held.files + 1,
+            largest_bytes=max(held.largest_bytes, found.st_size),
+        )
+        if held.files > _MOST_FILES:
+            break
+    return held
+
+
+def _walk(folder: Path | str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except OSError:
+        return
+    for entry in found:
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int]]:
+    for entry in _walk(folder):
+        try:
+            yield Path(entry.path), entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _carries(pid: int, mark: UUID) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{ATTEMPT_VARIABLE}={mark}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _amount(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

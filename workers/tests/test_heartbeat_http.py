@@ -1,0 +1,102 @@
+"""The heartbeat by HTTP, of an agent that keeps its socket quiet while it measures."""
+
+import datetime
+import json
+import time
+import uuid
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tasks.models import Attempt
+from tasks.tests.make import make_attempt, make_waiting_task, make_worker
+from workers.models import Worker
+from workers.services import worker_revoke
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
+
+
+def token_of(worker):
+    return code_redeem(code_issue(worker))[1]
+
+
+def running_on(worker):
+    return make_attempt(make_waiting_task(worker=worker))
+
+
+def beat(client, token, running=(), **changes):
+    body = {"running": [str(each) for each in running], "sent_at": time.time(), **changes}
+    return post(client, token, json.dumps(body))
+
+
+def post(client, token, body):
+    headers = {"Authorization": f"Bearer {token}"}
+    return client.post(
+        "/api/agent/heartbeat/", body, content_type="application/json", headers=headers
+    )
+
+
+def test_a_beat_renews_the_leases_of_what_it_names_and_shows_the_device_online():
+    worker = make_worker()
+    named = running_on(worker)
+    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    Worker.objects.update(last_seen_at=LONG_AGO)
+    # no cookie and no CSRF token: an agent has neither
+    answer = beat(Client(enforce_csrf_checks=True), token_of(worker), [named.pk])
+    assert answer.status_code == 200
+    assert abs(answer.json()["server_time"] - time.time()) < 5
+    named.refresh_from_db()
+    worker.refresh_from_db()
+    assert named.lease_expires_at > timezone.now()
+    assert worker.is_online
+
+
+def test_a_beat_leaves_attempts_alone_that_it_does_not_name_or_that_are_anothers(client):
+    worker, other = make_worker("one"), make_worker("two")
+    mine, foreign = running_on(worker), running_on(other)
+    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    assert beat(client, token_of(worker), [foreign.pk, uuid.uuid4()]).status_code == 200
+    for attempt in (mine, foreign):
+        attempt.refresh_from_db()
+        assert attempt.lease_expires_at == LONG_AGO
+
+
+def test_a_bad_token_is_told_as_at_the_check(client):
+    worker = make_worker()
+    token = token_of(worker)
+    worker_revoke(worker)
+    Worker.objects.update(last_seen_at=None)
+    assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
+    assert client.post("/api/agent/heartbeat/").status_code == 401
+    worker.refresh_from_db()
+    assert worker.last_seen_at is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "[]",
+        "no json",
+        "{}",
+        '{"sent_at": 1, "running": "all"}',
+        '{"sent_at": 1, "running": [1]}',
+    ],
+)
+def test_a_body_that_is_no_heartbeat_is_refused(client, body):
+    answer = post(client, token_of(make_worker()), body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "bad_request"
+
+
+def test_a_body_that_is_too_large_is_refused(client):
+    answer = beat(client, token_of(make_worker()), [uuid.uuid4() for _ in range(2000)])
+    assert answer.status_code == 413
+
+
+def test_only_a_post_is_a_beat(client):
+    assert client.get("/api/agent/heartbeat/").status_code == 405
