@@ -1,4 +1,4 @@
-"""One attempt's life on the device: accept, download, run, end. What follows is in `delivery`."""
+"""One attempt's life on the device: accept, download, measure, end. What follows is `delivery`."""
 
 import asyncio
 import logging
@@ -6,34 +6,53 @@ import shlex
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
+from agent.bench import Bench
 from agent.delivery import Delivery
-from agent.feed import Feed
+from agent.feeding import Feeding
+from agent.inputs import InputError
 from agent.inventory import Runtime
+from agent.known_inputs import KnownInputs
+from agent.launch import Launcher
+from agent.measure import Measuring, PassFailed
 from agent.outbox import Outbox
-from agent.processes import mark_process
-from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason, Start
-from agent.protocol.options import OptionError, build_arguments
-from agent.results import PROFILE_NAME, check_files, keep_log, keep_profile
+from agent.passes import Recipe
+from agent.progress import Progress
+from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
+from agent.protocol.options import OptionError
+from agent.report import Report
+from agent.results import ResultError, check_files, keep_artifacts
 from agent.retry import Policies
-from agent.runner import Limits, Run, RunResult, signal_name, start_run
+from agent.runner import Limits, RunResult, build_environment, signal_name
 from agent.sandbox import Sandbox
 from agent.spool import Folder, Spool
-from agent.tail import LogTail
 from agent.transfer import Transfer, TransferError
 from agent.warm import WarmPool, WarmProcess
+from agent.watchdog import LimitCode, Watchdog
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_BY_LIMIT = {
+    LimitCode.SILENT: EndReason.SILENT,
+    LimitCode.OUTPUT_TOO_LARGE: EndReason.OUTPUT_TOO_LARGE,
+    LimitCode.LOG_TOO_LONG: EndReason.LOG_TOO_LONG,
+    LimitCode.TOO_MANY_PROCESSES: EndReason.TOO_MANY_PROCESSES,
+    LimitCode.MEMORY: EndReason.OUT_OF_MEMORY,
+    LimitCode.CPU_TIME: EndReason.TIMED_OUT,
+}
+
 
 @dataclass(frozen=True)
 class Tools:
-    """What every attempt shares. `stop_grace_s` is a process's grace when the agent goes down."""
+    """What every attempt shares. `stop_grace_s` is a process's grace when the agent goes down.
+
+    `libraries` maps the names of C operator libraries to paths. `require_sandbox`: without one no
+    attempt is run.
+    """
 
     outbox: Outbox
     spool: Spool
@@ -41,8 +60,13 @@ class Tools:
     policies: Policies
     runtimes: dict[str, Runtime]
     warm: WarmPool
+    bench: Bench
+    facts: Facts
+    known: KnownInputs = field(default_factory=KnownInputs)
+    libraries: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     sandbox: Sandbox = field(default_factory=Sandbox)
+    require_sandbox: bool = False
     log_limit_bytes: int = 1 << 20
     stop_grace_s: float = 5.0
 
@@ -72,6 +96,7 @@ class Attempt:
         self._stopping = False
         self._folder: Folder | None = None
         self._on_disk = False
+        self._deadline_s = 0.0
         self.delivering = False
 
     def cancel(self) -> None:
@@ -136,95 +161,126 @@ class Attempt:
                 await warm.end()
 
     async def _run_with(self, warm: WarmProcess | None) -> AttemptFinished:
+        tools, order = self._tools, self._order
         folder = self._folder = self._make_folder(warm)
         opening = asyncio.create_task(self._open(folder))
         try:
-            command = self._command()
+            runtime, recipe = self._prepare()
+            since = tools.bench.look()
+            limits = tools.limits.for_task(order.timeout_s)
+            report = Report(order, tools.facts, runtime, limits, tools.sandbox)
+            report.options, report.environment = (
+                recipe.options,
+                build_environment(folder.work, self.id),
+            )
             # the disk and the network at the same time: the device's queue waits for both
-            download_s = await self._unless_halted(self._download(folder.work))
+            download_s = await self._unless_halted(self._download(folder, report))
         finally:
             await opening
-        run = await self._start(folder, command, warm)
-        started = AttemptStarted(
-            attempt=self.id,
-            at=time.time(),
-            download_s=download_s,
-            command=shlex.join(command)[:8000],
-        )
-        tail = LogTail(folder.output, self._tools.log_limit_bytes)
-        feed = Feed(started, tail, self._tools.outbox)
-        log.info("attempt_started attempt=%s pid=%d", self.id, run.pid)
-        result = await self._watch(run, feed)
-        keep_log(folder, tail)
-        return self._judge(result, has_profile=keep_profile(folder))
+        launcher = Launcher(folder, self.id, limits, tools.sandbox, tools.warm)
+        launcher.offer(warm)
+        progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
+        measuring = Measuring(order, recipe, folder, tools.known, runtime)
+        report.passes = measuring.done
+        feeding = Feeding(order, folder.work, runtime.info.kind, report)
+        self._deadline_s = time.monotonic() + order.timeout_s
+        watch = report.watch = await tools.bench.begin(self._halted, since)
+        try:
+            end = await self._measure(measuring, launcher, progress, feeding)
+        finally:
+            await tools.bench.end(watch)
+            progress.pause()
+        await progress.finish()
+        return await asyncio.to_thread(self._keep, end, folder, report, measuring)
+
+    async def _measure(
+        self, measuring: Measuring, launcher: Launcher, progress: Progress, feeding: Feeding
+    ) -> AttemptFinished:
+        """All passes. A failure is an end like any other: what was measured before is kept."""
+        folder = launcher.folder
+
+        async def run(command: list[str]) -> RunResult:
+            if self._halted.is_set():
+                raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "between passes")
+            process = await launcher.start(command)
+            progress.begin(shlex.join(command))
+            log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
+            left_s = max(self._deadline_s - time.monotonic(), 0.0)
+            watchdog = Watchdog(folder.work, folder.output, self._tools.limits.watch)
+            result = await process.wait(left_s, self._grace_s, self._halted, watchdog)
+            if self._stopping and result.reason is EndReason.CANCELLED:
+                raise Stopped
+            return result
+
+        try:
+            await measuring.run(run, feeding.feed)
+        except PassFailed as failure:
+            return self._failed(failure, measuring.done.run_s)
+        except InputError as error:
+            return self._finished(EndReason.INPUT_WRONG, detail=str(error))
+        except Ending as end:
+            return self._finished(end.reason, detail=end.detail, run_s=measuring.done.run_s)
+        return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
+
+    def _keep(
+        self, end: AttemptFinished, folder: Folder, report: Report, measuring: Measuring
+    ) -> AttemptFinished:
+        """Move what is to be uploaded into the result's folder. Runs in a thread."""
+        report.write(folder.result)
+        changes: dict[str, object] = {"received": report.received}
+        if end.reason is EndReason.EXITED and end.exit_code == 0:
+            try:
+                keep_artifacts(folder, measuring.promised())
+            except ResultError as error:
+                reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
+                changes |= {"reason": reason, "detail": str(error)[:1000]}
+        return end.model_copy(update=changes)
 
     def _make_folder(self, warm: WarmProcess | None) -> Folder:
         spool = self._tools.spool
         return spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
-
-    async def _start(self, folder: Folder, command: list[str], warm: WarmProcess | None) -> Run:
-        """Hand the arguments to the process that waits in the folder, or start one."""
-        tools = self._tools
-        await tools.warm.cleared()
-        if warm is not None and warm.alive:
-            # first the record: as soon as the process has its arguments it outlives this agent
-            folder.write(durable=False, process=mark_process(warm.pid), mark=warm.mark)
-            return warm.hand_over(command)
-        folder.output.unlink(missing_ok=True)
-        boxed = tools.sandbox.wrap(command, folder.work)
-        run = await start_run(boxed, folder.work, folder.output, tools.limits, self.id)
-        folder.write(durable=False, process=mark_process(run.pid))
-        return run
 
     async def _open(self, folder: Folder) -> None:
         await asyncio.to_thread(self._tools.spool.open_attempt, folder)
         self._on_disk = True
         self.announce()
 
-    async def _download(self, work: Path) -> float:
+    async def _download(self, folder: Folder, report: Report) -> float:
         files = (self._order.model, *self._order.data)
         try:
-            return await self._tools.transfer.fetch_all(files, work)
+            begin = time.monotonic()
+            report.received = await self._tools.transfer.fetch_all(files, folder.work)
+            return time.monotonic() - begin
         except TransferError as exc:
             raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
 
-    def _command(self) -> list[str]:
-        """The whole command line. Raises Ending if the order cannot or must not be run."""
-        order = self._order
-        runtime = self._tools.runtimes.get(order.runtime)
+    def _prepare(self) -> tuple[Runtime, Recipe]:
+        """Everything that can be refused before a byte is fetched. Raises Ending."""
+        order, tools = self._order, self._tools
+        runtime = tools.runtimes.get(order.runtime)
         if runtime is None or not runtime.command:
             why = runtime.info.problem if runtime else "not configured on this device"
             raise Ending(EndReason.NO_RUNTIME, f"MegEngine {order.runtime}: {why}")
+        if tools.require_sandbox and not tools.sandbox.bwrap:
+            raise Ending(EndReason.NO_SANDBOX, tools.sandbox.problem)
         try:
             check_files(order)
-            inputs = {file.input: file.name for file in order.data}
-            arguments = build_arguments(order.model.name, inputs, order.options, PROFILE_NAME)
+            return runtime, Recipe(order, runtime.capabilities(tools.facts), tools.libraries)
         except (OptionError, ValueError) as exc:
             raise Ending(EndReason.REFUSED, str(exc)) from exc
-        return [*runtime.command, *arguments]
-
-    async def _watch(self, run: Run, feed: Feed) -> RunResult:
-        following = asyncio.create_task(feed.follow())
-        try:
-            result = await run.wait(self._order.timeout_s, self._grace_s, self._halted)
-        finally:
-            following.cancel()
-        if self._stopping and result.reason is EndReason.CANCELLED:
-            raise Stopped
-        await feed.finish()
-        return result
 
     def _grace_s(self) -> float:
         return self._tools.stop_grace_s if self._stopping else self._order.grace_s
 
-    def _judge(self, result: RunResult, *, has_profile: bool) -> AttemptFinished:
+    def _failed(self, failure: PassFailed, run_s: float) -> AttemptFinished:
         """Success is exit code 0 and a profile: load_and_run may report its end and then abort."""
-        reason, detail = result.reason, signal_name(result.exit_code)
-        if reason is EndReason.TIMED_OUT:
+        result, reason = failure.result, failure.reason
+        detail = failure.detail or signal_name(result.exit_code)
+        if result.limit:
+            reason, detail = _BY_LIMIT[result.limit.code], result.limit.text
+        elif reason is EndReason.TIMED_OUT:
             detail = f"stopped after {self._order.timeout_s:g} s"
-        elif reason is EndReason.EXITED and result.exit_code == 0 and not has_profile:
-            reason, detail = EndReason.NO_PROFILE, "load_and_run wrote no profile"
-        return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=result.run_s)
+        return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)
 
     async def _unless_halted(self, work: Coroutine[Any, Any, T]) -> T:
         """Raises Stopped, or Ending as cancelled, if that comes before the work is done."""

@@ -1,7 +1,11 @@
-"""The command line: enrol, run, doctor. Exit codes: 0 done, 1 a problem here, 2 refused."""
+"""The command line: enrol, run, doctor, runtime, options.
+
+Exit codes: 0 done, 1 a problem here, 2 refused.
+"""
 
 import argparse
 import asyncio
+import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -12,7 +16,9 @@ from agent.config import ConfigError, RuntimeEntry, load_config
 from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
+from agent.protocol.options_json import describe
 from agent.runtimes import describe_binary, describe_wheel
+from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.session import SessionRefused
 from agent.spool import SpoolBusy
 
@@ -43,9 +49,35 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="check what the agent needs")
     doctor.set_defaults(command=_doctor)
-    for command in commands.choices.values():
-        command.add_argument("--config", type=Path, default=Path("agent.toml"), metavar="FILE")
+    _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
+    for name in ("enrol", "run", "doctor"):
+        _add_config(commands.choices[name])
+    options = commands.add_parser("options", help="load_and_run's options as this agent knows them")
+    options.add_argument("--json", action="store_true", help="the whole table, for programs")
+    options.set_defaults(command=_options)
     return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, default=Path("agent.toml"), metavar="FILE")
+
+
+def _add_runtime(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add = commands.add_parser("add", help="install a MegEngine version, or name a compiled one")
+    add.add_argument("version", help="such as 1.13.0")
+    add.add_argument("--python", metavar="PATH", help="install for this interpreter")
+    add.add_argument("--binary", metavar="PATH", help="a load_and_run built on this device")
+    add.set_defaults(
+        command=lambda given: runtime_add(given.config, given.version, given.python, given.binary)
+    )
+    listing = commands.add_parser("list", help="what the configuration names, and its state")
+    listing.set_defaults(command=lambda given: runtime_list(given.config))
+    check = commands.add_parser("check", help="run a tiny model, record versions and devices")
+    check.add_argument("version", nargs="?", help="only this one")
+    check.set_defaults(command=lambda given: runtime_check(given.config, given.version))
+    for command in (add, listing, check):
+        _add_config(command)
 
 
 def _add_enrol(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +149,18 @@ def _run(given: argparse.Namespace) -> int:
 
 def _doctor(given: argparse.Namespace) -> int:
     return report_health(given.config)
+
+
+def _options(given: argparse.Namespace) -> int:
+    rows = describe()
+    if given.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    for row in rows:
+        default = json.dumps(row["default"])
+        runs_on = "wheel, binary" if row["wheel"] else "binary"
+        print(f"--{row['name']:34}{row['type']:8}{default:>22}  {row['group']:17}{runs_on}")
+    return 0
 
 
 def _start_logging(*, verbose: bool) -> None:

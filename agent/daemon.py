@@ -9,11 +9,15 @@ from typing import Any
 from agent import __version__
 from agent.attempt import Tools
 from agent.attempts import Attempts
-from agent.config import Config
-from agent.facts import read_facts
+from agent.bench import Bench
+from agent.cache import ContentCache
+from agent.config import Config, ConfigError
+from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
+from agent.facts import read_facts, read_gpus
 from agent.inventory import Runtime, take_inventory
 from agent.outbox import Outbox
 from agent.protocol import Facts, Hello
+from agent.pulse import Heart
 from agent.retry import Policies
 from agent.runner import choose_limits, drop_privileges
 from agent.sandbox import Sandbox, find_sandbox
@@ -30,10 +34,14 @@ async def serve(config: Config) -> None:
     for warning in config.warnings:
         log.warning("config_warning text=%r", warning)
     drop_privileges()
-    runtimes = await asyncio.to_thread(take_inventory, config.runtimes)
+    runtimes = await asyncio.to_thread(_look_at_runtimes, config)
     for runtime in runtimes.values():
         log.info("runtime version=%s problem=%r", runtime.info.version, runtime.info.problem)
     await _until_signal(work(config, Policies(), runtimes))
+
+
+def _look_at_runtimes(config: Config) -> dict[str, Runtime]:
+    return take_inventory(config.runtimes, config.c_opr_libs, has_gpu=bool(read_gpus()))
 
 
 async def work(
@@ -46,15 +54,13 @@ async def work(
 
     Without a given `sandbox` the one this machine offers is used.
     """
-    spool, transfer = Spool(config.spool), Transfer(policies)
+    cores = _share_cores(config)
+    spool = Spool(config.spool)
+    transfer = Transfer(policies, _open_cache(config))
+    heart = await Heart.start(config.server, config.token, cores.own)
     try:
         facts = await asyncio.to_thread(read_facts, config.server)
-        limits = choose_limits(
-            config.memory_limit_bytes,
-            facts.memory_bytes,
-            has_gpu=bool(facts.gpus),
-            nice=config.nice,
-        )
+        limits = choose_limits(config, facts, cores)
         sandbox = sandbox or await _find_sandbox(config)
         tools = Tools(
             outbox=Outbox(policies.repeat_s),
@@ -63,24 +69,50 @@ async def work(
             policies=policies,
             runtimes=runtimes,
             warm=WarmPool(spool, runtimes if config.warm else {}, limits, sandbox),
+            bench=Bench(config.gate, heart, cores.measured),
+            facts=facts,
+            libraries={name: str(path) for name, path in config.c_opr_libs.items()},
             limits=limits,
             sandbox=sandbox,
+            require_sandbox=config.require_sandbox,
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
         log.info("sandbox problem=%r", tools.sandbox.problem)
         await _work(config, tools, facts)
     finally:
+        await heart.close()
         await transfer.close()
         spool.close()
 
 
+def _share_cores(config: Config) -> Cores:
+    """Bind this process to its own cores. Raises ConfigError."""
+    try:
+        cores = choose_cores(config.cores)
+    except CoresUnavailable as exc:
+        raise ConfigError(f"[measure] cores: {exc}") from exc
+    pin_self(cores.own)
+    log.info("cores measured=%s own=%s", cores.measured, cores.own)
+    return cores
+
+
+def _open_cache(config: Config) -> ContentCache | None:
+    if not config.cache_bytes:
+        return None
+    return ContentCache(config.spool / "cache", config.cache_bytes)
+
+
 async def _find_sandbox(config: Config) -> Sandbox:
-    return await asyncio.to_thread(find_sandbox, config.hidden_folders(), config.secret_files)
+    shown = (*config.show, *config.c_opr_libs.values())
+    return await asyncio.to_thread(
+        find_sandbox, config.hidden_folders(), config.secret_files, shown
+    )
 
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     attempts = Attempts(tools)
+    tools.bench.held = attempts.held
     attempts.recover()
 
     def greet() -> Hello:

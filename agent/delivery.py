@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.outbox import Outbox, Unanswered
 from agent.protocol import (
+    MAX_FILES,
     AttemptFinished,
     AttemptUploads,
     EndReason,
@@ -76,13 +77,25 @@ class Delivery:
         for delay in (*policies.upload.delays(), None):
             if not left:
                 return
-            answer = await self._ask(left, policies.unanswered)
-            problem = await self._store(answer, left, stored)
+            problem = await self._upload_once(left, stored, policies.unanswered)
             if left and delay is not None:
-                log.warning("upload_repeated attempt=%s cause=%r", answer.attempt, problem)
+                attempt = self._folder.record.attempt
+                log.warning("upload_repeated attempt=%s cause=%r", attempt, problem)
                 await asyncio.sleep(delay)
         if left:
             raise UploadFailed(problem)
+
+    async def _upload_once(
+        self, left: list[FileOffer], stored: list[FileOffer], most_repeats: int
+    ) -> str:
+        """One try for each file, as many at a time as a frame has room for addresses."""
+        problem, offers = "", list(left)
+        for begin in range(0, len(offers), MAX_FILES):
+            batch = offers[begin : begin + MAX_FILES]
+            answer = await self._ask(batch, most_repeats)
+            targets = {target.name: target for target in answer.targets}
+            problem = await self._store(batch, targets, left, stored) or problem
+        return problem
 
     async def _ask(self, offers: Iterable[FileOffer], most_repeats: int) -> Uploads:
         question = AttemptUploads(attempt=self._folder.record.attempt, files=tuple(offers))
@@ -94,13 +107,18 @@ class Delivery:
             raise UploadFailed("the server's answer named no place for the files")
         return answer
 
-    async def _store(self, answer: Uploads, left: list[FileOffer], stored: list[FileOffer]) -> str:
+    async def _store(
+        self,
+        batch: list[FileOffer],
+        targets: Mapping[str, UploadTarget],
+        left: list[FileOffer],
+        stored: list[FileOffer],
+    ) -> str:
         """One try for each file, all at once; what is stored moves from `left`.
 
         Returns the last problem that may pass. Raises UploadFailed for one that does not, once all
         tries have ended.
         """
-        targets = {target.name: target for target in answer.targets}
 
         async def try_to_store(offer: FileOffer) -> str:
             problem = await self._store_one(offer, targets.get(offer.name))
@@ -109,7 +127,7 @@ class Delivery:
                 stored.append(offer)
             return problem
 
-        tries = await asyncio.gather(*map(try_to_store, left), return_exceptions=True)
+        tries = await asyncio.gather(*map(try_to_store, batch), return_exceptions=True)
         problems = []
         for tried in tries:
             if isinstance(tried, BaseException):
@@ -120,6 +138,7 @@ class Delivery:
     async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:
         """Return the problem if it may pass, else raise UploadFailed."""
         if target is None:
+            # a late answer to an earlier question may have been taken for this one's
             return f"{offer.name}: the server named no place for it"
         try:
             if target.url:

@@ -21,7 +21,7 @@ def read_facts(server: str) -> Facts:
         cpu_model=_cpu_model()[:200],
         cores=os.cpu_count() or 1,
         memory_bytes=memory_bytes(),
-        gpus=_gpus(),
+        gpus=read_gpus(),
     )
 
 
@@ -54,7 +54,8 @@ def _cpu_model() -> str:
     return _read("/proc/device-tree/model").strip("\0 \n") or platform.processor()
 
 
-def _gpus() -> tuple[Gpu, ...]:
+def read_gpus() -> tuple[Gpu, ...]:
+    """NVIDIA GPUs that the driver knows; none without a driver."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)

@@ -7,6 +7,8 @@ from agent.protocol import AttemptLog, AttemptStarted
 from agent.tail import LogTail
 
 LOG_TICK_S = 0.2
+#: while iterations are timed nothing is sent, so there is no hurry to look
+QUIET_TICK_S = 1.0
 
 
 class Feed:
@@ -23,7 +25,7 @@ class Feed:
     async def follow(self) -> None:
         """Send the log until cancelled. Sleeps between looks: a benchmark runs beside us."""
         while True:
-            await asyncio.sleep(LOG_TICK_S)
+            await asyncio.sleep(QUIET_TICK_S if self._tail.quiet else LOG_TICK_S)
             self._tail.read()
             if not self._tail.quiet:
                 self._send()

@@ -1,27 +1,61 @@
 """The runtimes of this device: what the configuration names and what is really there."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.config import RuntimeEntry
-from agent.protocol import RuntimeInfo
+from agent.protocol import Facts, RuntimeInfo
+from agent.protocol.capabilities import Capabilities
 from agent.runtimes import RuntimeDescription, command_for, describe_binary, describe_wheel
+from agent.runtimes.command import Style, legacy_arguments
+
+#: these say that a build could use one
+_FOR_GPUS = ("cuda", "tensorrt")
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime as told to the server, and the command that load_and_run's arguments follow."""
+    """A runtime as told to the server, and the command that load_and_run's arguments follow.
+
+    `path`: the interpreter of a wheel, or the binary.
+    """
 
     info: RuntimeInfo
     command: tuple[str, ...]
+    style: Style = "gflags"
+    path: str = ""
+
+    def capabilities(self, facts: Facts) -> Capabilities:
+        """What may be asked of it."""
+        return Capabilities(
+            kind=self.info.kind,
+            version=self.info.version,
+            flags=frozenset(self.info.flags),
+            builds=frozenset(self.info.builds),
+            libraries=frozenset(self.info.libraries),
+            cpu_model=facts.cpu_model,
+        )
+
+    def command_line(self, arguments: Sequence[str]) -> list[str]:
+        """The whole command, in the form that this version reads."""
+        given = list(arguments)
+        return [*self.command, *(legacy_arguments(given) if self.style == "legacy" else given)]
 
 
-def take_inventory(entries: Iterable[RuntimeEntry]) -> dict[str, Runtime]:
-    """Look at each configured runtime, by version. Starts interpreters: takes seconds."""
-    return {entry.version: _look_at(entry) for entry in entries}
+def take_inventory(
+    entries: Iterable[RuntimeEntry], libraries: Iterable[str] = (), *, has_gpu: bool = False
+) -> dict[str, Runtime]:
+    """Look at each configured runtime, by version. Starts interpreters: takes seconds.
+
+    `libraries`: names of the C operator libraries that the configuration lists. Without a GPU a
+    build for one is worth nothing.
+    """
+    listed = tuple(sorted(libraries))
+    return {entry.version: _look_at(entry, listed, has_gpu=has_gpu) for entry in entries}
 
 
-def _look_at(entry: RuntimeEntry) -> Runtime:
+def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> Runtime:
     if entry.problem or not entry.path:
         return _unusable(entry, entry.problem)
     describe = describe_wheel if entry.kind == "wheel" else describe_binary
@@ -29,8 +63,23 @@ def _look_at(entry: RuntimeEntry) -> Runtime:
     problem = found.problem or _mismatch(entry, found)
     if problem:
         return _unusable(entry, problem)
-    info = RuntimeInfo(version=entry.version, kind=entry.kind, python=found.python[:40])
-    return Runtime(info, tuple(command_for(entry.kind, entry.path)))
+    info = RuntimeInfo(
+        version=entry.version,
+        kind=entry.kind,
+        python=found.python[:40],
+        flags=found.flags,
+        builds=tuple(each for each in found.builds if has_gpu or each not in _FOR_GPUS),
+        libraries=libraries,
+    )
+    command = [*_line_by_line(found), *command_for(entry.kind, entry.path)]
+    return Runtime(info, tuple(command), found.style, entry.path)
+
+
+def _line_by_line(found: RuntimeDescription) -> list[str]:
+    """Up to 1.10 the log goes to stdout, and what is still buffered is lost in an abort."""
+    version = tuple(map(int, found.version.split(".")[:2]))
+    stdbuf = shutil.which("stdbuf")
+    return [stdbuf, "-oL"] if found.kind == "binary" and version < (1, 11) and stdbuf else []
 
 
 def _mismatch(entry: RuntimeEntry, found: RuntimeDescription) -> str:

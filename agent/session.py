@@ -54,6 +54,7 @@ class Session:
     ) -> None:
         self._config, self._greet = config, greet
         self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
+        self._bench = tools.bench
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises SessionRefused."""
@@ -107,6 +108,7 @@ class Session:
         _compare_clocks(welcome)
         log.info("connected worker=%r", welcome.worker)
         queue: asyncio.Queue[str] = asyncio.Queue()
+        self._bench.heartbeat_s = welcome.heartbeat_s
         self._outbox.attach(queue.put_nowait)
         helpers = [
             asyncio.create_task(self._write(socket, queue)),
@@ -130,6 +132,8 @@ class Session:
     async def _beat(self, every_s: float) -> None:
         while True:
             await asyncio.sleep(every_s)
+            if self._bench.is_quiet:
+                continue
             self._outbox.post(Heartbeat(sent_at=time.time(), running=self._attempts.held()))
 
     async def _repeat(self) -> None:

@@ -15,6 +15,8 @@ _BLOCK = 64 * 1024
 #: load_and_run prints the first before it warms up, the second after the last timed iteration
 QUIET_BEGIN = "going to warmup"
 QUIET_END = "finished test"
+#: heads each pass of several: the one before may have died without a last word
+PASS_HEAD = "==== pass "
 #: a line longer than this is not one of load_and_run's
 _LINE_CHARACTERS = 1000
 
@@ -85,7 +87,7 @@ class LogTail:
         for piece in text.splitlines(keepends=True):
             self._held.append(piece)
             self._line = (self._line + piece)[-_LINE_CHARACTERS:]
-            if QUIET_END in self._line:
+            if QUIET_END in self._line or self._line.startswith(PASS_HEAD):
                 self.quiet = False
             elif QUIET_BEGIN in self._line:
                 self.quiet = True

@@ -1,15 +1,15 @@
-"""Files over HTTP: presigned GET and PUT, checked against size and MD5."""
+"""Files over HTTP: presigned GET and PUT, checked against size and MD5; or from the cache."""
 
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 
-from agent.protocol import FileOffer, InputFile, UploadTarget
+from agent.cache import ContentCache
+from agent.protocol import FileOffer, InputFile, StoredFile, UploadTarget
 from agent.retry import Policies, is_transport, may_pass
 
 log = logging.getLogger(__name__)
@@ -38,23 +38,20 @@ class TransferError(RuntimeError):
 class Transfer:
     """One HTTP client for the agent's life, so that connections are warm."""
 
-    def __init__(self, policies: Policies) -> None:
-        self._policy = policies.download
+    def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
+        self._policy, self._cache = policies.download, cache
         self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
         self._gate = asyncio.Semaphore(_PARALLEL)
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> float:
-        """Fetch every file into the folder; return the seconds it took. Raises TransferError."""
-        begin = time.monotonic()
-        tasks = [
-            asyncio.create_task(self._fetch_patiently(file, folder / file.name)) for file in files
-        ]
+    async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> tuple[StoredFile, ...]:
+        """Put every file into the folder; return what arrived. Raises TransferError."""
+        tasks = [asyncio.create_task(self._obtain(file, folder / file.name)) for file in files]
         try:
             async with asyncio.timeout(DOWNLOAD_LIMIT_S):
-                await asyncio.gather(*tasks)
+                return tuple(await asyncio.gather(*tasks))
         except TimeoutError as exc:
             text = f"the files did not arrive within {DOWNLOAD_LIMIT_S:g} s"
             raise TransferError(text, passing=False) from exc
@@ -62,7 +59,6 @@ class Transfer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return time.monotonic() - begin
 
     async def store(self, path: Path, offer: FileOffer, target: UploadTarget) -> None:
         """PUT one file, once. Raises TransferError."""
@@ -77,7 +73,20 @@ class Transfer:
             text = f"{offer.name}: the storage answered {response.status_code}"
             raise TransferError(text, passing=passing)
 
-    async def _fetch_patiently(self, file: InputFile, path: Path) -> None:
+    async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
+        """From the cache if it is there; what was fetched is there the next time."""
+        cache = self._cache
+        if cache is not None and file.sha256 is not None:
+            taken = await asyncio.to_thread(cache.take, file.sha256, file.size_bytes, path)
+            if taken:
+                log.info("file_from_cache file=%s", file.name)
+                return StoredFile(name=file.name, sha256=file.sha256)
+        sha256 = await self._fetch_patiently(file, path)
+        if cache is not None:
+            await asyncio.to_thread(cache.keep, path, sha256)
+        return StoredFile(name=file.name, sha256=sha256)
+
+    async def _fetch_patiently(self, file: InputFile, path: Path) -> str:
         async with self._gate:
             for delay in self._policy.delays():
                 try:
@@ -89,21 +98,21 @@ class Transfer:
                 await asyncio.sleep(delay)
             return await self._fetch(file, path)
 
-    async def _fetch(self, file: InputFile, path: Path) -> None:
-        """One try: stream to disk, stop at the first byte too many."""
+    async def _fetch(self, file: InputFile, path: Path) -> str:
+        """One try: stream to disk, stop at the first byte too many. Returns the SHA-256."""
         # storage must hand out the bytes that the size and the MD5 are about
         headers = {"Accept-Encoding": "identity"}
         try:
             async with self._client.stream("GET", file.url, headers=headers) as response:
                 if response.status_code != 200:
                     raise _refusal(file.name, response.status_code)
-                await _save(file, path, response)
+                return await _save(file, path, response)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
             raise _explain(file.name, exc) from exc
 
 
-async def _save(file: InputFile, path: Path, response: httpx2.Response) -> None:
-    digest, size = hashlib.md5(usedforsecurity=False), 0
+async def _save(file: InputFile, path: Path, response: httpx2.Response) -> str:
+    digest, content, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
     # disk writes in the loop: blocks are small, and a thread per block would cost more than it
     with path.open("wb") as target:
         async for block in response.aiter_raw(_BLOCK):
@@ -111,12 +120,14 @@ async def _save(file: InputFile, path: Path, response: httpx2.Response) -> None:
             if size > file.size_bytes:
                 break
             digest.update(block)
+            content.update(block)
             target.write(block)
     if size != file.size_bytes:
         text = f"{file.name}: {size} bytes arrived instead of {file.size_bytes}"
         raise TransferError(text, passing=True)
     if digest.hexdigest() != file.md5:
         raise TransferError(f"{file.name}: MD5 differs from what was announced", passing=True)
+    return content.hexdigest()
 
 
 def _refusal(name: str, status: int) -> TransferError:

@@ -1,0 +1,124 @@
+"""The passes of an attempt as command lines: what each of them asks of load_and_run."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.protocol import Start
+from agent.protocol.capabilities import Capabilities
+from agent.protocol.option_table import DISTURBING, OPTIONS
+from agent.protocol.options import Value, build_arguments, check_options
+from agent.protocol.run_log import RunLog
+
+Kind = Literal["inspect", "clean", "profiled", "dump"]
+#: a clean pass that is too short is made anew with so many iterations more than it seems to need
+_MARGIN = 1.1
+_MOST_ITERATIONS = int(OPTIONS["iter"].maximum or 0)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One process. `profile` is the name of the file it is to write, empty for none."""
+
+    kind: Kind
+    arguments: tuple[str, ...]
+    profile: str = ""
+    iterations: int = 0
+
+
+class Recipe:
+    """Turns an order into passes. Raises OptionError if an option must not be given."""
+
+    def __init__(self, order: Start, runtime: Capabilities, libraries: Mapping[str, str]) -> None:
+        self._order, self._libraries = order, dict(libraries)
+        files = frozenset(file.option for file in order.data if file.option)
+        self.options = check_options(
+            order.options, runtime=runtime, files=files, profiled=order.plan.profiled > 0
+        )
+        self.dumps = bool(DISTURBING & set(self.options))
+        self._shared = self._share_algorithms()
+
+    def inspect(self) -> Pass:
+        """Loads the model and says what its inputs are; computes nothing."""
+        options: dict[str, Value] = {name: True for name in ("lite", "mdl") if name in self.options}
+        arguments = build_arguments(self._order.model.name, {}, options)
+        return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))
+
+    def clean(self, inputs: Mapping[str, str], *, first: bool, ask: bool, iterations: int) -> Pass:
+        """For the times of `iterations` iterations; `ask`: for the model's inputs as well."""
+        options = {**self._shared, "iter": iterations}
+        return Pass(
+            "clean", self._arguments(inputs, options, "", first=first, ask=ask), "", iterations
+        )
+
+    def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool, ask: bool) -> Pass:
+        """For one sample of each operator."""
+        arguments = self._arguments(inputs, self._shared, profile, first=first, ask=ask)
+        return Pass("profiled", arguments, profile, self.iterations)
+
+    def dump(self, inputs: Mapping[str, str]) -> Pass:
+        """One iteration that writes what would make timed ones slow."""
+        options = {**self._shared, "iter": 1, **self.options_that_disturb}
+        arguments = build_arguments(
+            self._order.model.name,
+            inputs,
+            options,
+            first=False,
+            dumps=True,
+            libraries=self._libraries,
+        )
+        return Pass("dump", tuple(arguments), "", 1)
+
+    def promised(self) -> list[str]:
+        """Options whose artifacts the passes are to leave."""
+        return [name for name in self.options if OPTIONS[name].kind == "artifact"]
+
+    @property
+    def iterations(self) -> int:
+        """The iterations of a profiled pass."""
+        return int(self.options.get("iter", OPTIONS["iter"].default))
+
+    @property
+    def options_that_disturb(self) -> dict[str, Value]:
+        return {name: value for name, value in self.options.items() if name in DISTURBING}
+
+    def first_iterations(self) -> int:
+        """How many iterations a clean pass is tried with."""
+        return max(self.iterations, self._order.plan.clean_min_iterations)
+
+    def enough_iterations(self, tried: RunLog) -> int:
+        """How many the clean pass needs to last long enough; 0 if those that were tried are."""
+        total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
+        if not tried.e2e_ms or total_ms >= wanted_ms or total_ms <= 0:
+            return 0
+        return min(math.ceil(len(tried.e2e_ms) * wanted_ms / total_ms * _MARGIN), _MOST_ITERATIONS)
+
+    def _arguments(
+        self,
+        inputs: Mapping[str, str],
+        options: Mapping[str, Value],
+        profile: str,
+        *,
+        first: bool,
+        ask: bool,
+    ) -> tuple[str, ...]:
+        if ask:
+            options = {**options, "model_info": True}
+        arguments = build_arguments(
+            self._order.model.name,
+            inputs,
+            options,
+            profile,
+            first=first,
+            libraries=self._libraries,
+        )
+        return tuple(arguments)
+
+    def _share_algorithms(self) -> dict[str, Value]:
+        """Choosing algorithms by trying takes minutes: what the first process found, all use."""
+        shared = dict(self.options)
+        several = self._order.plan.passes + self.dumps > 1 or self._order.plan.clean
+        if several and ("fast_run" in shared or "full_run" in shared):
+            shared["fast_run_algo_policy"] = True
+        return shared

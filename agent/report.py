@@ -1,0 +1,132 @@
+"""What an attempt leaves beside its figures: `measurement.json` and `manifest.json`."""
+
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent import __version__
+from agent.bench import Watch
+from agent.cache import sha256_of
+from agent.inventory import Runtime
+from agent.measure import Passes
+from agent.protocol import PROTOCOL_VERSION, Facts, Start, StoredFile
+from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
+from agent.protocol.manifest import FileRecord, InputRecord, Manifest
+from agent.protocol.measurement import Measurement
+from agent.protocol.options import Value
+from agent.runner import Limits
+from agent.sandbox import Sandbox
+
+#: what may change how fast a model runs, or which libraries run it
+_ENVIRONMENT = ("LD_LIBRARY_PATH", "CUDA_", "MGB_", "MGE_", "OMP_", "MKL_", "LANG")
+
+
+@dataclass
+class Report:
+    """Collected while the attempt goes on, written when it has ended, however it ended."""
+
+    order: Start
+    facts: Facts
+    runtime: Runtime
+    limits: Limits
+    sandbox: Sandbox
+    options: dict[str, Value] = field(default_factory=dict)
+    received: tuple[StoredFile, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    passes: Passes = field(default_factory=Passes)
+    watch: Watch | None = None
+
+    def write(self, folder: Path) -> None:
+        """Reads the runtime's program for its SHA-256: call it in a thread."""
+        measurement, manifest = self.measurement(), self.manifest()
+        (folder / MEASUREMENT_NAME).write_text(measurement.model_dump_json(), encoding="utf-8")
+        text = manifest.model_dump_json(indent=1)
+        (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
+
+    def measurement(self) -> Measurement:
+        watch = self.watch
+        return Measurement(
+            plan=self.order.plan,
+            passes=tuple(self.passes.records),
+            gate=watch.gate_json() if watch else {},
+            device=watch.device_json() if watch else {},
+            contaminations=watch.contaminations() if watch else (),
+            notes=tuple(note[:500] for note in self.notes[:50]),
+        )
+
+    def manifest(self) -> Manifest:
+        order = self.order
+        return Manifest(
+            attempt=str(order.attempt),
+            agent_version=__version__,
+            protocol=PROTOCOL_VERSION,
+            written_at=time.time(),
+            files=tuple(_file_records(order, self.received)),
+            inputs=self.inputs,
+            seed=order.seed,
+            options=self.options,
+            plan=order.plan,
+            commands=self.passes.commands(),
+            runtime=_describe_runtime(self.runtime),
+            host=_describe_host(self.facts),
+            environment={
+                name: value
+                for name, value in self.environment.items()
+                if name.startswith(_ENVIRONMENT)
+            },
+            limits=self.limits.to_json(),
+            sandbox="bubblewrap" if self.sandbox.bwrap else f"none: {self.sandbox.problem}",
+        )
+
+
+def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileRecord]:
+    digests = {file.name: file.sha256 for file in received}
+    return [
+        FileRecord(
+            name=file.name,
+            input=file.input,
+            option=file.option,
+            size_bytes=file.size_bytes,
+            sha256=digests[file.name],
+        )
+        for file in (order.model, *order.data)
+        if file.name in digests
+    ]
+
+
+def _describe_runtime(runtime: Runtime) -> dict[str, Any]:
+    """The program's own SHA-256 tells two builds of one version apart; a wheel is its version."""
+    described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
+    if runtime.info.kind == "binary" and runtime.path:
+        described["sha256"] = sha256_of(Path(runtime.path))
+    return described
+
+
+def _describe_host(facts: Facts) -> dict[str, Any]:
+    """What the device is, without its names on the network."""
+    described: dict[str, Any] = facts.model_dump(mode="json", exclude={"hostname", "ip"})
+    described["kernel"] = platform.release()
+    described["cpu_flags"] = _cpu_flags()
+    described["allowed_cores"] = (
+        sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    )
+    return described
+
+
+def _cpu_flags() -> list[str]:
+    """Instruction sets decide which kernels MegEngine chooses."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return value.split()
+    return []
