@@ -11,10 +11,10 @@ if not __package__:
     sys.path.append(os.path.dirname(_folder))
 
 from load_and_run.errors import NoMegEngine, die
+from load_and_run.waiting import WAIT, wait_for_arguments  # first: it notes the folder
 
 try:
     from load_and_run.program import main
-    from load_and_run.waiting import WAIT, wait_for_arguments
 except ImportError as error:  # an interpreter without MegEngine often has no numpy either
     die(NoMegEngine("this Python cannot import MegEngine: {}".format(error)))
 

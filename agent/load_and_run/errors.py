@@ -58,12 +58,12 @@ def library_failure(text):
     text = text.strip() or "the library gave no reason"
     if "/json.cpp:" in text:  # the writer of profiles takes no byte above 127
         return ProfileError("{}\nextra message: {}".format(NOT_ASCII, text))
+    if text.startswith(("Assert", "Error: Assert", "LITE", "[LITE")):
+        return Failure(text, "lite::Error")
     if text.startswith("assertion `") or "\nextra message:" in text:
         return Failure(text, "mgb::AssertionError")
     if "bad_alloc" in text:
         return Failure(text, "std::bad_alloc")
-    if text.startswith(("Assert", "LITE", "[LITE")):
-        return Failure(text, "lite::Error")
     return Failure(text, "mgb::MegBrainError")
 
 

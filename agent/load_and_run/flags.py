@@ -3,31 +3,20 @@
 import re
 
 from load_and_run.errors import FlagError
+from load_and_run.flag_table import FLAGS, GROUPS
 
-#: name -> (type, default, what it does); the order is that of the help
-FLAGS = {
-    "iter": ("int32", 10, "iteration number for run model"),
-    "warmup_iter": ("int32", 1, "iteration number for warm up model before run"),
-    "input": (
-        "string",
-        "",
-        'set the inputs of the model: "name:value", several with ";"; a value is a .npy or .json '
-        "file, numbers, or a shape {..}",
-    ),
-    "cpu": ("bool", False, "run on CPU device (default)"),
-    "cpu_default": ("bool", False, "run on CPU in the thread of the caller"),
-    "profile": ("string", "", "write a profile of the last run to this JSON file"),
-    "profile_host": ("string", "", "same as profile; wins if both are given"),
-    "verbose": ("bool", False, "log at level DEBUG"),
-    "help": ("bool", False, "show help on all flags"),
-    "version": ("bool", False, "show version and exit"),
-}
 #: a negative count of runs would never end in load_and_run
 _NOT_NEGATIVE = frozenset(["iter", "warmup_iter"])
+#: integer type -> smallest and largest value
+_LIMITS = {"int32": (-(2**31), 2**31 - 1), "uint64": (0, 2**64 - 1)}
 
 _TRUE = frozenset(["1", "t", "true", "y", "yes"])
 _FALSE = frozenset(["0", "f", "false", "n", "no"])
-_INT = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)\Z")
+_INT = re.compile(r"\s*(?:0[xX][0-9a-fA-F]+|[+-]?[0-9]+)\Z", re.ASCII)
+_DOUBLE = re.compile(
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)\Z",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 def parse(arguments):
@@ -85,11 +74,15 @@ def _value(flag, text):
     if kind == "bool":
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
+    elif kind == "double":
+        if _DOUBLE.match(text):
+            return float(text)
     elif _INT.match(text):
         number = int(text, 16 if "x" in text.lower() else 10)
         if flag in _NOT_NEGATIVE and number < 0:
             raise FlagError(_illegal(flag, text) + ": it must not be negative")
-        if -(2**31) <= number < 2**31:
+        smallest, largest = _LIMITS[kind]
+        if smallest <= number <= largest:
             return number
     raise FlagError(_illegal(flag, text))
 
@@ -101,17 +94,18 @@ def _illegal(flag, text):
 def usage(full):
     """The text that goes to stdout without arguments (short) or with --help (full)."""
     lines = ["usage: ", "load_and_run: load_and_run <model_path> [options Flags...]", ""]
-    for name, (kind, default, meaning) in FLAGS.items():
-        shown = '""' if default == "" else str(default).lower()
-        if full:
-            lines += [
-                "    -{} ({})".format(name, meaning),
-                "      type: {} default: {}".format(kind, shown),
-            ]
-        else:
-            lines.append(
-                "    -{:<15}type: {:<11}default: {:<9}{}".format(name, kind, shown, meaning)
-            )
+    for group, flags in GROUPS.items():
+        lines.append("  Flags of {}:".format(group))
+        lines += [_describe(name, full) for name in flags]
+        lines.append("")
     if not full:
-        lines += ["", 'More details using "--help" to get!!', ""]
+        lines += ['More details using "--help" to get!!', ""]
     return "\n".join(lines) + "\n"
+
+
+def _describe(name, full):
+    kind, default, meaning = FLAGS[name]
+    shown = '"{}"'.format(default) if kind == "string" else str(default).lower()
+    if full:
+        return "    -{} ({})\n      type: {} default: {}".format(name, meaning, kind, shown)
+    return "    -{:<35}type: {:<10}default: {:<22}{}".format(name, kind, shown, meaning)

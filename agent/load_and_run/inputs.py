@@ -1,13 +1,14 @@
 """--input: what is to be put into which input, and whether the model can take it.
 
 input := item (";" item)*        item := [ name ":" ] value
-value := path of a .npy or .json file | "{" dim ("," dim)* "}" | numbers, also in brackets
+value := path of a .npy, .json, .ppm or .pgm file | "{" dim ("," dim)* "}"
+       | numbers, also in brackets
 """
 
 import re
 
 import numpy as np
-from load_and_run import literals, npy
+from load_and_run import literals, npy, pictures
 from load_and_run.errors import InputError
 
 #: input that an item without a name goes to
@@ -60,7 +61,8 @@ def _parse_value(name, value):
     if value.endswith(".json"):
         return [_of_array(key, array) for key, array in literals.read_json(value)]
     if value.endswith((".ppm", ".pgm")):
-        raise InputError('"{}": pictures are not read; give the input as npy'.format(value))
+        picture = pictures.read_header(value)
+        return [Given(name, "uint8", picture.shape, lambda _: pictures.read_values(value, picture))]
     if value.startswith("{"):
         return [_of_shape(name, value)]
     return [_of_array(name, literals.parse_literal(name, value))]

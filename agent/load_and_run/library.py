@@ -1,9 +1,14 @@
 """The one part that touches megenginelite."""
 
+import ctypes
 import logging
+import mmap
 import os
 
-from load_and_run.errors import NoMegEngine, library_failure
+from load_and_run import settings
+from load_and_run.dumps import output_ids
+from load_and_run.errors import ModelError, NoMegEngine, library_failure
+from load_and_run.flag_table import FLAGS
 from load_and_run.inputs import Wanted
 
 # Algorithms that fast-run would find stay in this process: no files in the user's home.
@@ -21,19 +26,63 @@ def import_library():
     return megenginelite
 
 
+def call(function, *arguments):
+    """What `function` returns; an error of the library becomes the Failure that it means."""
+    try:
+        return function(*arguments)
+    except RuntimeError as error:
+        raise library_failure(str(error))
+
+
+def model_inputs(path):
+    """What the model file wants, one Wanted for each input, without loading it."""
+    from megenginelite.network import get_model_io_info
+
+    return [
+        Wanted(each.name, each.config_layout.dtype.__name__, each.config_layout.shapes)
+        for each in get_model_io_info(path).inputs
+    ]
+
+
+class ModelMemory(object):
+    """A model file in memory, which every network loaded from it uses in place."""
+
+    def __init__(self, path):
+        try:
+            with open(path, "rb") as file:
+                # a private copy of the pages that are written to, none of the others
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except OSError as error:
+            raise ModelError("failed to open {}: {}".format(path, error.strerror))
+        self.length = len(self._map)
+        self.bytes = (ctypes.c_char * self.length).from_buffer(self._map)
+
+
 class Network(object):
     """A loaded model. Every call may raise Failure with the library's own words."""
 
-    def __init__(self, path, inplace=False, verbose=False):
+    def __init__(self, path, flags=None, memory=None):
         self._lite = import_library()
-        if verbose:
-            self._lite.set_log_level(self._lite.LiteLogLevel.DEBUG)
-        self._network = self._lite.LiteNetwork()
-        if inplace:
-            self._call(self._network.enable_cpu_inplace_mode)
-        # by path, since LiteNetwork.load holds the file's bytes three times over
-        api = self._network._api
-        self._call(api.LITE_load_model_from_path, self._network._network, os.fsencode(path))
+        flags = flags or {name: default for name, (_, default, _) in FLAGS.items()}
+        self._ids = {}
+        self._memory = memory  # outlives the network, which reads parameters there
+        self._network = self._call(settings.make_network, self._lite, flags)
+        api, handle = self._network._api, self._network._network
+        if memory:
+            api.LITE_load_model_from_mem.argtypes[1:] = [ctypes.c_void_p, ctypes.c_size_t]
+            self._call(
+                api.LITE_load_model_from_mem, handle, ctypes.addressof(memory.bytes), memory.length
+            )
+        else:
+            # by path, since LiteNetwork.load holds the file's bytes three times over
+            self._call(api.LITE_load_model_from_path, handle, os.fsencode(path))
+        self._kept = None
+        if flags["bin_out_dump"]:
+            self._ids = output_ids(path)
+
+    def configure(self, flags):
+        """Set what megenginelite takes only once the model is loaded."""
+        self._kept = self._call(settings.after_load, self._lite, self._network, flags)
 
     @property
     def version(self):
@@ -42,10 +91,27 @@ class Network(object):
     def inputs(self):
         """What the model wants, one Wanted for each input."""
         names = self._call(self._network.get_all_input_name) or []
-        return [self._wanted(name) for name in names]
+        return [self._wanted(name, self._tensor(name)) for name in names]
 
-    def _wanted(self, name):
-        layout = self._tensor(name).layout
+    def results(self):
+        """What the outputs are so far, one Wanted each; shapes may be unknown before a run."""
+        return [self._wanted(name, tensor) for name, tensor in self._output_tensors()]
+
+    def outputs(self):
+        """(variable's id, name, array) of each output of the last run."""
+        return [
+            (self._ids.get(name, 0), name, self._call(tensor.to_numpy))
+            for name, tensor in self._output_tensors()
+        ]
+
+    def _output_tensors(self):
+        phase = self._lite.LiteTensorPhase.LITE_OUTPUT
+        names = self._call(self._network.get_all_output_name) or []
+        return [(name, self._call(self._network.get_io_tensor, name, phase)) for name in names]
+
+    @staticmethod
+    def _wanted(name, tensor):
+        layout = tensor.layout
         return Wanted(name, layout.dtype.__name__, layout.shapes)
 
     def _tensor(self, name):
@@ -69,9 +135,27 @@ class Network(object):
         )
         self._call(target.copy_from, source)
 
+    def content(self, name):
+        """What the input `name` holds now."""
+        return self._call(self._tensor(name).to_numpy)
+
+    def dump_text_to(self, path):
+        """Write what every operator reads and makes to `path`, in each run."""
+        self._call(self._network.io_txt_dump, path)
+
+    def dump_binary_to(self, folder):
+        """Write every variable to a file in `folder`, in each run."""
+        self._call(self._network.io_bin_dump, folder)
+
     def profile_to(self, path):
         """Write a profile to `path` after each run (the last one stays)."""
         self._call(self._network.enable_profile_performance, path)
+
+    def prepare(self):
+        """Nothing: the graph is compiled by then."""
+
+    def finish(self):
+        """Nothing: the profile is written with each run."""
 
     def forward(self):
         """Start a run; on CPU in place this is the whole run."""
@@ -82,7 +166,4 @@ class Network(object):
 
     @staticmethod
     def _call(function, *arguments):
-        try:
-            return function(*arguments)
-        except RuntimeError as error:
-            raise library_failure(str(error))
+        return call(function, *arguments)

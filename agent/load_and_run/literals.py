@@ -36,9 +36,8 @@ def parse_literal(name, text):
         token = _TOKEN.match(text, position)
         if not token:
             raise InputError(
-                "{}: {} is neither a .npy or .json file, nor a shape, nor numbers".format(
-                    where, _quoted(text)
-                )
+                "{}: {} is neither a file (.npy, .json, .ppm, .pgm), nor a shape, nor "
+                "numbers".format(where, _quoted(text))
             )
         depth += {"[": 1, "]": -1}.get(token.group(1), 0)
         if depth >= MOST_AXES:

@@ -2,20 +2,24 @@
 
 import os
 import sys
+import threading
 import time
+
+#: copies of a model that run at once must not write into each other's lines
+_LOCK = threading.Lock()
 
 
 def log(text, level=""):
     """One line: `[DD HH:MM:SS function@file:line] text`; a level goes right after the bracket."""
     caller = sys._getframe(1)
-    sys.stderr.write(
-        "[{} {}@{}:{}]{} {}\n".format(
-            time.strftime("%d %H:%M:%S"),
-            caller.f_code.co_name,
-            os.path.basename(caller.f_code.co_filename),
-            caller.f_lineno,
-            "[{}]".format(level) if level else "",
-            text,
-        )
+    line = "[{} {}@{}:{}]{} {}\n".format(
+        time.strftime("%d %H:%M:%S"),
+        caller.f_code.co_name,
+        os.path.basename(caller.f_code.co_filename),
+        caller.f_lineno,
+        "[{}]".format(level) if level else "",
+        text,
     )
-    sys.stderr.flush()
+    with _LOCK:
+        sys.stderr.write(line)
+        sys.stderr.flush()

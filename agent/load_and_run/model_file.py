@@ -1,5 +1,6 @@
 """What a model file says about itself in its first bytes, before the library sees it."""
 
+import mmap
 import os
 import stat
 import struct
@@ -28,6 +29,28 @@ _OTHERS = (
     (b"\x7fELF", "a program"),
     (b"{", "a JSON text"),
 )
+
+
+def is_packed(path):
+    """Whether `path` is a packed model, which only megenginelite can run."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_PACKED)) == _PACKED
+    except OSError:
+        return False  # check_model tells why
+
+
+def mentions(path, name):
+    """Whether the bytes `name` occur in the file `path`, as the names of its operators do."""
+    try:
+        with open(path, "rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):  # check_model tells why
+        return False
+    try:
+        return content.find(name) >= 0
+    finally:
+        content.close()
 
 
 def check_model(path):

@@ -1,12 +1,11 @@
 """One run of load_and_run, from its command line to its exit code."""
 
-import math
 import os
+import shutil
 import sys
-import time
+import tempfile
 
-import numpy as np
-from load_and_run import inputs
+from load_and_run import devices, dumps, graph_passes, hints, inputs, rules, settings
 from load_and_run.errors import (
     NOT_ASCII,
     Failure,
@@ -16,10 +15,12 @@ from load_and_run.errors import (
     ProfileError,
     die,
 )
+from load_and_run.flag_table import FLAGS
 from load_and_run.flags import parse, usage
-from load_and_run.library import Network, import_library
+from load_and_run.library import call, import_library, model_inputs
 from load_and_run.log import log
 from load_and_run.model_file import check_model
+from load_and_run.runs import Plan, run_all
 
 
 def main(argv):
@@ -32,23 +33,21 @@ def main(argv):
         return 255
     try:
         flags, positional = parse(argv[1:])
+        if flags["help"]:
+            sys.stdout.write(usage(full=True))
+            return 1
+        if flags["version"]:
+            sys.stdout.write(_version())
+            return 0
+        rules.check(flags)
+        _start(flags, positional)
     except FlagError as error:
         sys.stderr.write("{}\n".format(error))
         return 1
-    if flags["help"]:
-        sys.stdout.write(usage(full=True))
-        return 1
-    if flags["version"]:
-        sys.stdout.write(_version())
-        return 0
-    try:
-        if not positional:
-            raise ModelError("no model is given")
-        _run(positional[0], flags)
     except MemoryError:
         die(Failure("std::bad_alloc", "std::bad_alloc"))
     except Failure as failure:
-        die(failure)
+        die(hints.explain(failure, flags))
     return 0
 
 
@@ -59,98 +58,74 @@ def _version():
         return "load_and_run ({})\n".format(failure)
 
 
-def _run(model, flags):
+def _start(flags, positional):
+    if not positional:
+        raise ModelError("no model is given")
+    model = positional[0]
     lite = import_library()
+    rules.check_model(model, flags)
     log("megbrain/lite/load_and_run:")
     _plain("using MegBrain {}(0) from megenginelite\n".format(lite.version))
     check_model(model)
+    if flags["wait_gdb"]:
+        _wait_for_debugger()
+    given = inputs.parse_input(flags["input"])
+    dumps.prepare(flags)
+    _run(lite, model, flags, given)
+
+
+def _run(lite, model, flags, given):
     profile = flags["profile_host"] or flags["profile"]
     if profile:
         _open_profile(profile)
-        log("enable profiling")
+        log("enable profiling{}".format(" for host" if flags["profile_host"] else ""))
+    if flags["lite"]:
+        log("run model force lite mode\n")
     if flags["verbose"]:
         log("enable verbose")
-    log("using cpu {}device\n".format("default " if flags["cpu_default"] else ""))
-
-    given = inputs.parse_input(flags["input"])
-    started = time.perf_counter()
-    network = Network(model, inplace=flags["cpu_default"], verbose=flags["verbose"])
-    log("load model: {:.3f}ms\n".format(_ms_since(started)))
-    arrays = _arrays(given, network)
-    if profile:
-        network.profile_to(profile)
-    _time_runs(network, arrays, flags["warmup_iter"], flags["iter"])
+        lite.set_log_level(lite.LiteLogLevel.DEBUG)
+    devices.announce(flags)
+    if rules.uses_graph(flags):
+        run_all(Plan(model, flags, given))  # with its passes and caches
+    else:
+        _run_lite(lite, model, flags, given)
     if profile:
         _check_profile(profile)
         log("profiling result written to {}".format(profile))
 
 
-def _arrays(given, network):
-    """(name, array) for each input, checked against what the model wants."""
-    pairs, warnings = inputs.match(given, network.inputs())
-    for warning in warnings:
-        log(warning, "WARN")
-    arrays = []
-    for item, want in pairs:
-        array = item.read(np.dtype(want.dtype))
-        nan, infinite = inputs.not_finite(array)
-        if nan or infinite:
-            log(
-                'input "{}" holds {} NaN and {} infinite of {} numbers'.format(
-                    want.name, nan, infinite, array.size
-                ),
-                "WARN",
-            )
-        arrays.append((want.name, array))
-    return arrays
+def _run_lite(lite, model, flags, given):
+    call(settings.set_caches, lite, flags)
+    folder = tempfile.mkdtemp(prefix="load_and_run-") if graph_passes.needed(flags) else None
+    try:
+        if folder:
+            absorbed = graph_passes.absorbed(flags)
+            for name in FLAGS:
+                if name in absorbed:
+                    log("enable {}".format(name.replace("enable_", "")))
+            model = graph_passes.transform(model, flags, folder, _shapes(model, flags, given))
+            flags = {n: FLAGS[n][1] if n in absorbed else value for n, value in flags.items()}
+        log("creat lite model use CPU as default comp node")
+        run_all(Plan(model, flags, given))
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    call(settings.write_caches, lite, flags)
 
 
-def _time_runs(network, arrays, warmups, iterations):
-    log("run testcase: 0 ")
-    started = time.perf_counter()
-    for name, array in arrays:
-        network.put(name, array)
-    prepare_ms = _ms_since(started)
-    for number in range(warmups):
-        log("=== prepare: {:.3f}ms; going to warmup".format(0.0 if number else prepare_ms))
-        started = time.perf_counter()
-        network.forward()
-        network.wait()
-        log("warm up {}  {:.3f}ms".format(number, _ms_since(started)))
-    times = []
-    for number in range(iterations):
-        started = time.perf_counter()
-        network.forward()
-        host_ms = _ms_since(started)
-        network.wait()
-        times.append(_ms_since(started))
-        log(
-            "iter {}/{}: e2e={:.3f} ms (host={:.3f} ms)".format(
-                number, iterations, times[-1], host_ms
-            )
-        )
-    if times:
-        log(_finished_line(times))
-    log("=== total time: {:.3f}ms\n".format(math.fsum(times)))
+def _shapes(model, flags, given):
+    """Input name -> shape of the run, where it may not be the model's."""
+    if flags["batch_size"] > 0:
+        return {
+            want.name: (flags["batch_size"],) + want.shape[1:] for want in call(model_inputs, model)
+        }
+    return {item.name: item.shape for item in given}
 
 
-def _finished_line(times):
-    """The summary of the timed runs; the deviation of a single one is 0/0, which C++ calls -nan."""
-    average = math.fsum(times) / len(times)
-    deviation = "-nan"
-    if len(times) > 1:
-        squares = math.fsum((each - average) ** 2 for each in times)
-        deviation = "{:.3f}".format(math.sqrt(squares / (len(times) - 1)))
-    return (
-        "=== finished test #0: time={:.3f} ms avg_time={:.3f} ms standard_deviation={} ms "
-        "min={:.3f} ms max={:.3f} ms".format(
-            math.fsum(times), average, deviation, min(times), max(times)
-        )
-    )
-
-
-def _ms_since(started):
-    return (time.perf_counter() - started) * 1000.0
+def _wait_for_debugger():
+    sys.stdout.write("wait for gdb attach (pid={}): ".format(os.getpid()))
+    sys.stdout.flush()
+    os.read(0, 1)
 
 
 def _plain(text):

@@ -8,8 +8,17 @@ import json
 import os
 
 from load_and_run.errors import NoMegEngine
-from load_and_run.library import import_library
 
+
+def _here():
+    try:
+        return os.getcwd()
+    except OSError:  # removed
+        return ""
+
+
+#: taken before numpy is imported, since the folder may be renamed at any time
+_STARTED_IN = _here()
 #: the only argument of such a process; no flag, hence not in the help
 WAIT = "--wait-for-arguments"
 
@@ -21,7 +30,8 @@ def wait_for_arguments():
     process is as if it had been started with these arguments: stdin is empty, and variables that
     named its folder name it by the path that the folder has by now.
     """
-    folder = os.getcwd()
+    from load_and_run.library import import_library
+
     try:
         import_library()
         from megenginelite import tensor  # noqa: F401
@@ -35,6 +45,6 @@ def wait_for_arguments():
     os.dup2(empty, 0)
     os.close(empty)
     for name, value in list(os.environ.items()):
-        if value == folder:
+        if value and value == _STARTED_IN:
             os.environ[name] = os.getcwd()
     return json.loads(line.decode("utf-8"))

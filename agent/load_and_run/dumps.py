@@ -1,0 +1,174 @@
+"""Files that a run leaves besides its profile: folders made, paths tried, tensors written."""
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+import numpy as np
+from load_and_run.errors import Failure, FlagError, ModelError
+from load_and_run.log import log
+
+_FILES = (
+    "io_dump",
+    "fast_run_algo_policy",
+    "layout_transform_dump",
+    "tensorrt_cache",
+    "model_dump",
+)
+_FOLDERS = ("bin_io_dump", "bin_out_dump", "get_static_mem_info")
+#: numpy's name -> number in a binary tensor file
+_TYPES = {
+    "float32": 0,
+    "uint8": 1,
+    "int8": 2,
+    "int16": 3,
+    "int32": 4,
+    "float16": 9,
+    "uint16": 13,
+}
+_MOST_AXES = 7
+
+
+def prepare(flags):
+    """Make missing folders and try each path. Raises FlagError if one cannot be written."""
+    for name in _FILES + _FOLDERS:
+        path = flags[name]
+        if not path:
+            continue
+        try:
+            if name in _FOLDERS:
+                os.makedirs(path, exist_ok=True)
+                if not os.access(path, os.W_OK | os.X_OK):
+                    raise PermissionError(13, "Permission denied")
+            else:
+                _try_file(path)
+        except OSError as error:
+            raise FlagError("ERROR: --{}: cannot write {}: {}".format(name, path, error.strerror))
+
+
+def _try_file(path):
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    new = not os.path.lexists(path)
+    with open(path, "ab"):
+        pass
+    if new:
+        os.unlink(path)  # an empty file is no cache
+
+
+class IODump(object):
+    """The dump of every variable that the flags ask for, from `attach` to `close`."""
+
+    def __init__(self, flags):
+        self._flags = flags
+        self._pipe = None
+
+    def attach(self, network):
+        """Have a loaded Network dump what its operators read and make, in each run."""
+        flags = self._flags
+        if flags["io_dump"]:
+            log("enable text io dump")
+            network.dump_text_to(flags["io_dump"])
+        elif flags["io_dump_stdout"]:
+            log("enable text io dump to stdout")
+            network.dump_text_to(self._to(sys.stdout))
+        elif flags["io_dump_stderr"]:
+            log("enable text io dump to stderr")
+            network.dump_text_to(self._to(sys.stderr))
+        elif flags["bin_io_dump"]:
+            log("enable binary io dump")
+            network.dump_binary_to(flags["bin_io_dump"])
+
+    def _to(self, stream):
+        self._pipe = _Pipe(stream)
+        return self._pipe.path
+
+    def close(self):
+        """Call once the network is gone: only then has the library written all."""
+        if self._pipe:
+            self._pipe.close()
+
+
+class _Pipe(object):
+    """A path that the library can open; what it writes there goes to `stream`.
+
+    Opening /dev/stdout would cut off a file that stdout was sent to, and write from its start.
+    """
+
+    def __init__(self, stream):
+        self._source, self._target = os.pipe()
+        self.path = "/proc/self/fd/{}".format(self._target)
+        stream.flush()
+        self._thread = threading.Thread(target=self._copy, args=(stream,))
+        self._thread.daemon = True
+        self._thread.start()
+
+    def _copy(self, stream):
+        with os.fdopen(self._source, "rb", 0) as source:
+            while True:
+                piece = source.read(65536)
+                if not piece:
+                    return
+                stream.buffer.write(piece)
+                stream.flush()
+
+    def close(self):
+        os.close(self._target)
+        self._thread.join()
+
+
+class OutputDump(object):
+    """Writes the outputs after each run, warm-ups too: files `run<k>-var<id>`."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._runs = 0
+
+    def write(self, outputs):
+        """`outputs`: (variable's id, name, array) each."""
+        for number, name, array in outputs:
+            path = os.path.join(self._folder, "run{}-var{}".format(self._runs, number))
+            try:
+                with open(path, "wb") as file:
+                    file.write(tensor_bytes(name, array))
+            except OSError as error:
+                raise Failure("cannot write {}: {}".format(path, error.strerror))
+        self._runs += 1
+
+
+def tensor_bytes(name, array):
+    """A tensor in MegEngine's binary form, as megengine.tools.compare_binary_iodump reads it."""
+    kind = _TYPES.get(array.dtype.name)
+    if kind is None or array.ndim > _MOST_AXES:
+        raise Failure('output "{}" of type {} has no binary form'.format(name, array.dtype.name))
+    text = name.encode("utf-8")
+    shape = array.shape + (0,) * (_MOST_AXES - array.ndim)
+    head = struct.pack("<10I", len(text), kind, _MOST_AXES, *shape)
+    return head + text + np.ascontiguousarray(array).tobytes()
+
+
+_IDS = """
+import sys, json
+import megengine.core.tensor.megbrain_graph as graph
+print(json.dumps([[var.name, var.id] for var in graph.load_graph(sys.argv[1]).output_vars_list]))
+"""
+
+
+def output_ids(model):
+    """The id of each output variable by its name, which megenginelite does not tell."""
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _IDS, model],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        return dict(json.loads(done.stdout.decode("utf-8")))
+    except ValueError:
+        why = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise ModelError("the ids of the outputs cannot be read: {}".format(why))

@@ -1,0 +1,381 @@
+"""Each option has the effect that it has in load_and_run, on real models."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.load_and_run.tests.running import DATA, FOLDER, TIMEOUT_S, Runner, assert_died, model
+
+pytestmark = pytest.mark.megengine
+
+DATA_NPY = DATA / "inputs" / "two_inputs" / "data.npy"
+TWO_INPUTS = f"--input=data:{DATA_NPY};mask:{DATA / 'inputs' / 'two_inputs' / 'mask.npy'}"
+
+
+def done(run: Runner, *arguments: str) -> str:
+    """What a run that must go well says."""
+    ended = run(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    assert "=== total time: " in ended.stderr
+    return ended.stderr
+
+
+def graph(run: Runner, *arguments: str) -> dict:
+    """The whole profile of a run."""
+    done(run, *arguments, "--iter=1", "--profile=p.json")
+    return json.loads((run.folder / "p.json").read_text())
+
+
+def types(profile: dict) -> Counter:
+    return Counter(each["type"] for each in profile["graph_exec"]["operator"].values())
+
+
+def shapes(profile: dict, name: str) -> list[list[int]]:
+    plans = [
+        each["mem_plan"]
+        for each in profile["graph_exec"]["var"].values()
+        if each["name"] == name and each["mem_plan"]
+    ]
+    return [plan["layout"]["shape"] for plan in plans]
+
+
+def nodes(profile: dict) -> set[str]:
+    """The names of the comp nodes that operators ran on."""
+    names = (node for each in profile["profiler"]["device"].values() for node in each)
+    return {re.findall(r'"([^"]+)"', name)[0] for name in names}
+
+
+def warm_up_ms(log: str) -> float:
+    return float(re.findall(r"warm up 0  ([\d.]+)ms", log)[0])
+
+
+def best_ms(log: str) -> float:
+    return float(re.findall(r" min=([\d.]+) ms", log)[0])
+
+
+def tensor(path: Path) -> tuple[str, np.ndarray]:
+    """As megengine.tools.compare_binary_iodump reads it."""
+    content = path.read_bytes()
+    length, kind, axes = struct.unpack_from("<3I", content)
+    shape = [n for n in struct.unpack_from(f"<{axes}I", content, 12) if n]
+    name = content[12 + 4 * axes :][:length].decode()
+    dtype = {0: "float32", 4: "int32"}[kind]
+    return name, np.frombuffer(content[12 + 4 * axes + length :], dtype).reshape(shape)
+
+
+def test_a_refused_option_is_one_line_and_exit_code_1(run: Runner) -> None:
+    ended = run(model("tiny"), "--fitting")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "ERROR: --fitting needs a compiled load_and_run; the wheel has no way to do it\n"
+    )
+
+
+def test_each_thread_runs_a_copy_and_writes_whole_lines(run: Runner) -> None:
+    log = done(run, model("tiny"), "--thread=3", "--iter=4", "--profile=p.json")
+    assert log.count("load model: ") == log.count("=== total time: ") == 3
+    assert len(re.findall(r"\n\[[^]]+\] iter \d/4: e2e=[\d.]+ ms \(host=[\d.]+ ms\)", log)) == 12
+    assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]
+
+
+def test_a_failure_in_a_thread_ends_the_run(run: Runner) -> None:
+    ended = run(model("tiny"), "--thread=2", "--input=wrong:1.0")
+    assert_died(ended, "lar::InputError", 'input "wrong" is not an input of the model')
+
+
+def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
+    done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=a")
+    done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=b", "--share_param_mem")
+    (first,) = (run.folder / "a").iterdir()
+    assert first.read_bytes() == (run.folder / "b" / first.name).read_bytes()
+
+
+def test_the_batch_size_is_that_of_every_input(run: Runner) -> None:
+    profile = graph(run, model("two_inputs"), "--batch_size=5")
+    assert shapes(profile, "data")[0] == [5, 3, 32, 32]
+    assert shapes(profile, "mask")[0] == [5, 1, 32, 32]
+    assert "force set batch size to 5" in done(run, model("tiny"), "--batch_size=5", "--iter=1")
+
+
+def test_several_kinds_of_input_at_once(run: Runner) -> None:
+    raw = [0.5] * (2 * 32 * 32)
+    mask = {"mask": {"shape": [2, 1, 32, 32], "type": "float", "raw": raw}}
+    (run.folder / "mask.json").write_text(json.dumps(mask))
+    done(
+        run,
+        model("two_inputs"),
+        f"--input=data:{DATA_NPY};mask.json",
+        "--bin_io_dump=d",
+        "--iter=0",
+    )
+    dumped = [tensor(path) for path in (run.folder / "d").iterdir()]
+    (mask,) = [array for name, array in dumped if "{Host2DeviceCopy}, name:mask," in name[:150]]
+    (data,) = [array for name, array in dumped if "{Host2DeviceCopy}, name:data," in name[:150]]
+    assert (mask == 0.5).all()
+    assert (data == np.load(DATA_NPY)).all()
+
+
+@pytest.mark.parametrize("mode", [[], ["--mdl"]], ids=["lite", "mdl"])
+def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> None:
+    values = ",".join(f"{number}.5" for number in range(-4, 4))
+    done(run, model("tiny"), f"--input=data:[{values}]", "--iter=2", "--bin_out_dump=new/o", *mode)
+    files = sorted((run.folder / "new" / "o").iterdir())
+    assert [file.name for file in files] == ["run0-var11", "run1-var11", "run2-var11"]
+    given = np.array([float(value) for value in values.split(",")], np.float32)
+    for file in files:
+        name, array = tensor(file)
+        assert name == "RELU"
+        assert array.tolist() == [np.maximum(given * 2 + 1, 0).tolist()]
+
+
+def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:
+    values = "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]"
+    done(run, model("tiny"), values, "--iter=0", "--io_dump=new/dump.txt")
+    text = (run.folder / "new" / "dump.txt").read_text()
+    assert "var3 produced: name=data layout={1(8),8(1) Float32}" in text
+    to_stdout = run(model("tiny"), values, "--iter=0", "--io_dump_stdout")
+    assert to_stdout.stdout == text
+    to_stderr = run(model("tiny"), values, "--iter=0", "--io_dump_stderr")
+    assert (to_stderr.returncode, to_stderr.stdout) == (0, "")
+    assert all(line in to_stderr.stderr for line in text.splitlines())
+
+
+def test_a_dump_that_cannot_be_written_is_refused_before_the_run(run: Runner) -> None:
+    (run.folder / "file").write_text("")
+    for flag in ("io_dump=file/a", "bin_out_dump=file", "model_dump=.", "bin_io_dump=file/d"):
+        ended = run(model("tiny"), f"--{flag}", "--profile=p.json")
+        assert ended.returncode == 1
+        assert f"ERROR: --{flag.partition('=')[0]}: cannot write " in ended.stderr
+        assert not (run.folder / "p.json").exists()
+
+
+def test_a_dump_that_the_library_cannot_do_says_what_helps(run: Runner) -> None:
+    ended = run(model("resnet18"), "--io_dump=d", "--iter=1", "--no_sanity_check")
+    assert_died(ended, "mgb::MegBrainError", "add --optimize_for_inference")
+
+
+def test_the_cache_of_fast_run_is_written_and_used(run: Runner) -> None:
+    fast = ("--fast_run", "--fast_run_algo_policy=new/cache", "--no_sanity_check", "--iter=1")
+    first = done(run, model("two_inputs"), TWO_INPUTS, *fast)
+    cache = (run.folder / "new" / "cache").read_bytes()
+    assert len(cache) > 500
+    second = min(warm_up_ms(done(run, model("two_inputs"), TWO_INPUTS, *fast)) for _ in range(2))
+    assert second < warm_up_ms(first) / 3
+    assert (run.folder / "new" / "cache").read_bytes() == cache
+    done(run, model("two_inputs"), TWO_INPUTS, *fast[1:])  # the cache alone
+    assert (run.folder / "new" / "cache").read_bytes() == cache
+
+
+@pytest.mark.parametrize(
+    "flag", ["full_run", "fast_run_shared_batch_size=1", "binary_equal_between_batch"]
+)
+def test_every_search_makes_another_cache(run: Runner, flag: str) -> None:
+    common = (model("two_inputs"), TWO_INPUTS, "--iter=0", "--no_sanity_check")
+    done(run, *common, "--fast_run", "--fast_run_algo_policy=plain")
+    search = [f"--{flag}"] + ([] if flag == "full_run" else ["--fast_run"])
+    done(run, *common, *search, "--fast_run_algo_policy=other")
+    plain, other = ((run.folder / name).read_bytes() for name in ("plain", "other"))
+    assert other
+    assert plain != other
+
+
+def test_reproducible_is_said_and_runs(run: Runner) -> None:
+    log = done(run, model("two_inputs"), TWO_INPUTS, "--reproducible", "--iter=1")
+    assert "enable reproducible strategy for algo profile" in log
+
+
+def test_a_layout_changes_the_operators(run: Runner) -> None:
+    plain = types(graph(run, model("resnet18_opt"), "--no_sanity_check"))
+    nchw44 = types(graph(run, model("resnet18_opt"), "--no_sanity_check", "--enable_nchw44"))
+    assert nchw44["RelayoutFormat"] + nchw44["Dimshuffle"] > plain["Dimshuffle"]
+
+
+def test_a_layout_on_batch_normalization_says_what_helps(run: Runner) -> None:
+    ended = run(model("resnet18"), "--enable_nchw44", "--iter=1")
+    assert_died(ended, "mgb::AssertionError", "add --optimize_for_inference")
+
+
+def test_passes_of_the_graph_come_before_the_run(run: Runner) -> None:
+    profile = graph(
+        run, model("resnet18"), "--optimize_for_inference", "--model_dump=new/m.mge", "--cpu"
+    )
+    assert types(profile)["BatchNormForward"] == 0
+    done(run, str(run.folder / "new" / "m.mge"), "--iter=1", "--no_sanity_check")
+
+
+def test_static_memory_is_that_of_the_batch_of_the_run(run: Runner) -> None:
+    def size(name: str, *arguments: str) -> int:
+        done(run, model("two_inputs"), f"--get_static_mem_info={name}", "--iter=1", *arguments)
+        info = json.loads((run.folder / name / "StaticMemoryInfo.json").read_text())
+        return max(int(chunk["logic_addr_end"]) for chunk in info["chunk"].values())
+
+    assert size("a", "--batch_size=8") > size("b")
+
+
+def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
+    """What `script` prints after a run of the model `name` in its process, rules left out."""
+    before = (
+        "import sys; sys.path.append(sys.argv[1])\n"
+        "from load_and_run.flags import parse\n"
+        "from load_and_run.library import Network\n"
+        "flags, _ = parse(sys.argv[3:])\n"
+        "network = Network(sys.argv[2], flags); network.configure(flags)\n"
+        "network.forward(); network.wait()\n"
+    )
+    ended = subprocess.run(
+        [run.python, "-c", before + script, str(FOLDER.parent), model(name), *flags],
+        cwd=run.folder,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_a_model_without_convolutions_survives_the_layout_transform(run: Runner) -> None:
+    """By its parts, since AMD CPUs are refused."""
+    by_parts(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])
+    done(run, "t.mge", "--iter=1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "node"),
+    [
+        (["--cpu"], "cpu0:0"),
+        (["--cpu_default"], "cpu:default"),
+        (["--multithread=2"], "multithread2:0"),
+        (["--multithread_default=2"], "multithread:default:2"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_the_device_is_the_one_asked_for(run: Runner, arguments: list[str], node: str) -> None:
+    assert nodes(graph(run, model("tiny"), *arguments)) == {node}
+
+
+def test_threads_are_bound_to_their_cores(run: Runner) -> None:
+    core = min(os.sched_getaffinity(0))
+    flags = ["--multithread=2", f"--multi_thread_core_ids={core},{core}"]
+    assert f"set multi thread core ids:{core},{core}\n" in done(run, model("tiny"), *flags)
+    script = (
+        "from pathlib import Path\n"
+        "lines = [line for task in Path('/proc/self/task').iterdir()\n"
+        "    for line in (task / 'status').read_text().splitlines()]\n"
+        "print([line.split()[1] for line in lines if line.startswith('Cpus_allowed_list')])\n"
+    )
+    assert by_parts(run, "two_inputs", flags, script).count(f"'{core}'") == 2
+
+
+def test_without_a_gpu_cuda_says_what_helps(run: Runner) -> None:
+    ended = run(model("tiny"), "--cuda", "--iter=1")
+    if ended.returncode:
+        assert_died(ended, "mgb::AssertionError", "leave out --cuda")
+
+
+def test_a_limit_on_workspace_makes_another_choice_of_algorithms(run: Runner) -> None:
+    free = done(run, model("resnet18_opt"), "--iter=2", "--no_sanity_check", "--cpu_default")
+    tight = done(
+        run,
+        model("resnet18_opt"),
+        "--iter=2",
+        "--no_sanity_check",
+        "--cpu_default",
+        "--workspace_limit=1000",
+    )
+    assert best_ms(tight) > 3 * best_ms(free)
+
+
+def test_fake_first_computes_nothing_in_the_first_run(run: Runner) -> None:
+    log = done(run, model("resnet18_opt"), "--iter=2", "--fake_first", "--cpu_default")
+    assert warm_up_ms(log) < best_ms(log)
+
+
+def test_the_sanity_check_is_off_if_asked_for(run: Runner) -> None:
+    """By its parts: the time that it takes is lost in the noise of a busy machine."""
+    script = "print(network._network.config.options.var_sanity_check_first_run)"
+    assert by_parts(run, "tiny", [], script) == "1\n"
+    assert by_parts(run, "tiny", ["--no_sanity_check"], script).splitlines()[-1] == "0"
+    log = done(run, model("tiny"), "--no_sanity_check", "--iter=1")
+    assert "disable var sanity check optimization" in log
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--record_comp_seq", "--const_shape"],
+        ["--record_comp_seq2", "--no_sanity_check"],
+        ["--weight_preprocess", "--enable_fuse_preprocess"],
+        ["--const_shape", "--copy_to_host"],
+    ],
+    ids=lambda flags: flags[0],
+)
+def test_optimizations_leave_the_outputs_as_they_are(run: Runner, flags: list[str]) -> None:
+    common = (model("two_inputs"), TWO_INPUTS, "--iter=1")
+    done(run, *common, "--bin_out_dump=plain")
+    log = done(run, *common, "--bin_out_dump=other", *flags)
+    assert "enable" in log or "record_comp_seq_level" in log
+    for path in (run.folder / "plain").iterdir():
+        wanted, found = tensor(path)[1], tensor(run.folder / "other" / path.name)[1]
+        assert wanted.any()
+        assert np.allclose(wanted, found, atol=1e-5)
+
+
+def test_a_recording_costs_the_host_the_whole_run(run: Runner) -> None:
+    log = done(run, model("resnet18_opt"), "--iter=3", "--record_comp_seq", "--no_sanity_check")
+    whole, host = re.findall(r"iter 2/3: e2e=([\d.]+) ms \(host=([\d.]+) ms\)", log)[0]
+    assert float(host) <= float(whole)
+
+
+def test_a_number_out_of_range_ends_the_run(run: Runner) -> None:
+    ended = run(model("tiny"), "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]", "--range=9")
+    assert_died(ended, "mgb::NumRangeCheckerError", "value=10 range=9")
+    done(run, model("tiny"), "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]", "--range=18")
+
+
+def test_the_table_of_the_model_is_load_and_runs_own(run: Runner) -> None:
+    log = done(run, model("resnet18_opt"), "--iter=1", "--model_info", "--no_sanity_check")
+    real = (DATA / "load_and_run" / "opt__model_info" / "stderr.txt").read_text()
+    table = real[real.index("\n+Runtime") : real.index("\n\n", real.index("+Runtime")) + 2]
+    assert table.count("\n") == 9
+    assert log.count(table) == 2
+
+
+def test_verbose_logs_what_the_library_does(run: Runner) -> None:
+    assert "][DEBUG] create CompNode cpu0:0" in done(run, model("tiny"), "--verbose", "--iter=1")
+    assert "DEBUG" not in done(run, model("tiny"), "--iter=1")
+
+
+def test_wait_gdb_names_the_process_and_waits_for_stdin(run: Runner) -> None:
+    ended = run(model("tiny"), "--wait_gdb", "--iter=1")
+    assert ended.returncode == 0
+    assert re.match(r"wait for gdb attach \(pid=\d+\): $", ended.stdout)
+
+
+def test_a_library_of_operators_that_cannot_be_loaded_ends_the_run(run: Runner) -> None:
+    (run.folder / "lib.so").write_bytes(b"no library")
+    ended = run(model("tiny"), "--c_opr_lib=lib.so")
+    assert_died(ended, "lite::Error", "failed to open c opr lib")
+
+
+def test_mdl_has_the_same_outputs_and_a_profile_of_its_own_graph(run: Runner) -> None:
+    done(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0", "--lite=0")
+    profile = graph(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=mdl", "--mdl")
+    assert profile["graph_exec"]["comp_seq"]
+    (path,) = (run.folder / "lite").iterdir()
+    assert (tensor(path)[1] == tensor(run.folder / "mdl" / path.name)[1]).all()
+
+
+def test_without_memory_optimization_more_memory_is_used(run: Runner) -> None:
+    def static(profile: dict) -> int:
+        return len({chunk["dev_ptr"] for chunk in profile["graph_exec"]["mem_chunk"].values()})
+
+    plain = graph(run, model("two_inputs"), TWO_INPUTS, "--mdl")
+    assert static(graph(run, model("two_inputs"), TWO_INPUTS, "--disable_mem_opt")) > static(plain)
