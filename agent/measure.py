@@ -105,7 +105,7 @@ class Measuring:
             run,
             feed,
             lambda first, ask: self._recipe.clean(
-                self._inputs, first=first, ask=ask, iterations=self._recipe.first_iterations()
+                self._inputs, first=first, ask=ask, iterations=self._recipe.first_iterations
             ),
         )
         more = self._recipe.enough_iterations(tried)

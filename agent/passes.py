@@ -7,8 +7,14 @@ from typing import Literal
 
 from agent.protocol import Start
 from agent.protocol.capabilities import Capabilities
-from agent.protocol.option_table import DISTURBING, OPTIONS
+from agent.protocol.option_table import OPTIONS
 from agent.protocol.options import Value, build_arguments, check_options
+from agent.protocol.passes import (
+    clean_iterations_of,
+    has_dump_pass,
+    iterations_of,
+    options_of_passes,
+)
 from agent.protocol.run_log import RunLog
 
 Kind = Literal["inspect", "clean", "profiled", "dump"]
@@ -36,8 +42,8 @@ class Recipe:
         self.options = check_options(
             order.options, runtime=runtime, files=files, profiled=order.plan.profiled > 0
         )
-        self.dumps = bool(DISTURBING & set(self.options))
-        self._shared = self._share_algorithms()
+        self.dumps = has_dump_pass(self.options)
+        self._shared = options_of_passes(self.options, order.plan)
 
     def inspect(self) -> Pass:
         """Loads the model and says what its inputs are; computes nothing."""
@@ -55,11 +61,11 @@ class Recipe:
     def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool, ask: bool) -> Pass:
         """For one sample of each operator."""
         arguments = self._arguments(inputs, self._shared, profile, first=first, ask=ask)
-        return Pass("profiled", arguments, profile, self.iterations)
+        return Pass("profiled", arguments, profile, iterations_of(self.options))
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
         """One iteration that writes what would make timed ones slow."""
-        options = {**self._shared, "iter": 1, **self.options_that_disturb}
+        options = {**self._shared, "iter": 1}
         arguments = build_arguments(
             self._order.model.name,
             inputs,
@@ -75,17 +81,9 @@ class Recipe:
         return [name for name in self.options if OPTIONS[name].kind == "artifact"]
 
     @property
-    def iterations(self) -> int:
-        """The iterations of a profiled pass."""
-        return int(self.options.get("iter", OPTIONS["iter"].default))
-
-    @property
-    def options_that_disturb(self) -> dict[str, Value]:
-        return {name: value for name, value in self.options.items() if name in DISTURBING}
-
     def first_iterations(self) -> int:
         """How many iterations a clean pass is tried with."""
-        return max(self.iterations, self._order.plan.clean_min_iterations)
+        return clean_iterations_of(self.options, self._order.plan)
 
     def enough_iterations(self, tried: RunLog) -> int:
         """How many the clean pass needs to last long enough; 0 if those that were tried are."""
@@ -114,11 +112,3 @@ class Recipe:
             libraries=self._libraries,
         )
         return tuple(arguments)
-
-    def _share_algorithms(self) -> dict[str, Value]:
-        """Choosing algorithms by trying takes minutes: what the first process found, all use."""
-        shared = dict(self.options)
-        several = self._order.plan.passes + self.dumps > 1 or self._order.plan.clean
-        if several and ("fast_run" in shared or "full_run" in shared):
-            shared["fast_run_algo_policy"] = True
-        return shared

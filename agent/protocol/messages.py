@@ -54,6 +54,7 @@ class EndReason(StrEnum):
     OUTPUT_TOO_LARGE = "output_too_large"
     LOG_TOO_LONG = "log_too_long"
     TOO_MANY_PROCESSES = "too_many_processes"
+    OUT_OF_MEMORY = "out_of_memory"
     NO_SANDBOX = "no_sandbox"
     FILE_MISSING = "file_missing"
 

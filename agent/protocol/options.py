@@ -13,6 +13,9 @@ from agent.protocol.capabilities import Capabilities
 from agent.protocol.option import Option, Value
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
 
+#: an uploaded cache of algorithms is used without choosing anew
+_SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
+
 __all__ = [
     "OPTIONS",
     "Capabilities",
@@ -74,7 +77,7 @@ def find_problems(
             bad.append(OptionError(name, "file_unwanted"))
     if bad:
         return
-    chosen = _chosen(given, files)
+    chosen = _active(_chosen(given, files))
     for name in chosen:
         yield from _combination_problems(OPTIONS[name], chosen, files, profiled=profiled)
         if runtime is not None:
@@ -115,12 +118,19 @@ def _hangs_on_amd(option: Option, runtime: Capabilities) -> bool:
 
 
 def _chosen(given: Mapping[str, Value], files: AbstractSet[str]) -> dict[str, Value]:
+    """What differs from the defaults; a switch that is off by default and off says nothing."""
     chosen = {
         name: value
         for name, value in given.items()
-        if value is not False and value != OPTIONS[name].default
+        if value != OPTIONS[name].default and (value is not False or OPTIONS[name].default is True)
     }
     return {**chosen, **dict.fromkeys(sorted(files), True)}
+
+
+def _active(chosen: Mapping[str, Value]) -> dict[str, Value]:
+    """What load_and_run is to be told: with the switches that are on by default here."""
+    default = {name: True for name, option in OPTIONS.items() if option.default is True}
+    return {name: value for name, value in {**default, **chosen}.items() if value is not False}
 
 
 def _value_problem(name: str, value: Value) -> OptionError | None:
@@ -164,7 +174,8 @@ def _combination_problems(
         if other in chosen:
             yield OptionError(option.name, "excluded", other)
     needs = option.needs
-    if needs and not any(other in chosen for other in needs) and option.name not in files:
+    suffices = option.name in files and option.name in _SUFFICIENT_FILES
+    if needs and not any(other in chosen for other in needs) and not suffices:
         yield OptionError(option.name, "needs", ", ".join(needs))
     if option.kind == "file" and option.name not in files:
         yield OptionError(option.name, "file_missing")
@@ -232,7 +243,7 @@ def build_arguments(
     left_out = {"batch_size", "profile_host"}
     left_out |= set() if first else ONCE
     left_out |= set() if dumps else DISTURBING
-    for name, value in options.items():
+    for name, value in _active(options).items():
         if name not in left_out:
             arguments.append(_argument(OPTIONS[name], value, libraries or {}))
     if profile:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from agent.protocol import (
     MAX_FRAME_BYTES,
+    PRESETS,
     PROTOCOL_VERSION,
     AgentMessage,
     AttemptFinished,
@@ -25,6 +26,8 @@ from agent.protocol import (
 from agent.tail import CHUNK_BYTES
 
 FRAMES = sorted((Path(__file__).parent / "frames" / "v1").glob("*.json"))
+#: frames as they were before fields were added that a peer may leave out
+EARLIER = sorted((Path(__file__).parent / "frames" / "v1_first").glob("*.json"))
 ATTEMPT = "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f"
 DECODERS = {"agent": decode_agent, "server": decode_server}
 
@@ -48,6 +51,32 @@ def test_a_golden_frame_is_understood_and_written_the_same_way(path):
     assert decode(frame) == message
     assert encode(decode(frame)) == frame
     assert len(frame.encode()) < MAX_FRAME_BYTES
+
+
+@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
+def test_a_frame_from_before_later_fields_is_still_understood(path):
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    message = decoder_of(path)(path.read_text(encoding="utf-8"))
+    written = json.loads(encode(message))
+    assert written != golden
+    assert _without_defaults(written, golden) == golden
+
+
+def _without_defaults(written, golden):
+    """What was written, without fields that the earlier frame does not have."""
+    if isinstance(golden, dict) and golden:
+        return {name: _without_defaults(written[name], golden[name]) for name in golden}
+    if isinstance(golden, list):
+        assert len(written) == len(golden)
+        return [_without_defaults(*pair) for pair in zip(written, golden, strict=True)]
+    return written
+
+
+def test_what_an_earlier_server_leaves_out_means_a_quick_plan():
+    path = next(p for p in EARLIER if p.name == "server.start_with_defaults.json")
+    start = decode_server(path.read_text(encoding="utf-8"))
+    assert start.plan == PRESETS["quick"]
+    assert (start.inputs, start.seed, start.fill) == ((), 0, True)
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)

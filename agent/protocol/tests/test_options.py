@@ -1,10 +1,98 @@
-"""load_and_run's options: the allow-list, its limits, and the command line they become."""
+"""load_and_run's options: the table, its limits, and the command line that they become."""
+
+import json
+import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.protocol.options import OPTIONS, OptionError, build_arguments, check_options
+from agent.protocol.artifacts import artifact_of, limit_of
+from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE
+from agent.protocol.options import (
+    OPTIONS,
+    Capabilities,
+    OptionError,
+    build_arguments,
+    check_options,
+    find_problems,
+    unavailable,
+)
+from agent.protocol.options_json import describe
+
+#: load_and_run checks nothing on its first run unless it is told to: here the check is off
+DEFAULT = ["--no_sanity_check"]
+BINARY = Capabilities("binary", builds=frozenset({"cuda", "tensorrt", "opencl"}))
+
+
+def codes(options, **more) -> list[str]:
+    return [f"{p.option} {p.code}" for p in find_problems(options, **more)]
+
+
+def test_the_table_has_the_74_options_of_load_and_run_and_62_of_the_wheel():
+    assert len(OPTIONS) == 74
+    assert sum(option.wheel for option in OPTIONS.values()) == 62
+    assert all(name == option.name for name, option in OPTIONS.items())
+    groups = Counter(option.group.value for option in OPTIONS.values())
+    assert groups == {
+        "model": 2, "basic": 4, "io": 8, "fast_run": 6, "layout": 8, "layout_transform": 2,
+        "dtype": 1, "optimize": 16, "device": 6, "plugin": 5, "debug": 5, "c_opr": 3,
+        "packing": 6, "fitting": 2,
+    }  # fmt: skip
+
+
+def test_rows_that_belong_to_a_group_stand_together():
+    order = [option.group for option in OPTIONS.values()]
+    assert len({*order}) == sum(a != b for a, b in zip(order, [None, *order[:-1]], strict=True))
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_a_row_does_not_contradict_itself(option):
+    if option.kind != "agent":
+        off = False if option.kind in ("artifact", "file") else option.default
+        assert check_options({option.name: off}) == {}
+    if option.kind in ("int", "float"):
+        assert option.minimum is not None and option.maximum is not None
+        assert option.minimum < option.maximum
+    if option.kind == "choice":
+        assert option.choices
+    if option.kind in ("text", "library"):
+        assert re.compile(option.pattern)
+        assert not re.fullmatch(option.pattern, "a b")
+    if option.kind in ("artifact", "file"):
+        assert re.fullmatch(r"[a-z_]+(\.[a-z]+|/)", option.file)
+    if option.kind == "artifact":
+        assert limit_of(artifact_of(option.name))
+    assert option.file_taken <= (option.kind == "artifact")
+    assert option.type == "bool" or option.kind not in ("text", "choice") or option.type == "string"
+    for other in (*option.needs, *option.excludes):
+        assert other in OPTIONS
+        assert other != option.name
+    assert not set(option.needs) & set(option.excludes)
+
+
+def test_exclusion_goes_both_ways():
+    for option in OPTIONS.values():
+        for other in option.excludes:
+            assert option.name in OPTIONS[other].excludes, (option.name, other)
+
+
+def test_what_an_option_needs_can_be_had_where_the_option_can():
+    for option in OPTIONS.values():
+        if option.wheel and option.needs:
+            assert any(OPTIONS[other].wheel for other in option.needs), option.name
+
+
+def test_the_sets_of_the_table_name_options():
+    assert set(OPTIONS) >= (DISTURBING | ONCE | KEPT_BY_FITTING)
+    assert not DISTURBING & ONCE
+
+
+def test_the_table_as_json_tells_everything():
+    rows = json.loads(json.dumps(describe()))
+    assert [row["name"] for row in rows] == list(OPTIONS)
+    assert {row["name"] for row in rows if not row["taken"]} == {"input", "profile", "wait_gdb"}
 
 
 def test_defaults_are_left_out():
@@ -14,14 +102,28 @@ def test_defaults_are_left_out():
 @pytest.mark.parametrize(
     ("given_options", "code"),
     [
-        ({"io_dump": "/etc/passwd"}, "unknown"),
+        ({"io_dump": "/etc/passwd"}, "not_bool"),
+        ({"flagfile": "/etc/passwd"}, "unknown"),
+        ({"profile": "p.json"}, "never"),
+        ({"input": "data:/etc/passwd"}, "never"),
+        ({"wait_gdb": True}, "never"),
         ({"iter": "10"}, "not_int"),
         ({"iter": True}, "not_int"),
         ({"iter": 1.0}, "not_int"),
+        ({"range": "1"}, "not_number"),
+        ({"range": float("nan")}, "not_number"),
+        ({"range": float("inf")}, "not_number"),
+        ({"c_opr_lib": 1}, "not_text"),
         ({"cpu": 1}, "not_bool"),
         ({"iter": 0}, "too_small"),
-        ({"iter": 10_001}, "too_large"),
+        ({"iter": 100_001}, "too_large"),
+        ({"layout_transform": "arm"}, "bad_choice"),
+        ({"multithread": 1, "multi_thread_core_ids": "0;1"}, "bad_text"),
+        ({"multithread": 2, "multi_thread_core_ids": "0"}, "thread_count"),
         ({"cpu": True, "cpu_default": True}, "excluded"),
+        ({"layout_transform_dump": True}, "needs"),
+        ({"lite": True, "fuse_grain": True}, "lite"),
+        ({"thread": 2}, "alone"),
     ],
 )
 def test_what_load_and_run_would_refuse_ignore_or_hang_on_is_refused(given_options, code):
@@ -30,17 +132,108 @@ def test_what_load_and_run_would_refuse_ignore_or_hang_on_is_refused(given_optio
     assert caught.value.code == code
 
 
+def test_every_problem_is_found_not_only_the_first():
+    assert codes({"lite": True, "mdl": True, "thread": 2}) == [
+        "lite excluded", "mdl excluded", "thread alone",
+    ]  # fmt: skip
+    assert codes({"iter": 0, "nothing": 1}) == ["iter too_small", "nothing unknown"]
+
+
 def test_an_option_that_is_off_excludes_nothing():
     assert check_options({"cpu": True, "cpu_default": False}) == {"cpu": True}
 
 
+def test_fitting_stands_alone_because_it_resets_the_others():
+    fitting = {"fitting": True, "dump_fitting_model": True, "cpu": True, "verbose": True}
+    assert check_options(fitting, profiled=False) == fitting
+    assert codes({**fitting, "fast_run": True}, profiled=False) == ["fitting excluded"]
+
+
+def test_a_file_sets_its_option_and_is_missed_where_one_must_be():
+    cache = frozenset({"fast_run_algo_policy"})
+    assert check_options({}, files=cache) == {"fast_run_algo_policy": True}
+    assert codes({"fast_run_algo_policy": True}) == ["fast_run_algo_policy needs"]
+    assert codes({}, files={"iter"}) == ["iter file_unwanted"]
+    packed = {"packed_model_dump": True, "pack_cache": True}
+    assert codes(packed) == ["pack_cache file_missing"]
+    assert codes(packed, files={"pack_cache"}) == []
+    assert codes({}, files={"pack_cache"}) == ["pack_cache needs"]
+    assert codes({}, files={"tensorrt_cache"}) == ["tensorrt_cache needs"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name", "code"),
+    [
+        (Capabilities("wheel"), "fitting", "wheel"),
+        (Capabilities("wheel"), "wait_gdb", "never"),
+        (Capabilities("binary", flags=frozenset({"iter"})), "cpu", "flag"),
+        (Capabilities("binary"), "enable_nchw4", "cuda"),
+        (Capabilities("binary"), "tensorrt", "tensorrt"),
+        (Capabilities("binary"), "enable_nhwcd4", "opencl"),
+        (Capabilities("binary"), "c_opr_lib", "library"),
+        (Capabilities("wheel", cpu_model="AMD EPYC"), "enable_nchw88", "amd"),
+        (Capabilities("wheel", cpu_model="AMD EPYC"), "layout_transform", ""),
+        (Capabilities("binary", cpu_model="AMD EPYC"), "layout_transform", "amd"),
+        (Capabilities("binary", cpu_model="Intel Xeon"), "layout_transform", ""),
+        (BINARY, "enable_nchw4", ""),
+    ],
+)
+def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
+    assert unavailable(OPTIONS[name], runtime) == code
+
+
+@pytest.mark.parametrize(
+    ("options", "runtime", "found"),
+    [
+        ({"workspace_limit": 9}, BINARY, ["workspace_limit needs_lite"]),
+        ({"workspace_limit": 9, "lite": True}, BINARY, []),
+        ({"workspace_limit": 9}, Capabilities("wheel"), []),
+        ({"mdl": True, "const_shape": True}, Capabilities("wheel"), ["const_shape mdl"]),
+        ({"mdl": True, "const_shape": True}, BINARY, []),
+        ({"layout_transform": "cuda"}, Capabilities("binary"), ["layout_transform cuda"]),
+        ({"layout_transform": "cuda"}, BINARY, []),
+    ],
+)
+def test_a_runtime_refuses_values_and_combinations(options, runtime, found):
+    assert codes(options, runtime=runtime) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "line"),
+    [
+        ({"iter": 20, "cpu": True}, {}, ["--iter=20", "--cpu"]),
+        ({"multithread": 2, "multi_thread_core_ids": "0,1"}, {},
+         ["--multithread=2", "--multi_thread_core_ids=0,1"]),
+        ({"range": 1e-3, "layout_transform": "cpu"}, {},
+         ["--range=0.001", "--layout_transform=cpu"]),
+        ({"batch_size": 8}, {}, []),
+        ({"model_dump": True, "get_static_mem_info": True}, {},
+         ["--model_dump=model_dump.mge", "--get_static_mem_info=staticmeminfo"]),
+        ({"model_dump": True, "iter": 2}, {"first": False}, ["--iter=2"]),
+        ({"bin_io_dump": True}, {}, []),
+        ({"bin_io_dump": True}, {"dumps": True}, ["--bin_io_dump=bin_io_dump"]),
+        ({"io_dump_stdout": True}, {"dumps": True}, ["--io_dump_stdout"]),
+        ({"fast_run_algo_policy": True}, {}, ["--fast_run_algo_policy=algo_cache.bin"]),
+        ({"c_opr_lib": "mine"}, {"libraries": {"mine": "/opt/lib.so"}},
+         ["--c_opr_lib=/opt/lib.so"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_become_the_command_line(options, more, line):
+    assert build_arguments("m.mge", {}, options, **more) == ["m.mge", *DEFAULT, *line]
+
+
+def test_what_is_on_by_default_can_be_switched_off():
+    assert check_options({"no_sanity_check": False}) == {"no_sanity_check": False}
+    assert build_arguments("m.mge", {}, {"no_sanity_check": False}) == ["m.mge"]
+
+
 def test_the_command_line_glues_each_value_to_its_flag():
-    options = {"iter": 20, "cpu": True, "profile_host": False}
-    assert build_arguments("m.mge", {"a": "a.npy", "b": "b.npy"}, options, "p.json") == [
+    assert build_arguments("m.mge", {"a": "a.npy", "b": "b.npy"}, {"iter": 20}, "p.json") == [
         "m.mge",
         "--input=a:a.npy;b:b.npy",
+        *DEFAULT,
         "--iter=20",
-        "--cpu",
         "--profile=p.json",
     ]
 
@@ -48,12 +241,15 @@ def test_the_command_line_glues_each_value_to_its_flag():
 def test_a_host_profile_replaces_the_device_profile():
     assert build_arguments("m.mge", {}, {"profile_host": True}, "p.json") == [
         "m.mge",
+        *DEFAULT,
         "--profile_host=p.json",
     ]
 
 
-@given(st.dictionaries(st.text(max_size=20) | st.sampled_from(list(OPTIONS)), st.text()))
-def test_text_never_reaches_the_command_line(options):
-    if options:
-        with pytest.raises(OptionError):
-            build_arguments("m.mge", {}, options, "p.json")
+HOSTILE = st.text().filter(lambda text: re.search(r"[^A-Za-z0-9_,:-]", text))
+
+
+@given(st.dictionaries(st.text(max_size=20) | st.sampled_from(list(OPTIONS)), HOSTILE, min_size=1))
+def test_hostile_text_never_reaches_the_command_line(options):
+    with pytest.raises(OptionError):
+        check_options(options)
