@@ -13,7 +13,8 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	S3_ENDPOINT_URL=https://s3.example.org S3_ACCESS_KEY_ID=nobody-asks-with-it \
 	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
 
-.PHONY: help setup runtime locale demo run test e2e lint bench-dispatch bench-overhead requirements clean
+.PHONY: help setup runtime locale demo run test e2e lint bench-dispatch bench-overhead bench-measure \
+	bench-repeat requirements clean
 
 help:
 	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -24,7 +25,7 @@ help:
 	@echo 'make setup       .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime     MegEngine in an interpreter of its own'
 	@echo 'make locale      compile translations'
-	@echo 'make bench-dispatch, make bench-overhead    measure'
+	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat    measure'
 	@echo 'make requirements    resolve requirements/*.in again'
 	@echo 'make clean       remove .venv and caches; var/ (your data) stays'
 
@@ -88,6 +89,12 @@ bench-dispatch: setup
 
 bench-overhead: runtime
 	$(PY) -m bench.bench_overhead $(ARGS)
+
+bench-measure: runtime
+	$(PY) -m bench.bench_measure $(ARGS)
+
+bench-repeat: runtime
+	$(PY) -m bench.bench_repeat $(ARGS)
 
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup

@@ -2,10 +2,12 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from agent.conftest import find_megengine_python
 from webprofile.embedded import demo
 from webprofile.embedded.demo import Visitor
+from webprofile.tests.site import ROOT
 
 
 def sample(folder: Path) -> tuple[Path, Path]:
@@ -14,11 +16,25 @@ def sample(folder: Path) -> tuple[Path, Path]:
     return demo.make_sample(folder, find_megengine_python())
 
 
+def shared(name: str) -> Path:
+    """A file of the data that lies beside the checkout."""
+    path = ROOT.parent / "shared" / "data" / name
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: this benchmark needs the shared data")
+    return path
+
+
 def send(
-    visitor: Visitor, worker: int, model: Path, data: Path, *, iterations: int
+    visitor: Visitor,
+    worker: int,
+    model: Path,
+    data: Path,
+    *,
+    iterations: int,
+    plan: dict[str, Any] | None = None,
 ) -> tuple[int, float]:
     """Send a task; returns its number and when its files were about to be confirmed."""
-    task = demo.announce(visitor, worker, model, data, {"iter": iterations})
+    task = demo.announce(visitor, worker, model, data, {"iter": iterations}, plan)
     demo.upload(visitor, task, [model, data])
     begin = time.perf_counter()
     demo.confirm(visitor, task)

@@ -81,6 +81,14 @@ class Visitor:
         if sent.status_code != 200:
             raise DemoError(f"Storage refused {file.name}: {sent.status_code} {sent.text[:300]}")
 
+    def artifact(self, task: int, name: str) -> bytes:
+        """Download a file that a task's last attempt left."""
+        answer = self._client.get(f"/tasks/{task}/artifacts/{name}", follow_redirects=False)
+        if not answer.is_redirect:
+            _checked(answer)
+        found = httpx2.get(answer.headers["Location"], trust_env=False, timeout=60.0)
+        return bytes(_checked(found).content)
+
     def device(self) -> dict[str, Any]:
         """Return this machine, when it is online."""
         deadline = time.monotonic() + ONLINE_WITHIN_S
@@ -109,7 +117,12 @@ class Visitor:
 
 
 def announce(
-    visitor: Visitor, worker: int, model: Path, data: Path, options: dict[str, int]
+    visitor: Visitor,
+    worker: int,
+    model: Path,
+    data: Path,
+    options: dict[str, int],
+    plan: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Create a task; return its number, its address and where its files may be put."""
     wanted = [
@@ -117,6 +130,8 @@ def announce(
         {"kind": "data", "input": "data", **_described(data)},
     ]
     body = {"worker": worker, "runtime": VERSION, "options": options, "files": wanted}
+    if plan is not None:
+        body["plan"] = plan
     return visitor.post("/tasks/", body)
 
 

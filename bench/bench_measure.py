@@ -1,0 +1,102 @@
+"""What measuring through the site costs beside the same pass typed by hand, in turn.
+
+`python -m bench.bench_measure [--pairs 10] [--cold]`. The model is resnet18 of the shared data, the
+preset is quick: one profiled process. Wall time by hand is that of the process; through the site it
+is from "all files confirmed" until the page hears `succeeded`. The start-up of the runner (imports,
+load, compile, end: what the process does beside iterations) is told apart for both.
+"""
+
+import argparse
+import re
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tabulate import tabulate
+
+from agent.protocol.measurement import Measurement
+from bench.bench_overhead import SETTLE_S, by_hand, forbid_warming, mean_ms
+from bench.site import send, shared, wait_for_end
+from webprofile.embedded.demo import Visitor
+from webprofile.tests.site import running_site
+
+GOAL = 1.05
+ITERATIONS = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--iterations", type=int, default=ITERATIONS)
+    parser.add_argument("--cold", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if given.cold:
+            forbid_warming(Path(folder))
+        rows = measure(Path(folder), given.pairs, given.iterations)
+    print(report(rows))
+
+
+def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:
+    """One row for each pair: its number, then by hand and through the site (s, ms, start-up s)."""
+    model, data = shared("models/resnet18.mge"), shared("inputs/resnet18/data.npy")
+    with running_site(folder) as site, site.login() as visitor:
+        worker = visitor.device()["id"]
+        steps = [
+            lambda: hand(folder, model, data, iterations),
+            lambda: through_site(visitor, worker, model, data, iterations),
+        ]
+        rows = []
+        for pair in range(pairs + 1):  # the first pair warms caches up
+            results = {}
+            for number in (pair % 2, 1 - pair % 2):
+                time.sleep(SETTLE_S)
+                results[number] = steps[number]()
+            rows.append((float(pair), *results[0], *results[1]))
+    return rows[1:]
+
+
+def hand(folder: Path, model: Path, data: Path, iterations: int) -> tuple[float, float, float]:
+    wall_s, log = by_hand(folder, model, data, iterations)
+    warm_ups = re.findall(r"warm up \d+\s+([\d.]+)ms", log)
+    total = re.search(r"total time: ([\d.]+)ms", log)
+    assert total
+    iterating_s = (float(total[1]) + sum(map(float, warm_ups))) / 1000
+    return wall_s, mean_ms(log), wall_s - iterating_s
+
+
+def through_site(
+    visitor: Visitor, worker: int, model: Path, data: Path, iterations: int
+) -> tuple[float, float, float]:
+    task, begin = send(visitor, worker, model, data, iterations=iterations)
+    log = wait_for_end(visitor, (task, begin))
+    wall_s = time.perf_counter() - begin
+    text = visitor.artifact(task, "measurement.json")
+    (kept,) = [each for each in Measurement.model_validate_json(text).passes if each.kept]
+    return wall_s, mean_ms(log), kept.start_s or 0.0
+
+
+def report(rows: list[tuple[float, ...]]) -> str:
+    headers = [
+        "pair",
+        "by hand s",
+        "iteration ms",
+        "start-up s",
+        "site s",
+        "iteration ms",
+        "start-up s",
+        "ratio",
+        "iteration ratio",
+    ]
+    table = [(*row, row[4] / row[1], row[5] / row[2]) for row in rows]
+    medians = [statistics.median(row[column] for row in table) for column in range(1, 9)]
+    text = tabulate([*table, ("median", *medians)], headers=headers, floatfmt=".3f")
+    ratio = medians[6]
+    return (
+        f"{text}\nmedian ratio {ratio:.3f}, goal {GOAL:.2f}: {'met' if ratio <= GOAL else 'MISSED'}"
+    )
+
+
+if __name__ == "__main__":
+    main()
