@@ -1,9 +1,95 @@
-"""What a result page needs of a task."""
+"""What pages need to know of what a task's attempts left."""
 
-from profiles.models import Profile
+from typing import Any
+
+from django.db.models import QuerySet
+
+from accounts.models import User
+from profiles.device_rows import device_rows
+from profiles.models import Artifact, AttemptMeasurement, Profile
+from profiles.words import artifact_help, artifact_title, contamination_word, pass_word
+from tasks.measuring import plan_rows
 from tasks.models import Task
+from tasks.selectors import tasks_visible_to
+
+IO_DUMP_NAME = "bin_io_dump.zip"
+#: tasks that are offered for a comparison
+MOST_CHOICES = 50
 
 
 def profile_of(task: Task) -> Profile | None:
     """The profile of the task's successful attempt."""
     return Profile.objects.filter(attempt__task=task).select_related("attempt").first()
+
+
+def measurement_of(task: Task) -> AttemptMeasurement | None:
+    """The figures of the task's successful attempt; None for an agent that left none."""
+    found = AttemptMeasurement.objects.filter(attempt__task=task)
+    return found.select_related("attempt").first()
+
+
+def plan_title(task: Task) -> str:
+    """What the form calls the task's plan."""
+    titles = {row["preset"]: row["title"] for row in plan_rows()}
+    preset = str(task.plan.get("preset", ""))
+    return str(titles.get(preset, preset))
+
+
+def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] | None:
+    """A measurement with the reader's words."""
+    if measurement is None:
+        return None
+    return {
+        "row": measurement,
+        "passes": [
+            {**row, "word": pass_word(row["kind"], kept=row["kept"])} for row in measurement.passes
+        ],
+        "contaminations": [
+            {"word": contamination_word(each["code"]), "detail": each["detail"]}
+            for each in measurement.contaminations
+        ],
+        "device": device_rows(measurement.device),
+        "cv_percent": _percent(measurement.cv),
+        "device_cv_percent": _percent(measurement.device_cv),
+        "overhead_percent": _percent(measurement.overhead),
+        "waited_s": _seconds(measurement.gate.get("waited_s")),
+    }
+
+
+def artifacts_of(task: Task) -> list[dict[str, Any]]:
+    """The stored files of a task's attempts: the last attempt first, each file with its words."""
+    found = Artifact.objects.filter(attempt__task=task, is_stored=True).select_related("attempt")
+    attempts: dict[int, list[dict[str, Any]]] = {}
+    for artifact in found.order_by("-attempt__number", "pk"):
+        row = {
+            "artifact": artifact,
+            "title": artifact_title(artifact.name),
+            "help": artifact_help(artifact.name),
+        }
+        attempts.setdefault(artifact.attempt.number, []).append(row)
+    return [{"number": number, "files": files} for number, files in attempts.items()]
+
+
+def dump_of(task: Task) -> Artifact | None:
+    """The binary dump of all variables that the task's last attempt with one left."""
+    return _dumps().filter(attempt__task=task).order_by("-attempt__number").first()
+
+
+def dumps_beside(task: Task, reader: User) -> list[Task]:
+    """Other tasks of the reader whose dumps can be compared with this one's, newest first."""
+    tasks = tasks_visible_to(reader).exclude(pk=task.pk)
+    with_dump = _dumps().values("attempt__task_id")
+    return list(tasks.filter(pk__in=with_dump)[:MOST_CHOICES])
+
+
+def _dumps() -> QuerySet[Artifact]:
+    return Artifact.objects.filter(name=IO_DUMP_NAME, is_stored=True).select_related("attempt")
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio * 100:.1f} %"
+
+
+def _seconds(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and value else None

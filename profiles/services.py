@@ -1,5 +1,6 @@
 """Everything that changes profiles and artifacts."""
 
+import math
 from collections.abc import Iterable
 
 import structlog
@@ -7,17 +8,31 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agent.protocol import FileOffer
+from agent.protocol import FileOffer, Plan
+from agent.protocol.artifacts import (
+    LOG_NAME,
+    PROFILE_NAME,
+    TOTAL_LIMIT_BYTES,
+    limit_of,
+)
+from agent.protocol.measurement import Measurement
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
+from profiles.analysis.measuring import latency, times_of
 from profiles.analysis.totals import totals
-from profiles.models import LOG_NAME, PROFILE_NAME, Artifact, Profile, artifact_key
+from profiles.measurements import (
+    MeasurementFormatError,
+    further_totals,
+    measurement_read,
+    measurement_row,
+)
+from profiles.models import Artifact, AttemptMeasurement, Profile, artifact_key
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import to_npz
 from profiles.parsers.run_log import RunSummary, parse_run_log, parse_warnings
-from tasks.models import Attempt, TaskFile
+from tasks.models import Attempt, Task, TaskFile
 from tasks.reasons import Reason
 from tasks.services import task_complete, task_fail
 from tasks.states import Outcome, TaskState
@@ -26,15 +41,52 @@ from webprofile.errors import DomainError
 log = structlog.get_logger()
 
 
+def artifacts_allowed(attempt: Attempt, files: Iterable[FileOffer]) -> list[FileOffer]:
+    """Those of the offered files that the attempt may store, in their order.
+
+    Each must have a known name and its size; with what is recorded already all must fit together.
+    """
+    known = dict(attempt.artifacts.values_list("name", "size_bytes"))
+    total, allowed = sum(known.values()), []
+    for file in files:
+        limit = limit_of(file.name)
+        added = file.size_bytes - known.get(file.name, 0)
+        if limit is None or file.size_bytes > limit or total + added > TOTAL_LIMIT_BYTES:
+            log.warning("artifact_refused", attempt=str(attempt.pk), name=file.name)
+            continue
+        total += added
+        known[file.name] = file.size_bytes
+        allowed.append(file)
+    return allowed
+
+
+@transaction.atomic
+def artifacts_offer(attempt: Attempt, files: Iterable[FileOffer]) -> None:
+    """Note the files that an agent was given places for. Repeating it changes nothing."""
+    _note(attempt, files, is_stored=False)
+
+
 @transaction.atomic
 def artifacts_record(attempt: Attempt, files: Iterable[FileOffer]) -> None:
     """Note the files that an agent says it stored; they are checked when they are read."""
+    _note(attempt, files, is_stored=True)
+
+
+def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
     for file in files:
-        Artifact.objects.get_or_create(
+        Artifact.objects.update_or_create(
             attempt=attempt,
             name=file.name,
-            defaults={"size_bytes": file.size_bytes, "md5": file.md5},
+            defaults={"size_bytes": file.size_bytes, "md5": file.md5, "is_stored": is_stored},
         )
+
+
+class _Unusable(Exception):
+    """What an attempt left cannot become a result; ends its task with a reason."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(reason.value)
 
 
 def profile_build(attempt: Attempt) -> None:
@@ -47,6 +99,55 @@ def profile_build(attempt: Attempt) -> None:
     if task.state != TaskState.PROCESSING:
         return
     try:
+        measurement = _read_measurement(attempt)
+        profile, columns = _read_profile(attempt) if wants_profile(task) else (None, None)
+    except _Unusable as unusable:
+        task_fail(task, reason=unusable.reason.value, detail=unusable.detail)
+        return
+    row = None
+    if measurement is not None:
+        first = [_finite(profile.device_total_s)] if profile else []
+        if profile is not None:
+            _take_iterations(profile, measurement)
+        row = measurement_row(attempt, measurement, further_totals(attempt, first))
+    if profile is not None and columns is not None:
+        storage.write(profile.columns_key, to_npz(columns))
+    _results_keep(attempt, profile, row)
+
+
+def wants_profile(task: Task) -> bool:
+    """Whether the task's plan has profiled passes, so that its attempt must leave a profile."""
+    return Plan.model_validate(task.plan).profiled > 0
+
+
+@transaction.atomic
+def _results_keep(
+    attempt: Attempt, profile: Profile | None, measurement: AttemptMeasurement | None
+) -> None:
+    # only the call that moves the task writes the rows: a repeated hint changes nothing
+    if not task_complete(attempt.task):
+        return
+    if profile is not None:
+        profile.save()
+    if measurement is not None:
+        measurement.save()
+    operators = profile.operators if profile else 0
+    log.info("profile_built", attempt=str(attempt.pk), operators=operators)
+
+
+def _read_measurement(attempt: Attempt) -> Measurement | None:
+    """None for an agent that left none, which is no fault while there is a profile."""
+    try:
+        measurement = measurement_read(attempt)
+    except MeasurementFormatError as error:
+        raise _Unusable(Reason.MEASUREMENT_UNREADABLE, str(error)) from error
+    if measurement is None and not wants_profile(attempt.task):
+        raise _Unusable(Reason.MEASUREMENT_MISSING)
+    return measurement
+
+
+def _read_profile(attempt: Attempt) -> tuple[Profile, ProfileColumns]:
+    try:
         data = storage.read(
             artifact_key(str(attempt.pk), PROFILE_NAME),
             limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
@@ -56,28 +157,31 @@ def profile_build(attempt: Attempt) -> None:
         profile = _profile_row(attempt, columns, parse_run_log(log_text))
         profile.warnings = parse_warnings(log_text)
     except ProfileFormatError as error:
-        task_fail(task, reason=Reason.PROFILE_UNREADABLE.value, detail=str(error))
-        return
+        raise _Unusable(Reason.PROFILE_UNREADABLE, str(error)) from error
     except AnalysisError as error:
-        task_fail(task, reason=Reason.NOTHING_TIMED.value, detail=str(error))
-        return
+        raise _Unusable(Reason.NOTHING_TIMED, str(error)) from error
     except DomainError as error:
         if error.code == "storage_unreachable":
             raise
         too_large = error.code == "object_too_large"
-        reason = Reason.PROFILE_TOO_LARGE if too_large else Reason.PROFILE_MISSING
-        task_fail(task, reason=reason.value)
-        return
-    storage.write(profile.columns_key, to_npz(columns))
-    _profile_keep(attempt, profile)
+        raise _Unusable(
+            Reason.PROFILE_TOO_LARGE if too_large else Reason.PROFILE_MISSING
+        ) from error
+    return profile, columns
 
 
-@transaction.atomic
-def _profile_keep(attempt: Attempt, profile: Profile) -> None:
-    # only the call that moves the task writes the row: a repeated hint changes nothing
-    if task_complete(attempt.task):
-        profile.save()
-        log.info("profile_built", attempt=str(attempt.pk), operators=profile.operators)
+def _take_iterations(profile: Profile, measurement: Measurement) -> None:
+    """The log holds the iterations of all passes; a profile's are those of profiled ones alone."""
+    times = times_of([each for each in measurement.passes if each.kept], "profiled")
+    found = latency(times)
+    profile.iterations = found.iterations if found else None
+    profile.mean_ms, profile.min_ms, profile.max_ms = (
+        (found.mean_ms, found.min_ms, found.max_ms) if found else (None, None, None)
+    )
+
+
+def _finite(seconds: float | None) -> float | None:
+    return seconds if seconds is not None and math.isfinite(seconds) else None
 
 
 def _profile_row(attempt: Attempt, columns: ProfileColumns, summary: RunSummary | None) -> Profile:

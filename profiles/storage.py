@@ -7,7 +7,7 @@ network.
 
 import base64
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -19,6 +19,7 @@ from webprofile.errors import DomainError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CopySourceTypeDef
 
 _CONFIG = Config(
     signature_version="s3v4",
@@ -114,12 +115,68 @@ def read(key: str, *, limit_bytes: int) -> bytes:
         raise DomainError("storage_unreachable", status=503) from error
 
 
+def read_start(key: str, *, size_bytes: int) -> bytes:
+    """Return the first bytes of an object, all of it if it is smaller.
+
+    Raises DomainError: object_missing, storage_unreachable.
+    """
+    span = f"bytes=0-{size_bytes - 1}"
+    try:
+        found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key, Range=span)
+        return found["Body"].read(size_bytes)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
+            raise DomainError("object_missing", status=404) from error
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
+
+
+def read_into(key: str, file: IO[bytes], *, limit_bytes: int) -> None:
+    """Write an object's bytes into `file`, piece by piece.
+
+    Raises DomainError: object_missing, object_too_large, storage_unreachable.
+    """
+    try:
+        found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
+        if found["ContentLength"] > limit_bytes:
+            raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
+        for piece in found["Body"].iter_chunks(1 << 20):
+            file.write(piece)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
+            raise DomainError("object_missing", status=404) from error
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
+
+
 def write(key: str, data: bytes) -> None:
     """Store an object, replacing one of the same key. Raises DomainError storage_unreachable."""
     try:
         _internal().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=data)
     except (ClientError, BotoCoreError) as error:
         raise DomainError("storage_unreachable", status=503) from error
+
+
+def copy(source_key: str, target_key: str) -> tuple[int, str]:
+    """Copy an object inside storage; return its (size in bytes, hexadecimal MD5) as `head` does.
+
+    Raises DomainError: object_missing, storage_unreachable.
+    """
+    source: CopySourceTypeDef = {"Bucket": settings.S3_BUCKET, "Key": source_key}
+    try:
+        _internal().copy_object(Bucket=settings.S3_BUCKET, Key=target_key, CopySource=source)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
+            raise DomainError("object_missing", status=404) from error
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
+    found = head(target_key)
+    if found is None:
+        raise DomainError("object_missing", status=404)
+    return found
 
 
 def delete(key: str) -> None:

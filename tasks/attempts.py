@@ -16,7 +16,7 @@ from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReaso
 from tasks import announce
 from tasks.diagnosis import diagnose
 from tasks.hints import assign_on_commit, build_profile_on_commit
-from tasks.models import Attempt, LogChunk, Task, TaskEvent
+from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
 from workers.models import Worker
@@ -128,6 +128,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
         return False
     task = attempt.task
     task.refresh_from_db()
+    _note_sums(task, report)
     if task.state == TaskState.CANCELLING:
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
     elif report.reason == EndReason.EXITED and report.exit_code == 0:
@@ -165,6 +166,15 @@ def attempt_lose(
         _try_again(task, reason=reason)
     assign_on_commit(task.worker_id)
     return True
+
+
+def _note_sums(task: Task, report: AttemptFinished) -> None:
+    """Keep the SHA-256 of each file as it arrived: with it the next device can use its cache."""
+    sums = {file.name: file.sha256 for file in report.received}
+    for file in task.files.all():
+        found = sums.get(file.device_name, "")
+        if found and found != file.sha256:
+            TaskFile.objects.filter(pk=file.pk).update(sha256=found)
 
 
 def log_tail(attempt: Attempt, chunks: int = 12) -> str:

@@ -12,6 +12,8 @@ from tasks.reasons import Reason
 
 SIGNAL_BASE = 128
 KILLED = SIGNAL_BASE + 9
+#: SIGXFSZ: past the limit on the size of a file
+FILE_TOO_LARGE = SIGNAL_BASE + 25
 SIGNALS = {
     132: "SIGILL",
     134: "SIGABRT",
@@ -26,30 +28,89 @@ _BY_REASON = {
     EndReason.REFUSED: Reason.REFUSED_BY_AGENT,
     EndReason.NO_RUNTIME: Reason.RUNTIME_MISSING,
     EndReason.NO_PROFILE: Reason.NO_PROFILE,
+    EndReason.SILENT: Reason.SILENT,
+    EndReason.OUTPUT_TOO_LARGE: Reason.OUTPUT_TOO_LARGE,
+    EndReason.LOG_TOO_LONG: Reason.LOG_TOO_LONG,
+    EndReason.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
+    EndReason.NO_SANDBOX: Reason.NO_SANDBOX,
+    EndReason.FILE_MISSING: Reason.FILE_MISSING,
+    EndReason.UPLOAD_FAILED: Reason.UPLOAD_FAILED,
+    EndReason.DOWNLOAD_FAILED: Reason.DOWNLOAD_FAILED,
+    EndReason.AGENT_RESTARTED: Reason.AGENT_RESTARTED,
+    EndReason.AGENT_ERROR: Reason.AGENT_ERROR,
+    EndReason.CANCELLED: Reason.CANCELLED,
 }
-#: first match wins
-_BY_LOG: tuple[tuple[re.Pattern[str], Reason], ...] = tuple(
-    (re.compile(pattern), reason)
-    for pattern, reason in (
-        (r"lar::ModelError", Reason.MODEL_INVALID),
-        (r"lar::InputError", Reason.INPUT_WRONG),
-        (r"access invalid Maybe value", Reason.MODEL_INVALID),
-        (r"model verification failed", Reason.MODEL_INVALID),
-        (r"m_offset (\+ size )?<= m_size", Reason.MODEL_INVALID),
-        (r"invalid model format|m_format\.valid\(\)", Reason.MODEL_INVALID),
-        # in a backtrace: the loader itself gave up
-        (r"mgb13serialization", Reason.MODEL_INVALID),
-        (r"can't find te\w+ named", Reason.INPUT_WRONG),
-        (r"attempt to access dtype", Reason.INPUT_WRONG),
-        # shapes are inferred before anything runs: what fails there does not fit together
-        (r"get_output_var_shape|deduce_layout|static_infer", Reason.INPUT_WRONG),
-        (
-            r"failed to (malloc|alloc)|bad_alloc|MemoryError|Cannot allocate memory|out of memory",
-            Reason.OUT_OF_MEMORY,
-        ),
-        (r"ERROR: (unknown command line flag|illegal value)", Reason.OPTION_UNKNOWN),
-    )
+
+Patterns = tuple[tuple[re.Pattern[str], Reason], ...]
+
+
+def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
+    return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
+
+
+#: what is wrong with an input, in the words of the agent or the wheel's front end
+_BY_INPUT = _compiled(
+    (r"is not an input of the model|the model has no inputs?\b", Reason.INPUT_UNKNOWN),
+    (r"is not given|nothing feeds|has no data", Reason.INPUT_MISSING),
+    (r"but the model wants|no type for|structured type|unknown type", Reason.INPUT_DTYPE),
+    (r"inputs are (plain )?numbers|cannot read from a file|Python objects", Reason.INPUT_DTYPE),
+    (r"\baxes\b|holds no numbers|is no shape|shape is not known", Reason.INPUT_SHAPE),
+    (r"cut short|bytes after its|not an npy file|npy format version", Reason.INPUT_UNREADABLE),
+    (r"header|JSON|failed to open|is no file|is none of|picture", Reason.INPUT_UNREADABLE),
 )
+#: first match wins
+_BY_LOG = _compiled(
+    (r"lar::NoMegEngine", Reason.RUNTIME_MISSING),
+    (r"lar::ProfileError", Reason.NO_PROFILE),
+    (r"NumRangeCheckerError|float value out of range", Reason.VALUE_OUT_OF_RANGE),
+    (r"request gpu ?\d+ out of valid range", Reason.GPU_MISSING),
+    (
+        r"out of memory while requesting|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        Reason.OUT_OF_DEVICE_MEMORY,
+    ),
+    (
+        r"failed to (malloc|alloc)|bad_alloc|MemoryError|Cannot allocate memory|out of memory"
+        r"|Unable to allocate",
+        Reason.OUT_OF_MEMORY,
+    ),
+    (r"failed to open a file|valid npy format", Reason.INPUT_UNREADABLE),
+    (r"lar::ModelError", Reason.MODEL_INVALID),
+    (r"access invalid Maybe value", Reason.MODEL_INVALID),
+    (r"model verification failed", Reason.MODEL_INVALID),
+    (r"m_offset (\+ size )?<= m_size|`nr == size'|`ptr && size'", Reason.MODEL_INVALID),
+    (r"invalid model format|m_format\.valid\(\)|wrong magic", Reason.MODEL_INVALID),
+    (r"failed to open \S+\.mg[eb]\b", Reason.MODEL_INVALID),
+    (r"can't find te\w+ named", Reason.INPUT_UNKNOWN),
+    (r"attempt to access dtype|unsupported numpy dtype", Reason.INPUT_DTYPE),
+    (r"src\.dtype\.enumv\(\) == filter\.dtype", Reason.INPUT_DTYPE),
+    (r"ERROR: (unknown command line flag|illegal value)", Reason.OPTION_UNKNOWN),
+    (
+        r"invalid options of both|should not bet? set at the same time|No compiler support"
+        r"|to_json unsupported on|unexpected destruction of dnn opr|Xbyak::Error"
+        r"|in print_host_val|`value\.layout\(\)\.is_contiguous\(\)'"
+        r"|expect input, scale and bias to be 4 dim|invalid conv format",
+        Reason.OPTION_UNSUPPORTED,
+    ),
+    (
+        r"(?i:unsupported (src |output |input |pred )?dtype|unsupported opr)|No kernel available"
+        r"|can not find loader for|no kernel image is available|opr loader with id"
+        r"|not supported for operator",
+        Reason.OPERATOR_UNSUPPORTED,
+    ),
+    # in a backtrace: the loader itself gave up
+    (r"mgb13serialization", Reason.MODEL_INVALID),
+    # shapes are inferred before anything runs: what fails there does not fit together
+    (
+        r"get_output_var_shape|deduce_layout|static_infer|infer_conv_shape|bad input shape for"
+        r"|shape mismatch",
+        Reason.INPUT_SHAPE,
+    ),
+)
+#: the loader warns of a newer model, and may well get through; only what fails then is due to it
+_NEWER = re.compile(r"loading model from future runtime")
+_NOT_GIVEN = re.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
+#: what an input that was not given explains
+_BY_GARBAGE = {Reason.INPUT_SHAPE, Reason.CRASHED, Reason.RUN_FAILED}
 _WHAT = re.compile(r"what\(\):\s*(.+)")
 _EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
 _OTHER_SHAPE = re.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
@@ -60,16 +121,42 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """Return (reason code, one line of detail) for an attempt that did not succeed."""
     if report.reason in _BY_REASON:
         return _BY_REASON[report.reason].value, report.detail
+    if report.reason == EndReason.INPUT_WRONG:
+        return _of_input(report.detail).value, report.detail
     cause = _cause(log_tail)
-    detail = cause or report.detail
-    for pattern, reason in _BY_LOG:
-        if pattern.search(log_tail):
-            return reason.value, detail
+    reason = _reason(report, log_tail, cause)
+    if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):
+        return Reason.INPUT_MISSING.value, "; ".join(filter(None, [not_given[0], cause]))
+    if reason is Reason.CRASHED:
+        return reason.value, SIGNALS[report.exit_code or 0]
+    return reason.value, cause or report.detail
+
+
+def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
+    if "lar::InputError" in log_tail:
+        return _of_input(cause)
+    found = _first(_BY_LOG, log_tail)
+    if found in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
+        log_tail
+    ):
+        return Reason.MODEL_TOO_NEW
+    if found:
+        return found
     if report.exit_code == KILLED:
-        return Reason.OUT_OF_MEMORY.value, detail
+        return Reason.OUT_OF_MEMORY
+    if report.exit_code == FILE_TOO_LARGE:
+        return Reason.OUTPUT_TOO_LARGE
     if report.exit_code in SIGNALS and not cause:
-        return Reason.CRASHED.value, SIGNALS[report.exit_code]
-    return Reason.RUN_FAILED.value, detail
+        return Reason.CRASHED
+    return Reason.RUN_FAILED
+
+
+def _of_input(text: str) -> Reason:
+    return _first(_BY_INPUT, text) or Reason.INPUT_WRONG
+
+
+def _first(patterns: Patterns, text: str) -> Reason | None:
+    return next((reason for pattern, reason in patterns if pattern.search(text)), None)
 
 
 def _cause(log_tail: str) -> str:

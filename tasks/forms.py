@@ -4,13 +4,23 @@ The rules are in `tasks.admission`.
 """
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 
-from agent.protocol.options import OPTIONS, Option
-from tasks.admission import FileRequest
-from tasks.option_help import OPTION_HELP
+from tasks.admission import seed_refusal
+from tasks.asking import FileRequest, InputRequest, TaskRequest
+from tasks.inputs import read_shape
+from tasks.measuring import read_plan
 from webprofile.errors import DomainError
 
 
@@ -19,44 +29,108 @@ class _Body(BaseModel):
 
 
 class FileBody(_Body):
-    kind: Literal["model", "data"]
-    name: StrictStr
-    size_bytes: StrictInt
-    md5: StrictStr
+    """A file to be uploaded, or one that is in storage already.
+
+    `from_task`: the cache that this task of the reader's left; `from_file`: a file of a task, by
+    its id.
+    """
+
+    kind: Literal["model", "data", "option"]
+    name: StrictStr = ""
+    size_bytes: StrictInt = 0
+    md5: StrictStr = ""
     input: StrictStr = ""
+    option: StrictStr = Field(default="", max_length=100)
+    from_task: StrictInt | None = Field(default=None, ge=1, le=2**63 - 1)
+    from_file: StrictInt | None = Field(default=None, ge=1, le=2**63 - 1)
 
     def as_request(self) -> FileRequest:
-        return FileRequest(self.kind, self.name, self.size_bytes, self.md5, self.input.strip())
+        return FileRequest(
+            self.kind, self.name, self.size_bytes, self.md5, self.input.strip(), self.option
+        )
+
+
+class InputBody(_Body):
+    """An input without a file: `literal`, or random values. A shape is a list, or text: 1,3,8,8."""
+
+    name: StrictStr
+    literal: StrictStr = ""
+    shape: list[StrictInt] | StrictStr | None = None
+    dtype: StrictStr = ""
+
+    def as_request(self, number: int) -> InputRequest:
+        """Raises DomainError shape_bad."""
+        shape = self.shape
+        if isinstance(shape, str):
+            found = read_shape(shape, f"inputs.{number}")
+        else:
+            found = None if shape is None else tuple(shape)
+        return InputRequest(self.name.strip(), self.literal.strip(), found, self.dtype)
 
 
 class TaskBody(_Body):
-    """{"worker": id, "runtime": "1.13.0", "options": {name: value}, "files": [...]}"""
+    """{"worker": id, "runtime": "1.13.0", "options": {name: value}, "files": [...],
+    "inputs": [...], "plan": {"preset": name} or a custom plan's fields, "seed": number}
+    """
 
     worker: StrictInt
     runtime: StrictStr
-    options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
+    options: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
+        default_factory=dict, max_length=200
+    )
     files: list[FileBody] = Field(max_length=200)
+    inputs: list[InputBody] = Field(default_factory=list, max_length=200)
+    plan: dict[str, Any] = Field(default_factory=dict, max_length=20)
+    seed: StrictInt | StrictStr = 0
+    #: the task that this one repeats with changes
+    copied_from: StrictInt | None = Field(default=None, ge=1, le=2**63 - 1)
+
+    def seed_number(self) -> int:
+        """A browser's numbers are exact to 2**53 only: it sends digits. Raises DomainError."""
+        if isinstance(self.seed, int):
+            return self.seed
+        if not (self.seed.isascii() and self.seed.isdigit() and len(self.seed) < 30):
+            raise seed_refusal()
+        return int(self.seed)
+
+    def as_request(self, files: tuple[FileRequest, ...]) -> TaskRequest:
+        """`files` are this body's, with what belongs to those of other tasks filled in.
+
+        Raises DomainError, naming the field.
+        """
+        return TaskRequest(
+            runtime_version=self.runtime,
+            options=self.options,
+            files=files,
+            inputs=tuple(each.as_request(number) for number, each in enumerate(self.inputs)),
+            plan=read_plan(self.plan),
+            seed=self.seed_number(),
+        )
+
+
+class DraftBody(TaskBody):
+    """A task that is still being described: nothing has to be there yet."""
+
+    worker: StrictInt | None = None  # type: ignore[assignment]
+    runtime: StrictStr = ""
+    files: list[FileBody] = Field(default_factory=list, max_length=200)
+
+
+_T = TypeVar("_T", bound=_Body)
 
 
 def read_task_body(body: bytes) -> TaskBody:
     """Parse the request. Raises DomainError bad_request."""
+    return _read(TaskBody, body)
+
+
+def read_draft_body(body: bytes) -> DraftBody:
+    """Parse the request. Raises DomainError bad_request."""
+    return _read(DraftBody, body)
+
+
+def _read(kind: type[_T], body: bytes) -> _T:
     try:
-        return TaskBody.model_validate(json.loads(body))
+        return kind.model_validate(json.loads(body))
     except (ValidationError, ValueError, RecursionError) as error:
         raise DomainError("bad_request", status=400) from error
-
-
-def option_fields() -> list[dict[str, Any]]:
-    """The options as the form shows them, in the order of the table."""
-    return [_field(option) for option in OPTIONS.values()]
-
-
-def _field(option: Option) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "kind": option.kind,
-        "default": option.default,
-        "minimum": option.minimum,
-        "maximum": option.maximum,
-        "help": OPTION_HELP[option.name],
-    }

@@ -1,13 +1,25 @@
 """A task, the files it came with, its attempts and its history."""
 
 import uuid
+from pathlib import PurePosixPath
+from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 from django.utils.translation import gettext_lazy as _
 
+from agent.protocol.options import OPTIONS
+from agent.protocol.plan import Plan
 from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
+
+#: load_and_run tells these apart by the suffix; whatever else is uploaded as data is an array
+DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
+
+
+def quick_plan() -> dict[str, Any]:
+    """The plan of a task that asks for none."""
+    return Plan().model_dump(mode="json")
 
 
 class Task(models.Model):
@@ -17,6 +29,16 @@ class Task(models.Model):
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     options = models.JSONField(_("options"), default=dict)
+    #: what is measured: `agent.protocol.plan.Plan`
+    plan = models.JSONField(_("measuring plan"), default=quick_plan)
+    #: of all random values
+    seed = models.PositiveBigIntegerField(_("seed"), default=0)
+    #: the input variables that no file feeds: `agent.protocol.messages.GivenInput`, one each
+    inputs = models.JSONField(_("inputs"), default=list, blank=True)
+    #: the task that this one repeats
+    copied_from = models.ForeignKey(
+        "self", models.SET_NULL, related_name="copies", null=True, blank=True
+    )
     timeout_s = models.PositiveIntegerField(_("time limit (s)"))
     state = models.CharField(
         _("state"), max_length=12, choices=TaskState, default=TaskState.INITIATED
@@ -71,25 +93,37 @@ class Task(models.Model):
 
 
 class TaskFile(models.Model):
-    """A file that the user uploads: the model, or the data for one input variable."""
+    """A file of the user's: the model, data for input variables, or the content of an option."""
 
     class Kind(models.TextChoices):
         MODEL = "model", _("model")
         DATA = "data", _("data")
+        OPTION = "option", _("option's file")
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="files")
-    kind = models.CharField(max_length=5, choices=Kind)
+    kind = models.CharField(max_length=6, choices=Kind)
     #: its place among the data files, which also names it on the device
     position = models.PositiveSmallIntegerField(default=0)
+    #: the variable that it feeds; empty for JSON, which names its variables itself
     input = models.CharField(_("input variable"), max_length=300, blank=True)
+    #: the option whose content it is, empty for model and data
+    option = models.CharField(_("option"), max_length=60, blank=True, default="")
     name = models.CharField(_("file name"), max_length=300)
     size_bytes = models.PositiveBigIntegerField(_("size"))
     md5 = models.CharField("MD5", max_length=32)
+    #: what a device found, empty until one did
+    sha256 = models.CharField("SHA-256", max_length=64, blank=True, default="")
+    #: what its header says: [{"name", "dtype", "shape"}], more than one for JSON
+    arrays = models.JSONField(default=list, blank=True)
     stored_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
 
     class Meta:
-        ordering = ["-kind", "position"]  # the model first
+        ordering = [
+            Case(When(kind="model", then=Value(0)), When(kind="data", then=Value(1)), default=2),
+            "position",
+            "pk",
+        ]
         constraints = [
             models.UniqueConstraint(
                 name="one_model_per_task", fields=["task"], condition=Q(kind="model")
@@ -97,7 +131,12 @@ class TaskFile(models.Model):
             models.UniqueConstraint(
                 name="one_file_per_input",
                 fields=["task", "input"],
-                condition=Q(kind="data"),
+                condition=Q(kind="data") & ~Q(input=""),
+            ),
+            models.UniqueConstraint(
+                name="one_file_per_option",
+                fields=["task", "option"],
+                condition=Q(kind="option"),
             ),
         ]
 
@@ -114,8 +153,10 @@ class TaskFile(models.Model):
         """Its name on the device: load_and_run tells kinds apart by the suffix."""
         if self.kind == self.Kind.MODEL:
             return "model.mge"
-        suffix = ".json" if self.name.lower().endswith(".json") else ".npy"
-        return f"input-{self.position}{suffix}"
+        if self.kind == self.Kind.OPTION:
+            return OPTIONS[self.option].file
+        suffix = PurePosixPath(self.name.lower()).suffix
+        return f"input-{self.position}{suffix if suffix in DATA_SUFFIXES else '.npy'}"
 
 
 class Attempt(models.Model):

@@ -27,7 +27,26 @@ class Reason(Enum):
     WORKER_WENT_OFFLINE = "worker_went_offline"
     RUNTIME_WENT_AWAY = "runtime_went_away"
     MODEL_INVALID = "model_invalid"
+    MODEL_TOO_NEW = "model_too_new"
     INPUT_WRONG = "input_wrong"
+    INPUT_MISSING = "input_missing"
+    INPUT_UNKNOWN = "input_unknown"
+    INPUT_SHAPE = "input_shape"
+    INPUT_DTYPE = "input_dtype"
+    INPUT_UNREADABLE = "input_unreadable"
+    OPTION_UNSUPPORTED = "option_unsupported"
+    OPERATOR_UNSUPPORTED = "operator_unsupported"
+    VALUE_OUT_OF_RANGE = "value_out_of_range"
+    GPU_MISSING = "gpu_missing"
+    OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
+    SILENT = "silent"
+    OUTPUT_TOO_LARGE = "output_too_large"
+    LOG_TOO_LONG = "log_too_long"
+    TOO_MANY_PROCESSES = "too_many_processes"
+    NO_SANDBOX = "no_sandbox"
+    FILE_MISSING = "file_missing"
+    MEASUREMENT_MISSING = "measurement_missing"
+    MEASUREMENT_UNREADABLE = "measurement_unreadable"
     WORKER_DISABLED = "worker_disabled"
     PROFILE_TOO_LARGE = "profile_too_large"
     PROFILE_TIMED_OUT = "profile_timed_out"
@@ -101,10 +120,106 @@ WORDINGS: dict[Reason, Wording] = {
             "version."
         ),
     ),
+    Reason.MODEL_TOO_NEW: Wording(
+        Blame.USER,
+        _("The model was dumped by a newer MegEngine than the chosen version."),
+        _("Choose a newer MegEngine version, or dump the model with an older one."),
+    ),
     Reason.INPUT_WRONG: Wording(
         Blame.USER,
         _("A data file does not fit the model's inputs."),
         _("Compare name, dtype and shape with what the message below says that the model wants."),
+    ),
+    Reason.INPUT_MISSING: Wording(
+        Blame.USER,
+        _("An input of the model was given no data."),
+        _("Add a file, numbers or random values for each input that the message or the log names."),
+    ),
+    Reason.INPUT_UNKNOWN: Wording(
+        Blame.USER,
+        _("The model has no input of the given name."),
+        _("Give the data under one of the names that the message below lists."),
+    ),
+    Reason.INPUT_SHAPE: Wording(
+        Blame.USER,
+        _("The shape of an input does not fit the model."),
+        _(
+            "Compare the shapes in the message below with those the model was made for; the inputs "
+            "must also fit each other."
+        ),
+    ),
+    Reason.INPUT_DTYPE: Wording(
+        Blame.USER,
+        _("An input has another dtype than the model wants."),
+        _("Convert the array, for example with astype, and save it again with numpy.save."),
+    ),
+    Reason.INPUT_UNREADABLE: Wording(
+        Blame.USER,
+        _("A data file cannot be read."),
+        _("Save the array again with numpy.save, one file for each input, and upload it anew."),
+    ),
+    Reason.OPTION_UNSUPPORTED: Wording(
+        Blame.USER,
+        _("An option does not go with this model, this device or another option."),
+        _("Leave out the option that the message below is about, and run again."),
+    ),
+    Reason.OPERATOR_UNSUPPORTED: Wording(
+        Blame.USER,
+        _("The device has no implementation for an operator of the model."),
+        _("Choose another device or MegEngine version, or another dtype for this operator."),
+    ),
+    Reason.VALUE_OUT_OF_RANGE: Wording(
+        Blame.USER,
+        _("A value exceeded the limit of the option range."),
+        _("The message below names the variable. Look into it, or choose a larger limit."),
+    ),
+    Reason.GPU_MISSING: Wording(
+        Blame.DEVICE,
+        _("The run asked for a GPU that the device does not have."),
+        _("Leave out the option cuda, or choose a device with an NVIDIA GPU and its driver."),
+    ),
+    Reason.OUT_OF_DEVICE_MEMORY: Wording(
+        Blame.USER,
+        _("The run needed more memory than the GPU has free."),
+        _("Use a smaller batch or model, or a device whose GPU has more memory."),
+    ),
+    Reason.SILENT: Wording(
+        Blame.USER,
+        _("The run said nothing and used no processor for too long, and was ended."),
+        _("It probably hung. Try without the last options you added, or another version."),
+    ),
+    Reason.OUTPUT_TOO_LARGE: Wording(
+        Blame.USER,
+        _("The run wrote more to disk than is allowed."),
+        _("Leave out options that dump values, or dump fewer: a smaller batch or model."),
+    ),
+    Reason.LOG_TOO_LONG: Wording(
+        Blame.USER,
+        _("The run printed more than is allowed."),
+        _("Leave out verbose and options that print values, or use fewer iterations."),
+    ),
+    Reason.TOO_MANY_PROCESSES: Wording(
+        Blame.USER,
+        _("The run started more processes or threads than is allowed."),
+        _("Ask for fewer threads."),
+    ),
+    Reason.NO_SANDBOX: Wording(
+        Blame.DEVICE,
+        _("The device cannot shut runs off from the rest of its system, which its owner wants."),
+        _("Choose another device, or tell its owner what the message below says."),
+    ),
+    Reason.FILE_MISSING: Wording(
+        Blame.USER,
+        _("The run ended well without writing a file that an option promises."),
+        _("Leave out the option, or look into the log for the reason."),
+    ),
+    Reason.MEASUREMENT_MISSING: Wording(
+        Blame.SERVER, _("The measurement did not arrive in storage."), _TRY_AGAIN
+    ),
+    Reason.MEASUREMENT_UNREADABLE: Wording(
+        Blame.SERVER,
+        _("The measurement cannot be read."),
+        _("Download measurement.json and the log, and report them with this task's number."),
     ),
     Reason.OUT_OF_MEMORY: Wording(
         Blame.USER,

@@ -3,7 +3,7 @@
 from django.db.models import QuerySet
 
 from accounts.models import User
-from tasks.models import Attempt, LogChunk, Task, TaskEvent
+from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
 
 
 def tasks_visible_to(user: User) -> QuerySet[Task]:
@@ -34,3 +34,17 @@ def queue_position(task: Task) -> int:
     return Task.objects.filter(
         worker_id=task.worker_id, state="waiting", submitted_at__lt=task.submitted_at
     ).count()
+
+
+def known_sha256(file: TaskFile) -> str | None:
+    """What a device found for this file, or for one of the same content of the same owner.
+
+    The same content is told by MD5 and size, and only among one owner's files: he alone could forge
+    a collision, against himself.
+    """
+    if file.sha256:
+        return file.sha256
+    same = TaskFile.objects.filter(
+        task__owner_id=file.task.owner_id, md5=file.md5, size_bytes=file.size_bytes
+    ).exclude(sha256="")
+    return same.order_by("-pk").values_list("sha256", flat=True).first()

@@ -5,8 +5,10 @@ sweep` finds the same rows.
 """
 
 import datetime
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -14,10 +16,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol.options import Value
 from tasks import announce
-from tasks.admission import FileRequest, admit
+from tasks.admission import admit
+from tasks.asking import TaskRequest
+from tasks.copying import request_of
 from tasks.hints import assign_on_commit
+from tasks.inspection import inspect
+from tasks.measuring import timeout_s_of
 from tasks.models import Task, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
@@ -36,50 +41,58 @@ class StoredObject:
 
 
 @transaction.atomic
-def task_create(
-    *,
-    owner: User,
-    worker: Worker,
-    runtime_version: str,
-    options: Mapping[str, Value],
-    files: list[FileRequest],
-) -> Task:
-    """Register a task in state initiated, with one row for each file that is to be uploaded.
+def task_create(*, owner: User, worker: Worker, request: TaskRequest) -> Task:
+    """Register a task in state initiated, with one row for each of its files.
 
     Raises DomainError if the request cannot be met (`tasks.admission`).
     """
-    chosen = admit(
-        owner=owner, worker=worker, runtime_version=runtime_version, options=options, files=files
-    )
+    options, inputs = admit(owner=owner, worker=worker, request=request)
     task = Task.objects.create(
         owner=owner,
         worker=worker,
-        runtime_version=runtime_version,
-        options=chosen,
-        timeout_s=settings.RUN_TIMEOUT_S,
+        runtime_version=request.runtime_version,
+        options=options,
+        plan=request.plan.model_dump(mode="json"),
+        seed=request.seed,
+        inputs=[asdict(each) for each in inputs],
+        copied_from=request.copied_from,
+        timeout_s=timeout_s_of(request.plan),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
-    data = [file for file in files if file.kind == TaskFile.Kind.DATA]
-    for file in files:
+    positions: Counter[str] = Counter()
+    for file in request.files:
         TaskFile.objects.create(
             task=task,
             kind=file.kind,
-            position=data.index(file) if file in data else 0,
-            input=file.input,
+            position=positions[file.kind],
+            input="" if file.names_its_inputs else file.input,
+            option=file.option,
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
         )
+        positions[file.kind] += 1
     announce.task_changed_on_commit(task)
     return task
 
 
+def file_stored(file: TaskFile) -> None:
+    """Note that storage holds a file already, so that nobody is asked to upload it."""
+    file.stored_at = timezone.now()
+    file.save(update_fields=["stored_at"])
+
+
 @transaction.atomic
-def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
+def task_submit(
+    task: Task,
+    stored: Mapping[int, StoredObject | None],
+    heads: Mapping[int, bytes] | None = None,
+) -> None:
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
-    `stored` maps file ids to what storage holds (None: nothing). Raises DomainError
-    upload_missing or upload_damaged, naming the files; not_initiated if the task ended.
+    `stored` maps file ids to what storage holds (None: nothing), `heads` those of data files to
+    their first bytes (`tasks.inspection`). Raises DomainError upload_missing or upload_damaged,
+    naming the files; input_* for data that no device could use; not_initiated if the task ended.
     """
     if task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
@@ -91,6 +104,7 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+    _look_into(files, heads or {})
     # first in line on commit: the device should not wait for what browsers are told
     assign_on_commit(task.worker_id)
     now = timezone.now()
@@ -105,6 +119,26 @@ def task_submit(task: Task, stored: Mapping[int, StoredObject | None]) -> None:
         task.files.update(stored_at=now)
     elif task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
+
+
+def _look_into(files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
+    """Keep what the headers of data files say; refuse those that cannot be inputs."""
+    for file in files:
+        if file.kind == TaskFile.Kind.DATA and file.pk in heads:
+            found = inspect(file.name, heads[file.pk], file.size_bytes)
+            file.arrays = [array.as_row() for array in found]
+            file.save(update_fields=["arrays"])
+
+
+@transaction.atomic
+def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskRequest]:
+    """Ask for a task once more, with `changes` to its request (fields of TaskRequest).
+
+    Returns the new task, in state initiated, and the request, whose files name the objects to copy.
+    Raises DomainError as `task_create`, and file_gone if a file is not in storage any more.
+    """
+    request = replace(request_of(task), **changes)
+    return task_create(owner=owner, worker=task.worker, request=request), request
 
 
 @transaction.atomic

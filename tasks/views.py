@@ -14,16 +14,29 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import reader_of
+from agent.protocol.options import OPTIONS
+from agent.protocol.options_json import describe
 from profiles import storage
-from tasks import services
-from tasks.forms import option_fields, read_task_body
+from profiles.selectors import (
+    artifacts_of,
+    dump_of,
+    dumps_beside,
+    measurement_of,
+    measurement_view,
+    plan_title,
+)
+from tasks import api, option_rows, services
+from tasks.copying import form_data
+from tasks.inputs import DTYPES, WHEEL_DTYPES
+from tasks.inspection import bytes_wanted
+from tasks.measuring import plan_fields, plan_rows
 from tasks.models import Task, TaskFile
+from tasks.option_words import NEVER_TAKEN
 from tasks.reasons import wording_of
 from tasks.selectors import events_after, last_attempt, queue_position, tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.middleware import wants_json
-from workers.models import Worker
 from workers.selectors import workers_visible_to
 
 PAGE_SIZE = 25
@@ -36,23 +49,7 @@ class TaskListView(LoginRequiredMixin, View):
         return render(request, "tasks/list.html", _list_context(request))
 
     def post(self, request: HttpRequest) -> JsonResponse:
-        body = read_task_body(request.body)
-        worker = Worker.objects.filter(pk=body.worker).first()
-        if worker is None:
-            raise DomainError("worker_unknown", field="worker")
-        task = services.task_create(
-            owner=reader_of(request),
-            worker=worker,
-            runtime_version=body.runtime,
-            options=body.options,
-            files=[file.as_request() for file in body.files],
-        )
-        answer = {
-            "id": task.pk,
-            "url": reverse("tasks:detail", args=[task.pk]),
-            "uploads": _upload_targets(task),
-        }
-        return JsonResponse(answer, status=201)
+        return api.create(request)
 
 
 @login_required
@@ -65,10 +62,18 @@ def rows(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def new(request: HttpRequest) -> HttpResponse:
-    workers = list(workers_visible_to(reader_of(request)))
+    reader = reader_of(request)
+    wanted = request.GET.get("from", "")
+    origin = tasks_visible_to(reader).filter(pk=int(wanted)).first() if _is_key(wanted) else None
     context = {
-        "workers": workers,
-        "options": option_fields(),
+        "workers": list(workers_visible_to(reader)),
+        "origin": origin.pk if origin else None,
+        "common": option_rows.common_rows(),
+        "groups": option_rows.form_groups(api.cache_choices(reader)),
+        "option_count": len(OPTIONS),
+        "plans": plan_rows(),
+        "plan_fields": plan_fields(),
+        "dtypes": (*DTYPES, *WHEEL_DTYPES),
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
             "data": settings.DATA_SIZE_LIMIT_BYTES,
@@ -78,17 +83,30 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "tasks/new.html", context)
 
 
+@require_GET
+def options(request: HttpRequest) -> HttpResponse:
+    """The table of options, for readers and (`?format=json`) for programs."""
+    if request.GET.get("format") == "json" or not request.accepts("text/html"):
+        return JsonResponse({"options": describe()})
+    context = {
+        "groups": option_rows.all_groups(),
+        "never": NEVER_TAKEN.items(),
+        "count": len(OPTIONS),
+    }
+    return render(request, "tasks/options.html", context)
+
+
 @login_required
 @never_cache
 def detail(request: HttpRequest, task_id: int) -> HttpResponse:
-    return render(request, "tasks/detail.html", _detail_context(_task(request, task_id)))
+    return render(request, "tasks/detail.html", _detail_context(request, task_id))
 
 
 @login_required
 @never_cache
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
     """The changing part of a task's page, which the page fetches after each event."""
-    return render(request, "tasks/_status.html", _detail_context(_task(request, task_id)))
+    return render(request, "tasks/_status.html", _detail_context(request, task_id))
 
 
 @login_required
@@ -98,7 +116,7 @@ def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
     task = _task(request, task_id)
     if task.state != TaskState.INITIATED:
         raise DomainError("not_initiated", status=409)
-    return JsonResponse({"uploads": _upload_targets(task)})
+    return JsonResponse({"uploads": api.upload_targets(task)})
 
 
 @login_required
@@ -106,11 +124,31 @@ def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
 def submit(request: HttpRequest, task_id: int) -> JsonResponse:
     """Confirm that all files are stored; the task then waits for its device."""
     task = _task(request, task_id)
-    stored = {file.pk: _stored(file) for file in task.files.all()}
-    services.task_submit(task, stored)
+    _submit(task)
     return JsonResponse(
         {"status": task.status.value, "url": reverse("tasks:detail", args=[task.pk])}
     )
+
+
+@login_required
+@require_POST
+def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
+    """The same once more, at once: device, version, options, plan, inputs, seed and files."""
+    task = _task(request, task_id)
+    copy, asked = services.task_copy(task, owner=reader_of(request))
+    api.copy_sources(copy, asked.files)
+    _submit(copy)
+    if wants_json(request):
+        return JsonResponse({"id": copy.pk, "url": reverse("tasks:detail", args=[copy.pk])})
+    return redirect("tasks:detail", copy.pk)
+
+
+@login_required
+@require_GET
+@never_cache
+def copy_data(request: HttpRequest, task_id: int) -> JsonResponse:
+    """What the form needs to ask for this task once more, with changes."""
+    return JsonResponse(form_data(_task(request, task_id)))
 
 
 @login_required
@@ -133,6 +171,11 @@ def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     return redirect(storage.presign_get(found.object_key, filename=found.name))
 
 
+def _is_key(text: str) -> bool:
+    """Whether a text from an address can be the number of a row."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
 def _task(request: HttpRequest, task_id: int) -> Task:
     """The task, if the reader may see it; to others it does not exist."""
     task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
@@ -146,12 +189,20 @@ def _stored(file: TaskFile) -> services.StoredObject | None:
     return None if found is None else services.StoredObject(*found)
 
 
-def _upload_targets(task: Task) -> list[dict[str, Any]]:
-    targets = []
-    for file in task.files.all():
-        url, headers = storage.presign_put(file.object_key, size_bytes=file.size_bytes)
-        targets.append({"file": file.pk, "name": file.name, "url": url, "headers": headers})
-    return targets
+def _submit(task: Task) -> None:
+    stored = {file.pk: _stored(file) for file in task.files.all()}
+    services.task_submit(task, stored, _heads(task, stored))
+
+
+def _heads(task: Task, stored: dict[int, services.StoredObject | None]) -> dict[int, bytes]:
+    """The first bytes of the data files that arrived whole, as far as they are looked into."""
+    heads = {}
+    for file in task.files.filter(kind=TaskFile.Kind.DATA):
+        wanted = bytes_wanted(file.name, file.size_bytes)
+        whole = stored[file.pk] == services.StoredObject(file.size_bytes, file.md5)
+        if task.state == TaskState.INITIATED and whole and wanted:
+            heads[file.pk] = storage.read_start(file.object_key, size_bytes=wanted)
+    return heads
 
 
 def _list_context(request: HttpRequest) -> dict[str, Any]:
@@ -160,12 +211,17 @@ def _list_context(request: HttpRequest) -> dict[str, Any]:
     return {"page": page, "tasks": page.object_list}
 
 
-def _detail_context(task: Task) -> dict[str, Any]:
-    attempt = last_attempt(task)
+def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
+    task = _task(request, task_id)
+    dump = dump_of(task)
     return {
         "task": task,
-        "attempt": attempt,
-        "artifacts": list(attempt.artifacts.all()) if attempt else [],
+        "attempt": last_attempt(task),
+        "plan": plan_title(task),
+        "measured": measurement_view(measurement_of(task)),
+        "artifacts": artifacts_of(task),
+        "others": dumps_beside(task, reader_of(request)) if dump else None,
+        "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_of(task.reason),
         "events": list(events_after(task, 0)),
         "ahead": queue_position(task) if task.state == TaskState.WAITING else 0,

@@ -26,7 +26,9 @@ WORDINGS: dict[str, Any] = {
     "file_empty": _("“%(name)s” is empty (0 bytes). Choose a complete file."),
     "file_too_large": _("“%(name)s” is larger than %(limit_mib)s MiB, the most that is accepted."),
     "checksum_bad": _("“%(name)s” came without its checksum. Reload the page and try again."),
-    "data_kind_unknown": _("“%(name)s” is neither .npy nor .json. Save the array with numpy.save."),
+    "data_kind_unknown": _(
+        "“%(name)s” is none of .npy, .json, .ppm and .pgm. Save the array with numpy.save."
+    ),
     "input_name_missing": _("Say which input variable of the model “%(name)s” is for."),
     "input_name_long": _("An input variable's name has at most %(limit)s characters."),
     "input_name_bad": _(
@@ -40,10 +42,179 @@ WORDINGS: dict[str, Any] = {
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
     "option_excluded": _("%(option)s and %(limit)s exclude each other. Keep one of them."),
+    "seed_bad": _("The seed is a whole number from 0 to %(limit)s."),
+    "too_many_inputs": _("At most %(limit)s inputs fit into one task, files and values together."),
+    "inputs_too_long": _(
+        "The numbers are too long: all inputs together may have %(limit)s characters. Give "
+        "long ones as .npy files."
+    ),
+    "input_name_empty": _("Name the input variable of the model."),
+    "input_two_ways": _(
+        "“%(input)s” has numbers, so it takes neither shape nor type. Remove one of them."
+    ),
+    "shape_bad": _(
+        "A shape is 1 to %(limit)s whole numbers above 0 with commas between, such as 1,3,224,224."
+    ),
+    "shape_large": _(
+        "Random values of this shape take more than %(limit_mib)s MiB. Choose a smaller shape."
+    ),
+    "dtype_unknown": _("There is no such type of numbers. Choose one of: %(choices)s."),
+    "dtype_not_here": _(
+        "A compiled load_and_run cannot read %(dtype)s. Choose one of: %(choices)s."
+    ),
+    "literal_empty": _("There are no numbers. Write for example 1,2.5 or [[1,2],[3,4]]."),
+    "literal_bad": _(
+        "“%(found)s” at character %(place)s is no number. Write for example 1,2.5,-3e2; a dot "
+        "has digits on both sides."
+    ),
+    "literal_deep": _("The brackets are more than %(limit)s deep."),
+    "literal_brackets": _(
+        "Brackets or commas do not fit together. Write for example [[1,2],[3,4]]."
+    ),
+    "literal_ragged": _(
+        "The rows have different lengths: the first is %(first)s, number %(number)s is "
+        "%(other)s. Make them equal; load_and_run would mix up the numbers."
+    ),
+    "literal_range": _("%(value)s is too large for %(dtype)s."),
+    "literal_fraction": _(
+        "%(value)s is not whole, but without a dot anywhere all numbers are int32. Write one "
+        "of them with a dot, such as 1.0."
+    ),
+    "plan_unknown": _(
+        "There is no such way to measure. Choose quick, standard, thorough or custom."
+    ),
+    "plan_field": _("%(name)s is a number from %(low)s to %(high)s."),
+    "plan_clean": _("The run without profiling is either on or off."),
+    "plan_empty": _(
+        "This plan measures nothing. Choose a run without profiling, or at least one profiled run."
+    ),
+    "option_never": _("%(option)s is set by the agent alone. Leave it out."),
+    "option_not_number": _("%(option)s must be a number."),
+    "option_not_text": _("%(option)s must be text."),
+    "option_bad_choice": _("%(option)s must be one of: %(limit)s."),
+    "option_bad_text": _(
+        "%(option)s has characters or a form that is not accepted. Its description shows the form."
+    ),
+    "option_needs": _("%(option)s does nothing alone. Set one of these too: %(limit)s."),
+    "option_needs_lite": _(
+        "On a compiled load_and_run %(option)s works only together with lite. Set lite too."
+    ),
+    "option_lite": _(
+        "%(option)s does not go with lite: load_and_run would fail or ignore it. Switch one "
+        "of them off."
+    ),
+    "option_mdl": _(
+        "On the Python package %(option)s does not go with mdl. Switch one of them off."
+    ),
+    "option_alone": _(
+        "%(option)s does not go with profiling. Choose a custom plan with 0 profiled runs."
+    ),
+    "option_file_missing": _("%(option)s needs a file. Choose one."),
+    "option_file_unwanted": _("%(option)s takes no such file. Remove it."),
+    "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
+    "option_thread_count": _("%(option)s must name as many cores as there are threads: %(limit)s."),
+    "option_wheel": _(
+        "%(option)s needs a compiled load_and_run; this runtime is the Python package. Choose "
+        "another runtime."
+    ),
+    "option_flag": _(
+        "This version of load_and_run does not know %(option)s. Choose a newer MegEngine."
+    ),
+    "option_cuda": _(
+        "%(option)s needs CUDA, which this device or its MegEngine lacks. Choose another device."
+    ),
+    "option_tensorrt": _(
+        "%(option)s needs TensorRT, which this device or its MegEngine lacks. Choose another "
+        "device."
+    ),
+    "option_opencl": _(
+        "%(option)s needs OpenCL, which this MegEngine was built without. Choose another device."
+    ),
+    "option_amd": _(
+        "%(option)s hangs on AMD processors such as this device's. Choose a device with "
+        "another one."
+    ),
+    "option_library": _(
+        "%(option)s: the owner of this device lists no library of operators. Ask for one, or "
+        "choose another device."
+    ),
+    "source_unknown": _("You have no task #%(task)s. Choose another, or upload a file."),
+    "file_unknown": _("The file to take over is not known. Upload it instead."),
+    "source_missing": _(
+        "Task #%(task)s left no %(name)s, or has not finished. Choose another, or upload a file."
+    ),
     "bad_request": _("The request could not be read. Reload the page and try again."),
     # an upload
     "upload_missing": _("Not in storage yet: %(files)s. Upload again; nothing else is lost."),
     "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
+    # what the headers of uploaded data say
+    "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
+    "input_zip": _(
+        "“%(name)s” is a zip archive (.npz). Save each array by itself with numpy.save and add one "
+        "file for each input."
+    ),
+    "input_pickled": _(
+        "“%(name)s” holds Python objects (a pickle), which are never read. Save an array of "
+        "numbers with numpy.save."
+    ),
+    "input_version": _(
+        "“%(name)s” has the unknown npy format version %(version)s. Save the array again with "
+        "numpy.save."
+    ),
+    "input_header": _("The header of “%(name)s” cannot be read. Save it again with numpy.save."),
+    "input_header_long": _(
+        "The header of “%(name)s” has %(length)s bytes; at most %(limit)s are read. Save the array "
+        "again with numpy.save."
+    ),
+    "input_structured": _(
+        "“%(name)s” holds a structured type. Save each of its fields as an array of numbers."
+    ),
+    "input_not_numbers": _("“%(name)s” holds %(dtype)s. Inputs are numbers: convert the array."),
+    "input_no_axes": _(
+        "“%(name)s” is a single number without axes. Save it with at least one axis, such as "
+        "numpy.atleast_1d."
+    ),
+    "input_many_axes": _(
+        "“%(name)s” has %(axes)s axes; MegEngine knows at most %(limit)s. Reshape the array."
+    ),
+    "input_no_numbers": _(
+        "“%(name)s” has the shape %(shape)s and so holds no numbers. Every axis must be at least 1."
+    ),
+    "input_cut_short": _(
+        "“%(name)s” is cut short: %(promise)s takes %(wanted)s bytes, the file has %(size)s. Save "
+        "and upload it again."
+    ),
+    "input_trailing": _(
+        "“%(name)s” has %(extra)s bytes after its %(promise)s. Save the array again with "
+        "numpy.save."
+    ),
+    "input_picture": _(
+        "“%(name)s” is not a binary PPM (P6) or PGM (P5) picture. Convert it, or give the input as "
+        ".npy."
+    ),
+    "input_picture_depth": _(
+        "“%(name)s” has values up to %(most)s; only pictures of 8 bits (1 to 255) are read. "
+        "Convert it, or give the input as .npy."
+    ),
+    "input_json": _(
+        "“%(name)s” is not JSON as load_and_run reads it (%(problem)s). It is an object: for each "
+        "input its name, with shape, type and raw."
+    ),
+    "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
+    "input_json_type": _(
+        "In “%(name)s” the input %(input)s has the type %(type)s. Use one of: %(kinds)s."
+    ),
+    "input_json_numbers": _(
+        "In “%(name)s” the shape of the input %(input)s takes %(wanted)s numbers, but raw is not a "
+        "flat list of so many. Write all numbers into one list."
+    ),
+    "file_gone": _(
+        "“%(name)s” is not in storage any more. Start a new task and choose the file again."
+    ),
+    "dump_missing": _(
+        "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
+    ),
+    "dump_unreadable": _("The dumps cannot be compared: %(problem)s"),
     "not_initiated": _("This task has ended. Start a new one."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
     "object_missing": _("The file is not in storage any more."),

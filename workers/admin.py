@@ -21,11 +21,25 @@ class RuntimeInline(admin.TabularInline):
 
     model = Runtime
     extra = 0
-    fields = readonly_fields = ("version", "kind", "python", "problem")
+    fields = readonly_fields = (
+        "version", "kind", "python", "built_with", "listed_libraries", "known_options", "problem",
+    )  # fmt: skip
     can_delete = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    @admin.display(description=_("built with"))
+    def built_with(self, runtime: Runtime) -> str:
+        return ", ".join(runtime.builds) or "–"
+
+    @admin.display(description=_("operator libraries"))
+    def listed_libraries(self, runtime: Runtime) -> str:
+        return ", ".join(runtime.libraries) or "–"
+
+    @admin.display(description=_("known options"))
+    def known_options(self, runtime: Runtime) -> str:
+        return str(len(runtime.flags)) if runtime.flags else str(_("all"))
 
 
 class GrantInline(admin.TabularInline):

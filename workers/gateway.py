@@ -21,20 +21,24 @@ from agent.protocol import (
     AttemptStarted,
     AttemptUploads,
     Cancel,
+    FileOffer,
+    GivenInput,
     Heartbeat,
     Hello,
     InputFile,
+    Plan,
     Start,
     Uploads,
     UploadTarget,
     Welcome,
 )
 from profiles import storage
-from profiles.models import ARTIFACT_NAMES, artifact_key
-from profiles.services import artifacts_record
+from profiles.models import artifact_key
+from profiles.services import artifacts_allowed, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.models import Attempt, TaskFile
 from tasks.scheduling import assign_waiting
+from tasks.selectors import known_sha256
 from tasks.states import TaskState
 from workers import services
 from workers.models import Worker
@@ -85,12 +89,19 @@ def on_log(worker: Worker, message: AttemptLog) -> Replies:
 
 
 def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
-    """Sign a PUT for each file that an attempt may store; others count as stored already."""
+    """Sign a PUT for each file that an attempt may store; others count as stored already.
+
+    What is signed is noted at once, so that the limit on all files holds over several questions.
+    """
     attempt = _find(worker, message.attempt)
+    allowed: list[FileOffer] = []
+    if attempt and attempt.ended_at is None:
+        allowed = artifacts_allowed(attempt, message.files)
+        artifacts_offer(attempt, allowed)
     targets = []
     for file in message.files:
         url, headers = "", dict[str, str]()
-        if attempt and attempt.ended_at is None and file.name in ARTIFACT_NAMES:
+        if attempt and file in allowed:
             key = artifact_key(str(attempt.pk), file.name)
             url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)
         targets.append(UploadTarget(name=file.name, url=url, headers=headers))
@@ -100,8 +111,7 @@ def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
 def on_finished(worker: Worker, message: AttemptFinished) -> Replies:
     if attempt := _find(worker, message.attempt):
         if attempt.ended_at is None:
-            known = [file for file in message.files if file.name in ARTIFACT_NAMES]
-            artifacts_record(attempt, known)
+            artifacts_record(attempt, artifacts_allowed(attempt, message.files))
         attempts.attempt_finish(attempt, message)
     return [Ack(of="attempt.finished", attempt=message.attempt)]
 
@@ -146,12 +156,16 @@ def _desired(worker: Worker, running: frozenset[uuid.UUID]) -> Iterator[BaseMode
 
 def _start(attempt: Attempt) -> Start:
     task = attempt.task
+    # the model first, then data, then the files of options: the order of `TaskFile`
     model, *data = [_input_file(file) for file in task.files.all()]
     return Start(
         attempt=attempt.pk,
         runtime=task.runtime_version,
         model=model,
         data=tuple(data),
+        inputs=tuple(GivenInput.model_validate(given) for given in task.inputs),
+        seed=task.seed,
+        plan=Plan.model_validate(task.plan),
         options=task.options,
         timeout_s=task.timeout_s,
         grace_s=settings.CANCEL_GRACE_S,
@@ -162,6 +176,8 @@ def _input_file(file: TaskFile) -> InputFile:
     return InputFile(
         name=file.device_name,
         input=file.input,
+        option=file.option,
+        sha256=known_sha256(file),
         url=storage.presign_get(file.object_key, expires_s=settings.AGENT_PRESIGN_EXPIRY_S),
         size_bytes=file.size_bytes,
         md5=file.md5,

@@ -8,6 +8,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from agent.protocol.options import Capabilities
+
 #: heartbeats that may be missed before a worker counts as offline
 MISSED_HEARTBEATS = 3
 
@@ -73,6 +75,12 @@ class Runtime(models.Model):
     kind = models.CharField(_("kind"), max_length=8, choices=Kind)
     python = models.CharField(_("Python"), max_length=40, blank=True)
     problem = models.CharField(_("problem"), max_length=500, blank=True)
+    #: the options that its load_and_run knows, empty for all
+    flags = models.JSONField(_("known options"), default=list, blank=True)
+    #: what it was built with and the device has: cuda, tensorrt, opencl
+    builds = models.JSONField(_("built with"), default=list, blank=True)
+    #: names of the C operator libraries that the device's owner lists
+    libraries = models.JSONField(_("operator libraries"), default=list, blank=True)
 
     class Meta:
         verbose_name = _("runtime")
@@ -84,6 +92,18 @@ class Runtime(models.Model):
 
     def __str__(self) -> str:
         return self.version
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do, as far as options depend on it."""
+        return Capabilities(
+            kind="wheel" if self.kind == self.Kind.WHEEL else "binary",
+            version=self.version,
+            flags=frozenset(self.flags),
+            builds=frozenset(self.builds),
+            libraries=frozenset(self.libraries),
+            cpu_model=str(self.worker.facts.get("cpu_model", "")),
+        )
 
 
 class Grant(models.Model):

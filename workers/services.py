@@ -32,7 +32,14 @@ def worker_introduce(
         runtime, _ = Runtime.objects.update_or_create(
             worker=worker,
             version=info.version,
-            defaults={"kind": info.kind, "python": info.python, "problem": info.problem},
+            defaults={
+                "kind": info.kind,
+                "python": info.python,
+                "problem": info.problem,
+                "flags": sorted(info.flags),
+                "builds": sorted(info.builds),
+                "libraries": sorted(info.libraries),
+            },
         )
         seen.append(runtime.pk)
     worker.runtimes.exclude(pk__in=seen).delete()

@@ -1,8 +1,8 @@
-// The rows for input data in the form: a file and the variable that it feeds.
+// The rows for inputs in the form: a file, numbers or random values, and the variable that they feed.
 
 /** What the variable is probably called: the file's name without its suffix. */
 export function stemOf(name) {
-  return name.replace(/\.(npy|json)$/i, "");
+  return name.replace(/\.(npy|json|ppm|pgm)$/i, "");
 }
 
 const list = document.getElementById("data-rows");
@@ -14,24 +14,43 @@ export function addRow(file = null) {
   made += 1;
   const row = template.content.cloneNode(true).firstElementChild;
   const chooser = row.querySelector("[name=data-file]");
-  const input = row.querySelector("[name=data-input]");
   const error = row.querySelector(".data-row__error");
   error.id = `data-error-${made}`;
-  for (const [element, label, id] of [
-    [chooser, row.querySelectorAll("label")[0], `data-file-${made}`],
-    [input, row.querySelectorAll("label")[1], `data-input-${made}`],
-  ]) {
-    element.id = label.htmlFor = id;
-    element.setAttribute("aria-describedby", error.id);
+  for (const control of row.querySelectorAll("input, select, textarea")) {
+    const label = control.parentElement.querySelector("label");
+    control.id = label.htmlFor = `${control.name}-${made}`;
+    control.setAttribute("aria-describedby", error.id);
   }
-  chooser.addEventListener("change", () => propose(chooser, input));
+  chooser.addEventListener("change", () => {
+    forget(row);
+    propose(chooser, row.querySelector("[name=data-input]"));
+    showMode(row);
+  });
+  row.querySelector("[name=data-mode]").addEventListener("change", () => showMode(row));
   row.querySelector(".data-row__remove").addEventListener("click", () => {
     row.remove();
+    list.dispatchEvent(new Event("input", { bubbles: true }));
     document.getElementById("add-data").focus();
   });
   list.append(row);
   if (file) give(chooser, file);
   return row;
+}
+
+/** Let a row stand for a file that storage holds already: {id, name}. */
+export function take(row, stored, input) {
+  row.dataset.taken = stored.id;
+  row.dataset.takenName = stored.name;
+  row.querySelector(".taken").textContent = stored.name;
+  row.querySelector("[name=data-input]").value = input;
+  showMode(row);
+}
+
+/** A file that was chosen takes the place of a stored one. */
+function forget(row) {
+  delete row.dataset.taken;
+  delete row.dataset.takenName;
+  row.querySelector(".taken").textContent = "";
 }
 
 /** Put a file that was dropped into a chooser. */
@@ -42,13 +61,45 @@ export function give(chooser, file) {
   chooser.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
-/** What the rows hold: [{row, file or null, input}]. */
+/**
+ * What the rows hold: [{row, mode, file, taken, name, input, inFile, numbers, shape, dtype}].
+ *
+ * `file`: chosen here, or null; `taken`: the id of a stored one, or null; `name`: of either.
+ * `inFile`: the file itself names the variables that it feeds.
+ */
 export function readRows() {
-  return [...list.querySelectorAll(".data-row")].map((row) => ({
-    row,
-    file: row.querySelector("[name=data-file]").files[0] ?? null,
-    input: row.querySelector("[name=data-input]").value.trim(),
-  }));
+  return [...list.querySelectorAll(".data-row")].map((row) => {
+    const text = (name) => row.querySelector(`[name=data-${name}]`).value.trim();
+    return {
+      row,
+      mode: text("mode"),
+      file: row.querySelector("[name=data-file]").files[0] ?? null,
+      taken: row.dataset.taken ? Number(row.dataset.taken) : null,
+      name: fileName(row),
+      input: namesItself(row) ? "" : text("input"),
+      inFile: namesItself(row),
+      numbers: text("numbers"),
+      shape: text("shape"),
+      dtype: text("dtype"),
+    };
+  });
+}
+
+function fileName(row) {
+  return row.querySelector("[name=data-file]").files[0]?.name ?? row.dataset.takenName ?? "";
+}
+
+function namesItself(row) {
+  return row.querySelector("[name=data-mode]").value === "file" && /\.json$/i.test(fileName(row));
+}
+
+function showMode(row) {
+  const mode = row.querySelector("[name=data-mode]").value;
+  for (const part of row.querySelectorAll("[data-for]")) part.hidden = part.dataset.for !== mode;
+  const input = row.querySelector("[name=data-input]");
+  input.disabled = namesItself(row);
+  input.placeholder = input.disabled ? input.dataset.inFile : "";
+  if (input.disabled) input.value = "";
 }
 
 /** Fill in the stem unless the reader typed something else. */

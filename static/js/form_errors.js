@@ -4,29 +4,45 @@ import { bytesize, fill } from "./format.js";
 
 const form = document.getElementById("new-task");
 
+/** What the server is asked about at every change; the rest is looked at when the form is sent. */
+const LIVE = "#options, #measuring, #data-rows, [data-field=seed]";
+
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {
   const box = field && form.querySelector(`[data-field="${CSS.escape(field)}"]`);
   const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
   place.textContent = message;
   place.hidden = false;
+  const group = box?.closest("details");
+  if (group) group.open = true;
   const control = box?.querySelector("input:not([type=hidden]), select");
-  if (control && field !== "data") control.setAttribute("aria-invalid", "true");
+  if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
+}
+
+/** Show each of the server's problems at its field. */
+export function showProblems(problems) {
+  const texts = new Map();
+  for (const { field, text } of problems) texts.set(field, [...(texts.get(field) ?? []), text]);
+  for (const [field, found] of texts) showError(field, found.join(" "));
 }
 
 export function showRowError(row, message) {
   const place = row.querySelector(".data-row__error");
   place.textContent = message;
   place.hidden = false;
-  for (const control of row.querySelectorAll("input")) control.setAttribute("aria-invalid", "true");
+  for (const control of row.querySelectorAll("input, textarea")) control.setAttribute("aria-invalid", "true");
 }
 
-export function clearErrors() {
-  for (const place of form.querySelectorAll(".field__error, #form-error")) {
-    place.hidden = true;
-    place.textContent = "";
+/** Take all messages away; `scope` "live": only those that the server gives at every change. */
+export function clearErrors(scope = "all") {
+  const parts = scope === "live" ? [...form.querySelectorAll(LIVE)] : [form];
+  for (const part of parts) {
+    for (const place of part.querySelectorAll(".field__error, #form-error")) {
+      place.hidden = true;
+      place.textContent = "";
+    }
+    for (const control of part.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
   }
-  for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
 }
 
 /** Take the reader to the first message. Returns whether there is one. */
@@ -42,22 +58,28 @@ export function focusFirstError() {
 export function checkFiles(model, rows) {
   const texts = document.getElementById("files").dataset;
   if (model) sizeError(model, Number(texts.modelLimit), texts, (text) => showError("model", text));
-  else showError("model", texts.noModel);
+  else if (!form.elements.model.dataset.taken) showError("model", texts.noModel);
   if (rows.length > Number(texts.filesLimit)) {
     showError("data", fill(texts.many, { limit: texts.filesLimit }));
   }
   const seen = new Set();
-  for (const { row, file, input } of rows) {
-    const text = rowError(file, input, seen, texts);
-    if (text) showRowError(row, text);
-    else sizeError(file, Number(texts.dataLimit), texts, (found) => showRowError(row, found));
-    seen.add(input);
+  for (const row of rows) {
+    const text = rowError(row, seen, texts);
+    if (text) showRowError(row.row, text);
+    else if (row.mode === "file" && row.file) {
+      sizeError(row.file, Number(texts.dataLimit), texts, (found) => showRowError(row.row, found));
+    }
+    if (row.input) seen.add(row.input);
   }
 }
 
-function rowError(file, input, seen, texts) {
-  if (!file) return texts.noFile;
-  if (!/\.(npy|json)$/i.test(file.name)) return fill(texts.suffix, { name: file.name });
+function rowError({ mode, name, input, inFile, numbers }, seen, texts) {
+  if (mode === "file") {
+    if (!name) return texts.noFile;
+    if (!/\.(npy|json|ppm|pgm)$/i.test(name)) return fill(texts.suffix, { name });
+    if (inFile) return null;
+  }
+  if (mode === "numbers" && !numbers) return texts.noNumbers;
   if (!input) return texts.noInput;
   if (/[:;]/.test(input)) return texts.badInput;
   return seen.has(input) ? texts.twice : null;

@@ -2,7 +2,11 @@
 
 import { acceptDrops, addRow, give, readRows } from "./file_rows.js";
 import { checkFiles, clearErrors, focusFirstError, showError } from "./form_errors.js";
+import { LiveCommand } from "./live_command.js";
+import { readOptions, setUpOptions } from "./option_form.js";
+import { prefill } from "./prefill.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
+import { readDraft, readTask, readUploads } from "./task_request.js";
 import { Transfer } from "./transfer.js";
 
 const form = document.getElementById("new-task");
@@ -56,19 +60,30 @@ function setUpFiles() {
   });
 }
 
-/** The options that are not at their default; shows what is no number. */
-function readOptions() {
-  const options = {};
-  for (const control of form.querySelectorAll("[data-kind]")) {
-    if (control.dataset.kind === "bool") {
-      if (control.checked !== control.defaultChecked) options[control.name] = control.checked;
-    } else if (!control.validity.valid || control.value === "") {
-      showError(control.name, document.getElementById(`${control.name}-error`).dataset.number);
-    } else if (control.value !== control.defaultValue) {
-      options[control.name] = Number(control.value);
-    }
+function setUpPlan() {
+  const show = () => {
+    document.getElementById("custom-plan").hidden = form.elements.preset.value !== "custom";
+  };
+  for (const choice of form.elements.preset) choice.addEventListener("change", show);
+  show();
+}
+
+/** Ask for the command line whenever something changes, also what a browser restores by itself. */
+function setUpCommand() {
+  const live = new LiveCommand(readDraft, form.dataset.login);
+  for (const name of ["input", "change"]) {
+    form.addEventListener(name, (event) => {
+      if (event.target.id !== "option-search") live.ask();
+    });
   }
-  return options;
+  live.check();
+  return live;
+}
+
+function checkOptionFiles() {
+  for (const option of readOptions().missing) {
+    showError(option, document.getElementById(`${option}-error`).dataset.file);
+  }
 }
 
 /** Create the task on the server. Returns its answer, or null after showing why not. */
@@ -83,36 +98,19 @@ async function create(request) {
   }
 }
 
-function describe(model, rows, sums) {
-  const file = (kind, found, md5, input = "") => ({
-    kind,
-    name: found.name,
-    size_bytes: found.size,
-    md5,
-    input,
-  });
-  return [
-    file("model", model, sums[0]),
-    ...rows.map((row, i) => file("data", row.file, sums[i + 1], row.input)),
-  ];
-}
-
 function freeze(frozen) {
   for (const part of form.querySelectorAll("fieldset")) part.disabled = frozen;
   document.getElementById("submit").disabled = frozen;
 }
 
-async function start(model, rows, options) {
-  const transfer = new Transfer([model, ...rows.map((row) => row.file)], form.dataset.login);
-  const request = {
-    worker: Number(form.elements.worker.value),
-    runtime: form.elements.runtime.value,
-    options,
-  };
+async function start() {
+  const uploads = readUploads();
+  const transfer = new Transfer(uploads.map(({ file }) => file), form.dataset.login);
   freeze(true);
   transfer.panel.scrollIntoView({ block: "nearest" });
+  let request;
   try {
-    request.files = describe(model, rows, await transfer.hashAll());
+    request = readTask(uploads, await transfer.hashAll());
   } catch (error) {
     showError(null, transfer.cause(error));
     return back(transfer);
@@ -155,13 +153,18 @@ function back(transfer) {
 if (form) {
   setUpDevice();
   setUpFiles();
-  form.addEventListener("submit", (event) => {
+  setUpPlan();
+  setUpOptions();
+  const live = setUpCommand();
+  if (form.dataset.origin) prefill().catch(() => showError(null, form.dataset.noOrigin));
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
     clearErrors();
-    const model = form.elements.model.files[0] ?? null;
-    const rows = readRows();
-    checkFiles(model, rows);
-    const options = readOptions();
-    if (!focusFirstError()) start(model, rows, options);
+    checkFiles(form.elements.model.files[0] ?? null, readRows());
+    checkOptionFiles();
+    if (focusFirstError()) return;
+    // before minutes go into checksums
+    if (!(await live.check())) start();
+    else focusFirstError();
   });
 }

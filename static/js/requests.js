@@ -44,6 +44,18 @@ export async function postJson(url, body, { login }) {
   return data;
 }
 
+/** GET an object. Throws NoAnswer. */
+export async function getJson(url, { login }) {
+  const response = await answer(url, {
+    headers: { Accept: "application/json" },
+    cache: "no-store",
+    signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
+  });
+  leaveIfLoggedOut(response, login);
+  if (!response.ok) throw new NoAnswer(response.status);
+  return response.json();
+}
+
 /** GET a piece of HTML as a DocumentFragment; scripts in it never run. Throws NoAnswer. */
 export async function getFragment(url, { login }) {
   const response = await answer(url, {

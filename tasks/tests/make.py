@@ -1,14 +1,16 @@
 """Plain functions that make rows for tests."""
 
+import io
 import itertools
 from typing import Any
 
+import numpy as np
 from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import Facts, RuntimeInfo
 from tasks import services
-from tasks.admission import FileRequest
+from tasks.asking import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from workers.models import Runtime, Worker
@@ -44,16 +46,20 @@ def data_file(**changes: Any) -> FileRequest:
     return FileRequest(**fields | changes)
 
 
+def npy_bytes(shape: tuple[int, ...] = (1, 3), dtype: str = "float32") -> bytes:
+    """An .npy file of zeros."""
+    file = io.BytesIO()
+    np.save(file, np.zeros(shape, dtype), allow_pickle=False)
+    return file.getvalue()
+
+
 def make_task(owner: User | None = None, worker: Worker | None = None, **changes: Any) -> Task:
     """A task in state initiated."""
-    fields: dict[str, Any] = {
-        "owner": owner or User.objects.first() or make_user(),
-        "worker": worker or Worker.objects.first() or make_worker(),
-        "runtime_version": "1.13.0",
-        "options": {},
-        "files": [model_file(), data_file()],
-    }
-    return services.task_create(**fields | changes)
+    owner = owner or User.objects.first() or make_user()
+    worker = worker or Worker.objects.first() or make_worker()
+    files = changes.pop("files", [model_file(), data_file()])
+    request = TaskRequest(**{"runtime_version": "1.13.0", "files": tuple(files)} | changes)
+    return services.task_create(owner=owner, worker=worker, request=request)
 
 
 def stored(task: Task) -> dict[int, services.StoredObject | None]:

@@ -40,7 +40,9 @@ def refusal(**changes) -> DomainError:
         ([model_file(md5="Z" * 32)], "checksum_bad"),
         ([model_file(), data_file(name="data.pkl")], "data_kind_unknown"),
         ([model_file(), data_file(name="data.npz")], "data_kind_unknown"),
+        ([model_file(), data_file(name="data.JPG")], "data_kind_unknown"),
         ([model_file(), data_file(input="")], "input_name_missing"),
+        ([model_file(), data_file(name="a.ppm", input="")], "input_name_missing"),
         ([model_file(), data_file(input="a;b")], "input_name_bad"),
         ([model_file(), data_file(input="a:b")], "input_name_bad"),
         ([model_file(), data_file(input="x" * 300)], "input_name_long"),
@@ -66,8 +68,9 @@ def test_strange_but_harmless_names_are_kept_and_never_reach_device_or_storage(n
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"c_opr_lib": "x"}, "option_unknown"),
-        ({"profile": "/etc/passwd"}, "option_unknown"),
+        ({"c_opr_lib": "x"}, "option_library"),
+        ({"profile": "/etc/passwd"}, "option_never"),
+        ({"no_such_option": True}, "option_unknown"),
         ({"iter": 0}, "option_too_small"),
         ({"iter": -1}, "option_too_small"),
         ({"iter": 10**9}, "option_too_large"),
@@ -112,3 +115,18 @@ def test_a_private_device_takes_tasks_of_those_granted_and_of_administrators():
     assert make_task(owner=bob, worker=worker)
     assert make_task(owner=make_user("root", is_staff=True), worker=worker)
     assert User.objects.count() == 3
+
+
+def test_json_names_its_inputs_itself_so_several_files_need_no_variable():
+    names = ["a.json", "b.JSON", "c.json"]
+    files = [model_file(), *(data_file(name=name, input="ignored") for name in names), data_file()]
+    task = make_task(files=files)
+    assert [(f.name, f.input) for f in task.files.filter(kind="data")] == [
+        ("a.json", ""), ("b.JSON", ""), ("c.json", ""), ("data.npy", "data"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".json", ".ppm", ".pgm"])
+def test_a_data_file_keeps_the_suffix_by_which_load_and_run_tells_kinds_apart(suffix):
+    task = make_task(files=[model_file(), data_file(name=f"Photo{suffix.upper()}")])
+    assert task.files.last().device_name == f"input-0{suffix}"

@@ -1,13 +1,25 @@
 """From what load_and_run printed to a reason that a reader can act on."""
 
 import json
+import os
+import subprocess
 import uuid
+from pathlib import Path
 
 import pytest
 
+from agent.conftest import find_megengine_python
 from agent.protocol import AttemptFinished, EndReason
 from tasks.diagnosis import diagnose
 from tasks.reasons import WORDINGS, Reason, wording_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def megengine_python() -> str:
+    """An interpreter with MegEngine."""
+    return find_megengine_python()
 
 
 def ended(exit_code: int | None = 134, reason: EndReason = EndReason.EXITED, detail: str = ""):
@@ -29,7 +41,7 @@ lib.so(_ZN6megdnn18ConvolutionForward13deduce_layoutERKNS_) [0x7f50e33cd7eb]
 
 def test_a_wrong_shape_names_both_shapes_and_what_the_operator_says():
     code, detail = diagnose(ended(detail="SIGABRT"), SHAPE_LOG)
-    assert code == "input_wrong"
+    assert code == "input_shape"
     assert "data" in detail
     assert "{2,4,32,32}" in detail
     assert "{2,3,32,32}" in detail
@@ -45,9 +57,31 @@ def test_a_wrong_shape_names_both_shapes_and_what_the_operator_says():
         (134, "what():  failed to malloc 12884901888 bytes", "out_of_memory"),
         (134, "instance of 'lar::ModelError'\n  what():  no model", "model_invalid"),
         (134, "what():  access invalid Maybe value", "model_invalid"),
-        (134, "what():  can't find tesnor named image", "input_wrong"),
+        (134, "what():  can't find tesnor named image", "input_unknown"),
         (1, "ERROR: unknown command line flag 'x'", "option_unknown"),
         (1, "something else", "run_failed"),
+        (153, "", "output_too_large"),
+        (
+            134,
+            "loading model from future runtime: version=11400\nwhat():  access invalid Maybe value",
+            "model_too_new",
+        ),
+        (134, "what():  out of memory while requesting 12 bytes; you can", "out_of_device_memory"),
+        (134, "what():  std::bad_alloc", "out_of_memory"),
+        (
+            134,
+            "what():  assertion `0' failed\nextra message: No kernel available.",
+            "operator_unsupported",
+        ),
+        (134, "what():  can not handle dtype Byte in print_host_val", "option_unsupported"),
+        (134, "what():  to_json unsupported on RecordedComputingSequence", "option_unsupported"),
+        (134, "instance of 'lar::ProfileError'\n  what():  x", "no_profile"),
+        (
+            134,
+            'input "mask" (float32 {2,1}) is not given: the run takes what its memory holds\n'
+            "what():  bad input shape for polyadic operator: {2,1}, {4,1}",
+            "input_missing",
+        ),
     ],
 )
 def test_known_ends_are_told_apart(exit_code, log, code):
@@ -70,7 +104,13 @@ def test_every_reason_has_words():
     ("case", "code"),
     [
         ("err__truncated", "model_invalid"),
-        ("err__unknown_input", "input_wrong"),
+        ("err__no_model", "model_invalid"),
+        ("err__unknown_input", "input_unknown"),
+        ("err__no_such_npy", "input_unreadable"),
+        ("err__cuda", "gpu_missing"),
+        ("err__range", "value_out_of_range"),
+        ("err__fast_and_full", "option_unsupported"),
+        ("err__two_device", "option_unsupported"),
         ("err__unknown_flag", "option_unknown"),
         ("err__bad_value", "option_unknown"),
     ],
@@ -82,3 +122,83 @@ def test_a_real_binarys_errors_are_understood(shared_data, case, code):
     found, detail = diagnose(ended(exit_code), log)
     assert found == code
     assert detail
+
+
+#: what MegEngine 1.13 itself said of each file
+OBSERVED_MODELS = {
+    "empty.mge": "model_invalid",
+    "png.mge": "model_invalid",
+    "head_16.mge": "model_invalid",
+    "truncated_half.mge": "model_invalid",
+    "truncated_fbs1.mge": "model_invalid",
+    "flipped_64.mge": "model_invalid",
+    "memory_12g.mge": "out_of_memory",
+}
+OBSERVED_INPUTS = {
+    "more_batch.npy": "input_shape",
+    "more_pixels.npy": "input_shape",
+    "channels_4.npy": "input_shape",
+    "ndim_3.npy": "input_shape",
+    "dtype_float16.npy": "input_dtype",
+    "dtype_int32.npy": "input_dtype",
+    "dtype_uint64.npy": "input_dtype",
+}
+
+
+@pytest.mark.parametrize(("file", "code"), [*OBSERVED_MODELS.items(), *OBSERVED_INPUTS.items()])
+def test_what_the_library_says_of_bad_files_is_understood(shared_data, file, code):
+    observed = json.loads((shared_data / "bad" / "observed.json").read_text())
+    cases = {Path(case["file"]).name: case for kind in observed.values() for case in kind}
+    case = cases[file]
+    said = "\n".join(case.get("run", case)["said"]).replace("RuntimeError: ", "  what():  ")
+    assert diagnose(ended(), said)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("detail", "code"),
+    [
+        ('input "image" is not an input of the model; its inputs are: data', "input_unknown"),
+        ('input "x" is given, but the model has no inputs', "input_unknown"),
+        ('input "data" is given as int32 {2}, but the model wants float32 {2}', "input_dtype"),
+        ('"a.npy" holds complex64, which MegEngine has no type for. Save it as', "input_dtype"),
+        ('"a.npy" is a single number without axes; give it the shape {1}.', "input_shape"),
+        ('Input "x" is to be random, but its shape is not known. Give a shape.', "input_shape"),
+        ('"a.npy" is cut short: float32 {9} takes 36 bytes, the file has 9.', "input_unreadable"),
+        ("something that nobody foresaw", "input_wrong"),
+    ],
+)
+def test_an_input_that_the_agent_refuses_has_its_own_reason(detail, code):
+    found, shown = diagnose(ended(None, EndReason.INPUT_WRONG, detail), "")
+    assert (found, shown) == (code, detail)
+
+
+RUNNER = [
+    ("two_inputs.mge", "image:more_batch.npy", "input_unknown"),
+    ("two_inputs.mge", "data:dtype_int32.npy", "input_dtype"),
+    ("two_inputs.mge", "data:truncated_body.npy", "input_unreadable"),
+    ("two_inputs.mge", "data:channels_4.npy;mask:@mask", "input_shape"),
+    ("bad/truncated_half.mge", "", "model_invalid"),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "code"), RUNNER)
+def test_the_wheels_own_failures_are_understood(shared_data, megengine_python, model, inputs, code):
+    folder = shared_data / "bad" / "models" if "bad/" in model else shared_data / "models"
+    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
+    items = [item.partition(":") for item in inputs.split(";") if item]
+    given = ";".join(
+        f"{name}:{mask if file == '@mask' else shared_data / 'bad' / 'inputs' / file}"
+        for name, _, file in items
+    )
+    command = [megengine_python, "-m", "load_and_run", str(folder / Path(model).name), "--iter=1"]
+    run = subprocess.run(
+        [*command, *([f"--input={given}"] if given else [])],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
+    found, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
+    assert (found, bool(detail)) == (code, True), run.stderr

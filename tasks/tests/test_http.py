@@ -18,12 +18,13 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     model_file,
+    npy_bytes,
     stored,
 )
 
 pytestmark = pytest.mark.django_db
 
-FILES = {"net.mge": b"a model", "data.npy": b"an array"}
+FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_storage_that_does_not_answer_is_named(client, alice, settings):
 @pytest.mark.parametrize(
     "wrong",
     ["[]", "no json", "[" * 100_000, {"worker": "1"}, {"files": None}, {"extra": 1},
-     {"options": {"iter": 1.5}}],
+     {"options": {"iter": [1]}}, {"seed": 1.5}, {"inputs": [{"shape": [1]}]}],
 )  # fmt: skip
 def test_a_request_that_cannot_be_read_is_refused_and_makes_nothing(client, alice, wrong):
     answer = post(client, "/tasks/", wrong if isinstance(wrong, str) else body(**wrong))

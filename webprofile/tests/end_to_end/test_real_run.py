@@ -121,31 +121,44 @@ def test_a_model_that_is_none_fails_with_the_cause_and_the_log_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("file", "variable", "says"),
+    ("file", "variable", "title", "says"),
     [
-        ("ok", "image", "image"),  # no input of the model
-        ("dtype_float16", "data", "float16"),
-        ("dtype_int32", "data", "int32"),
-        ("channels_4", "data", "input channel got 4"),
-        ("more_pixels", "data", "{2,3,48,48}"),
-        ("pickle_object_array", "data", "object"),
-        ("truncated_body", "data", "truncated_body.npy"),
-        ("header_huge_shape", "data", "header_huge_shape.npy"),
-        ("text", "data", "text.npy"),
+        ("ok", "image", "no input of the given name", "image"),
+        ("dtype_float16", "data", "another dtype", "float16"),
+        ("dtype_int32", "data", "another dtype", "int32"),
+        ("channels_4", "data", "does not fit the model", "input channel got 4"),
+        ("more_pixels", "data", "does not fit the model", "{2,3,48,48}"),
     ],
 )
 def test_a_data_file_that_does_not_fit_fails_with_the_cause(
-    visitor, shared_data, file, variable, says
+    visitor, shared_data, file, variable, title, says
 ):
     mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
     data = {variable: shared_data / "bad" / "inputs" / f"{file}.npy", "mask": mask}
     task = send(visitor, shared_data / "models" / "two_inputs.mge", data)
-    states, log = watch(visitor, task)
+    states, _ = watch(visitor, task)
     assert states[-1] == "failed"
-    assert log
     text = page(visitor, task)
-    assert "does not fit the model" in text
+    assert title in text
     assert says in text
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("pickle_object_array", "holds Python objects"),
+        ("truncated_body", "is cut short"),
+        ("header_huge_shape", "is cut short"),
+        ("text", "is not an .npy file"),
+    ],
+)
+def test_a_data_file_that_is_none_is_refused_before_it_reaches_a_device(
+    visitor, shared_data, file, says
+):
+    data = {"data": shared_data / "bad" / "inputs" / f"{file}.npy"}
+    with pytest.raises(DemoError, match=says) as refused:
+        send(visitor, shared_data / "models" / "two_inputs.mge", data)
+    assert f"{file}.npy" in str(refused.value)
 
 
 def test_an_input_that_was_not_given_is_told_on_the_result_page(visitor, shared_data):

@@ -1,0 +1,212 @@
+"""Compare the values of all variables of two runs, tensor by tensor, in bounded memory.
+
+As `megengine.tools.compare_binary_iodump` does it: the error of two numbers is
+|a - b| / max(|a|, |b|, 1), and 1e-3 is let pass. Unlike there, dumps need not hold the same files,
+and NaN or infinity at the same place in both is no difference.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.parsers.execution import Maker
+from profiles.parsers.tensor_dump import Dump, TensorHeader
+
+MAX_ERROR = 1e-3
+#: elements of each dump that are in memory at once
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two tensors, or one that the other dump lacks.
+
+    status: equal, close (values differ, but within the limit), values, shape, dtype, only_a, only_b
+    step: place in the order of execution, None if that is not known
+    max_abs, max_rel: largest |a - b| and |a - b| / max(|a|, |b|, 1), over pairs of finite numbers;
+        None where nothing was compared
+    differing: how many numbers are not the same; numbers: of how many
+    nan_a, nan_b: how many are NaN
+    first: index of the first number that is not the same, in C order
+    """
+
+    status: str
+    a: TensorHeader | None
+    b: TensorHeader | None
+    step: int | None = None
+    operator: str = ""
+    operator_type: str = ""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    differing: int = 0
+    numbers: int = 0
+    nan_a: int = 0
+    nan_b: int = 0
+    first: int | None = None
+
+    @property
+    def one(self) -> TensorHeader:
+        """The tensor of A, or B's if A has none."""
+        header = self.a or self.b
+        if header is None:
+            raise ValueError("a difference of nothing")
+        return header
+
+    @property
+    def differs(self) -> bool:
+        return self.status not in ("equal", "close")
+
+
+@dataclass
+class _Sums:
+    """What is known after some blocks of two tensors."""
+
+    max_error: float
+    done: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    differing: int = 0
+    over: int = 0
+    nan_a: int = 0
+    nan_b: int = 0
+    first: int | None = field(default=None)
+
+    def add(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Take in a block. a, b: (n,) of the same n"""
+        same = a == b
+        if a.dtype.kind == "f":
+            nan_a, nan_b = np.isnan(a), np.isnan(b)
+            self.nan_a += int(nan_a.sum())
+            self.nan_b += int(nan_b.sum())
+            same |= nan_a & nan_b
+        if not same.all():
+            self._add_differing(a, b, ~same)
+        self.done += a.size
+
+    def _add_differing(self, a: NDArray[Any], b: NDArray[Any], other: NDArray[np.bool_]) -> None:
+        places = np.flatnonzero(other)
+        if self.first is None:
+            self.first = self.done + int(places[0])
+        self.differing += places.size
+        left, right = a[places].astype(np.float64), b[places].astype(np.float64)
+        finite = np.isfinite(left) & np.isfinite(right)
+        # NaN or infinity against a number, or infinities of unlike sign: no limit lets that pass
+        self.over += int((~finite).sum())
+        left, right = left[finite], right[finite]
+        if left.size:
+            error = np.abs(left - right)
+            relative = error / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1.0)
+            self.max_abs = max(self.max_abs, float(error.max()))
+            self.max_rel = max(self.max_rel, float(relative.max()))
+            self.over += int((relative > self.max_error).sum())
+
+
+def compare(
+    a: Dump, b: Dump, *, order: Mapping[int, Maker] | None = None, max_error: float = MAX_ERROR
+) -> Iterator[Difference]:
+    """Compare all tensors of two dumps, in order of execution as far as that is known.
+
+    order: variable id of A -> the operator that made it; what it lacks comes last, by id
+
+    Raises DumpError.
+    """
+    order = order or {}
+    pairs = align(a.headers(), b.headers())
+    for left, right in sorted(pairs, key=lambda pair: _place(pair, order)):
+        found = _compare_pair(a, b, left, right, max_error)
+        header = left or right
+        maker = order.get(header.id) if header else None
+        yield _with_maker(found, maker)
+
+
+def align(
+    a: Mapping[str, TensorHeader], b: Mapping[str, TensorHeader]
+) -> list[tuple[TensorHeader | None, TensorHeader | None]]:
+    """Pair the tensors of two dumps: same name and id, then a name that is unique, then the id.
+
+    Ids differ between ways of running a model; names that MegEngine makes up are not unique.
+    """
+    left, right = dict(a), dict(b)
+    pairs: list[tuple[TensorHeader | None, TensorHeader | None]] = []
+
+    def take(one: str, other: str) -> None:
+        pairs.append((left.pop(one), right.pop(other)))
+
+    for file in list(left):
+        if file in right and _named(left[file]) == _named(right[file]):
+            take(file, file)
+    names_a, names_b = (Counter(map(_named, side.values())) for side in (left, right))
+    by_name = {_named(header): file for file, header in right.items()}
+    for file in list(left):
+        name = _named(left[file])
+        if names_a[name] == names_b[name] == 1:
+            take(file, by_name[name])
+    for file in list(left):
+        if file in right:
+            take(file, file)
+    pairs.extend((header, None) for header in left.values())
+    pairs.extend((None, header) for header in right.values())
+    return pairs
+
+
+def _named(header: TensorHeader) -> tuple[str, int]:
+    return header.name, header.slot
+
+
+def _place(
+    pair: tuple[TensorHeader | None, TensorHeader | None], order: Mapping[int, Maker]
+) -> tuple[int, int, int]:
+    header = pair[0] or pair[1]
+    number = header.id if header else 0
+    maker = order.get(number)
+    return (maker.step, 0, number) if maker else (len(order), 1, number)
+
+
+def _compare_pair(
+    a: Dump, b: Dump, left: TensorHeader | None, right: TensorHeader | None, max_error: float
+) -> Difference:
+    if left is None or right is None:
+        return Difference("only_b" if left is None else "only_a", left, right)
+    if left.dtype != right.dtype or left.numpy != right.numpy:
+        return Difference("dtype", left, right)
+    if left.shape != right.shape or left.numbers != right.numbers:
+        return Difference("shape", left, right)
+    sums = _Sums(max_error)
+    for one, other in zip(a.blocks(left, BLOCK), b.blocks(right, BLOCK), strict=True):
+        sums.add(one, other)
+    status = "values" if sums.over else "close" if sums.differing else "equal"
+    return Difference(
+        status,
+        left,
+        right,
+        max_abs=sums.max_abs,
+        max_rel=sums.max_rel,
+        differing=sums.differing,
+        numbers=left.numbers,
+        nan_a=sums.nan_a,
+        nan_b=sums.nan_b,
+        first=sums.first,
+    )
+
+
+def _with_maker(found: Difference, maker: Maker | None) -> Difference:
+    step, name, kind = (
+        (maker.step, maker.name, maker.type) if maker else (None, found.one.owner, found.one.type)
+    )
+    fields = {**found.__dict__, "step": step, "operator": name, "operator_type": kind}
+    return Difference(**fields)
+
+
+def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of the flat `place` in an array of this shape; (place,) if the shape lacks it."""
+    sizes = list(itertools.accumulate(reversed(shape), lambda x, y: x * y, initial=1))
+    if place >= sizes[-1]:
+        return (place,)
+    return tuple(
+        place // size % axis for size, axis in zip(reversed(sizes[:-1]), shape, strict=True)
+    )

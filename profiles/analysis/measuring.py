@@ -1,0 +1,156 @@
+"""Figures of an attempt's measurement: how long iterations take, how steady, what profiling costs.
+
+Times of iterations are load_and_run's own, in ms (`agent.protocol.measurement`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from agent.protocol.measurement import Measurement, PassRecord
+
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Of n iterations, ms. `cv`: standard deviation (n - 1) / mean, None for a single one.
+
+    Percentiles interpolate linearly between the two nearest iterations, as numpy's default does.
+    """
+
+    iterations: int
+    median_ms: float
+    mean_ms: float
+    p90_ms: float
+    p99_ms: float
+    min_ms: float
+    max_ms: float
+    cv: float | None
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """A pass as a table shows it: `median_ms` over its own iterations, None without any."""
+
+    number: int
+    kind: str
+    kept: bool
+    iterations: int
+    median_ms: float | None
+    exit_code: int | None
+    run_s: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one attempt measured.
+
+    clean: iterations without profiling, None if no clean pass was kept
+    profiled_median_ms: median over the iterations of all profiled passes
+    overhead: see `overhead`
+    start_s, load_ms: of the first kept pass that tells them
+    """
+
+    clean: Latency | None
+    profiled_iterations: int
+    profiled_median_ms: float | None
+    overhead: float | None
+    start_s: float | None
+    load_ms: float | None
+    passes: tuple[PassRow, ...]
+
+
+def figures(measurement: Measurement) -> Figures:
+    """Sum up a measurement."""
+    kept = [each for each in measurement.passes if each.kept]
+    clean = times_of(kept, "clean")
+    profiled = times_of(kept, "profiled")
+    timed = [each for each in kept if each.kind in ("clean", "profiled")]
+    return Figures(
+        clean=latency(clean),
+        profiled_iterations=len(profiled),
+        profiled_median_ms=_median(profiled),
+        overhead=overhead(clean, profiled),
+        start_s=_first(each.start_s for each in timed),
+        load_ms=_first(each.load_ms for each in timed),
+        passes=tuple(_row(each) for each in measurement.passes),
+    )
+
+
+def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
+    """Return (n,) float64, ms: the finite times of all iterations of the passes of this kind."""
+    return _finite([time for each in passes if each.kind == kind for time in each.e2e_ms])
+
+
+def latency(times_ms: ArrayLike) -> Latency | None:
+    """Describe iterations; None if there are none.
+
+    times_ms: (n,) finite, ms
+    """
+    times = np.asarray(times_ms, dtype=np.float64)
+    if not times.size:
+        return None
+    median, p90, p99 = np.percentile(times, (50, 90, 99)).tolist()
+    return Latency(
+        iterations=times.size,
+        median_ms=median,
+        mean_ms=float(times.mean()),
+        p90_ms=p90,
+        p99_ms=p99,
+        min_ms=float(times.min()),
+        max_ms=float(times.max()),
+        cv=variation(times),
+    )
+
+
+def variation(values: ArrayLike) -> float | None:
+    """Coefficient of variation: standard deviation with n - 1, divided by the mean (1 is 100 %).
+
+    values: (n,) finite; None for fewer than two, or a mean that is not positive
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.size < 2 or numbers.mean() <= 0:
+        return None
+    return float(numbers.std(ddof=1) / numbers.mean())
+
+
+def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
+    """What profiling costs: median of profiled iterations / median of clean ones - 1.
+
+    clean_ms, profiled_ms: (n,), (m,) finite, ms; None if either is missing. 0.05 is 5 % slower; a
+    small negative value is noise.
+    """
+    clean, profiled = _median(clean_ms), _median(profiled_ms)
+    if clean is None or profiled is None or clean <= 0:
+        return None
+    return profiled / clean - 1
+
+
+def _row(record: PassRecord) -> PassRow:
+    times = _finite(record.e2e_ms)
+    return PassRow(
+        number=record.number,
+        kind=record.kind,
+        kept=record.kept,
+        iterations=times.size,
+        median_ms=_median(times),
+        exit_code=record.exit_code,
+        run_s=record.run_s,
+    )
+
+
+def _finite(times_ms: Sequence[float]) -> Times:
+    times = np.array(times_ms, dtype=np.float64)
+    return times[np.isfinite(times)]
+
+
+def _median(times_ms: ArrayLike) -> float | None:
+    times = np.asarray(times_ms, dtype=np.float64)
+    return float(np.median(times)) if times.size else None
+
+
+def _first(values: Iterable[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)

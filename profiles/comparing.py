@@ -1,0 +1,118 @@
+"""Compare the values of all variables of two attempts, from their stored dumps."""
+
+import tempfile
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.cache import cache
+
+from agent.protocol.artifacts import PROFILE_NAME
+from profiles import storage
+from profiles.analysis.io_dump import Difference, compare, index_of
+from profiles.models import Artifact
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.execution import Maker, makers
+from profiles.parsers.tensor_dump import DumpError, TensorHeader, open_zip
+from webprofile.errors import DomainError
+
+#: of each dump, packed and unpacked; larger ones are for `manage.py compare_binary_iodump`
+PACKED_LIMIT_BYTES = 512 << 20
+UNPACKED_LIMIT_BYTES = 1 << 30
+MOST_ROWS = 10_000
+_KEPT_S = 3600
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows in order of execution. `differing` counts rows beyond the limit, `changed` all others.
+
+    `ordered`: the order of execution is known; else rows are in the order of variable ids.
+    """
+
+    rows: list[dict[str, Any]]
+    total: int
+    differing: int
+    changed: int
+    ordered: bool
+
+
+def dumps_compare(a: Artifact, b: Artifact) -> Comparison:
+    """Compare two dumps; the answer is kept for an hour.
+
+    Raises DomainError dump_unreadable, object_missing, object_too_large, storage_unreachable.
+    """
+    key = f"io-dumps:1:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
+    known = cache.get(key)
+    if known is None:
+        known = asdict(_compare(a, b))
+        cache.set(key, known, _KEPT_S)
+    return Comparison(**known)
+
+
+def _compare(a: Artifact, b: Artifact) -> Comparison:
+    order = execution_order(a)
+    with tempfile.TemporaryFile() as file_a, tempfile.TemporaryFile() as file_b:
+        for artifact, file in ((a, file_a), (b, file_b)):
+            storage.read_into(artifact.object_key, file, limit_bytes=PACKED_LIMIT_BYTES)
+        try:
+            dumps = [open_zip(file, most_bytes=UNPACKED_LIMIT_BYTES) for file in (file_a, file_b)]
+            found = list(compare(*dumps, order=order))
+        except DumpError as error:
+            raise DomainError("dump_unreadable", problem=str(error)) from error
+    first = next((n for n, row in enumerate(found) if row.differs), None)
+    return Comparison(
+        rows=[_row(row, is_first=n == first) for n, row in enumerate(found[:MOST_ROWS])],
+        total=len(found),
+        differing=sum(row.differs for row in found),
+        changed=sum(row.status == "close" for row in found),
+        ordered=bool(order),
+    )
+
+
+def execution_order(artifact: Artifact) -> dict[int, Maker]:
+    """Which operator made each variable, from the profile of the same attempt; empty without one.
+
+    Raises DomainError storage_unreachable.
+    """
+    profile = artifact.attempt.artifacts.filter(name=PROFILE_NAME, is_stored=True).first()
+    if profile is None:
+        return {}
+    try:
+        limit = settings.PROFILE_SIZE_LIMIT_BYTES
+        return makers(storage.read(profile.object_key, limit_bytes=limit))
+    except ProfileFormatError:
+        return {}
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        return {}
+
+
+def _row(found: Difference, *, is_first: bool) -> dict[str, Any]:
+    one = found.one
+    return {
+        "status": found.status,
+        "differs": found.differs,
+        "is_first": is_first,
+        "step": found.step,
+        "operator": found.operator[:300],
+        "type": found.operator_type,
+        "variable": one.name[:300],
+        "file": one.file,
+        "a": _kind(found.a),
+        "b": _kind(found.b),
+        "max_abs": found.max_abs,
+        "max_rel": found.max_rel,
+        "differing": found.differing,
+        "numbers": found.numbers,
+        "nan_a": found.nan_a,
+        "nan_b": found.nan_b,
+        "first": None if found.first is None else list(index_of(found.first, one.shape)),
+    }
+
+
+def _kind(header: TensorHeader | None) -> str:
+    if header is None:
+        return ""
+    return f"{header.dtype} {{{','.join(map(str, header.shape))}}}"

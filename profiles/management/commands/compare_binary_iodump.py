@@ -1,0 +1,107 @@
+"""`manage.py compare_binary_iodump A B`: compare the values of all variables of two runs."""
+
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from agent.protocol.artifacts import limit_of
+from profiles import storage
+from profiles.analysis.io_dump import MAX_ERROR, Difference, compare, index_of
+from profiles.comparing import execution_order
+from profiles.models import Artifact
+from profiles.parsers.execution import Maker
+from profiles.parsers.tensor_dump import Dump, DumpError, open_folder, open_zip
+from profiles.selectors import IO_DUMP_NAME, dump_of
+from tasks.models import Task
+from webprofile.errors import DomainError
+
+EQUAL, DIFFERENT, FAILED = 0, 1, 2
+
+
+class Command(BaseCommand):
+    """Exit code: 0 equal within the limit, 1 different, 2 a dump cannot be read."""
+
+    help = "Compare two binary dumps of all variables: folders, zip files or numbers of tasks."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("a", help="folder, zip file, or number of a task")
+        parser.add_argument("b", help="the same for the other run")
+        parser.add_argument(
+            "-e",
+            "--max-err",
+            type=float,
+            default=MAX_ERROR,
+            help="largest |a-b| / max(|a|, |b|, 1) that is let pass (default: %(default)s)",
+        )
+        parser.add_argument("--all", action="store_true", help="list equal variables too")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with ExitStack() as stack:
+                a, order = _open(options["a"], stack)
+                b, _ = _open(options["b"], stack)
+                code = self._report(
+                    compare(a, b, order=order, max_error=options["max_err"]), all_=options["all"]
+                )
+        except (DumpError, DomainError, OSError) as error:
+            self.stderr.write(str(error))
+            code = FAILED
+        sys.exit(code)
+
+    def _report(self, found: Iterator[Difference], *, all_: bool) -> int:
+        total = differing = 0
+        for difference in found:
+            total += 1
+            if difference.differs or all_:
+                mark = "first " if difference.differs and not differing else ""
+                self.stdout.write(mark + line_of(difference))
+            differing += difference.differs
+        self.stdout.write(f"{differing} of {total} variables differ")
+        return DIFFERENT if differing else EQUAL
+
+
+def line_of(found: Difference) -> str:
+    """One line about a pair of tensors."""
+    step = "" if found.step is None else f"#{found.step} "
+    line = f"{found.status}: {step}{found.operator} {found.operator_type} {found.one.name} "
+    line += f"[{found.one.file}]"
+    if found.a and found.b and found.status in ("shape", "dtype"):
+        line += f" {found.a.dtype} {found.a.shape} / {found.b.dtype} {found.b.shape}"
+    if found.first is not None:
+        index = index_of(found.first, found.one.shape)
+        line += f" max_abs={found.max_abs:.6g} max_rel={found.max_rel:.6g}"
+        line += f" differing={found.differing}/{found.numbers} first={index}"
+    if found.nan_a or found.nan_b:
+        line += f" nan={found.nan_a}/{found.nan_b}"
+    return line
+
+
+def _open(name: str, stack: ExitStack) -> tuple[Dump, dict[int, Maker]]:
+    """Open what an argument names; the order of execution is known for tasks only."""
+    path = Path(name)
+    if path.is_dir():
+        return open_folder(path), {}
+    if path.is_file():
+        return open_zip(stack.enter_context(path.open("rb"))), {}
+    artifact = _of_task(name)
+    file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 the stack closes it
+    storage.read_into(artifact.object_key, file, limit_bytes=limit_of(IO_DUMP_NAME) or 0)
+    return open_zip(file), execution_order(artifact)
+
+
+def _of_task(name: str) -> Artifact:
+    task = Task.objects.filter(pk=int(name)).first() if name.isdecimal() else None
+    if task is None:
+        raise DumpError("unreadable", f"{name} is neither a folder, nor a zip file, nor a task.")
+    artifact = dump_of(task)
+    if artifact is None:
+        raise DumpError(
+            "empty", f"Task {name} left no {IO_DUMP_NAME}: run it with the option bin_io_dump."
+        )
+    return artifact

@@ -1,0 +1,154 @@
+"""Read an attempt's measurement and make the row that pages show."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+from django.conf import settings
+from pydantic import ValidationError
+
+from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of, profile_name, profile_number
+from agent.protocol.measurement import Measurement
+from profiles import storage
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.measuring import figures, variation
+from profiles.analysis.totals import totals
+from profiles.models import AttemptMeasurement, artifact_key
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.load_and_run import parse
+from tasks.models import Attempt
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: of a state of the device, what pages show; the artifact has all of it
+_SHOWN_STATE = (
+    "at",
+    "cpu_percent",
+    "load_average",
+    "clocks",
+    "governor",
+    "temperature_c",
+    "memory_available_bytes",
+    "memory_free_bytes",
+    "memory_total_bytes",
+    "gpus",
+)
+#: cores, GPUs; a measurement has at most 200 passes
+_LONGEST_TEXT, _MOST_ROWS = 500, 200
+
+
+class MeasurementFormatError(ValueError):
+    """A measurement that is none."""
+
+
+def measurement_read(attempt: Attempt) -> Measurement | None:
+    """An attempt's measurement, None if its agent stored none.
+
+    Raises MeasurementFormatError, DomainError storage_unreachable.
+    """
+    if not attempt.artifacts.filter(name=MEASUREMENT_NAME, is_stored=True).exists():
+        return None
+    try:
+        data = storage.read(
+            artifact_key(str(attempt.pk), MEASUREMENT_NAME),
+            limit_bytes=limit_of(MEASUREMENT_NAME) or 0,
+        )
+        return Measurement.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MeasurementFormatError(f"{MEASUREMENT_NAME}: {place}: {first['msg']}") from error
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        raise MeasurementFormatError(f"{MEASUREMENT_NAME}: {error.code}") from error
+
+
+def measurement_row(
+    attempt: Attempt, measurement: Measurement, device_totals_s: list[float | None]
+) -> AttemptMeasurement:
+    """The row for a measurement, not yet saved; `device_totals_s` one for each profile."""
+    sums = figures(measurement)
+    clean = asdict(sums.clean) if sums.clean else {}
+    known = [total for total in device_totals_s if total is not None]
+    return AttemptMeasurement(
+        attempt=attempt,
+        **clean,
+        profiled_iterations=sums.profiled_iterations,
+        profiled_median_ms=sums.profiled_median_ms,
+        overhead=sums.overhead,
+        device_totals_s=device_totals_s,
+        device_cv=variation(known),
+        start_s=_plain(sums.start_s, depth=0),
+        load_ms=_plain(sums.load_ms, depth=0),
+        plan=measurement.plan.model_dump(mode="json"),
+        passes=_plain([asdict(row) for row in sums.passes], depth=2),
+        contaminations=_plain([each.model_dump() for each in measurement.contaminations], depth=2),
+        notes=_plain(list(measurement.notes), depth=1),
+        gate=_plain(measurement.gate, depth=3),
+        device={
+            when: _state(measurement.device[when])
+            for when in ("before", "after")
+            if isinstance(measurement.device.get(when), dict)
+        },
+    )
+
+
+def further_totals(attempt: Attempt, known_s: list[float | None]) -> list[float | None]:
+    """Device total of each profile of an attempt, s, the first of which are known already.
+
+    All of them together are read only as far as the limit of one: None stands for the rest, and
+    for profiles that cannot be read. Raises DomainError storage_unreachable.
+    """
+    found = list(known_s)
+    left = settings.PROFILE_SIZE_LIMIT_BYTES
+    stored = attempt.artifacts.filter(is_stored=True)
+    sizes = dict(stored.values_list("name", "size_bytes"))
+    for number in sorted(filter(None, map(profile_number, sizes)))[len(known_s) :]:
+        name = profile_name(number)
+        left -= sizes[name]
+        found.append(_total(attempt, name) if left >= 0 else None)
+    return found
+
+
+def _total(attempt: Attempt, name: str) -> float | None:
+    limit = settings.PROFILE_SIZE_LIMIT_BYTES
+    try:
+        data = storage.read(artifact_key(str(attempt.pk), name), limit_bytes=limit)
+        total_s = totals(parse(data, max_bytes=limit)).device_s
+        return total_s if total_s is not None and math.isfinite(total_s) else None
+    except (ProfileFormatError, AnalysisError) as error:
+        log.warning("profile_left_out", attempt=str(attempt.pk), name=name, error=str(error))
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+    return None
+
+
+def _state(state: dict[str, Any]) -> dict[str, Any]:
+    return {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
+
+
+def _plain(value: Any, *, depth: int) -> Any:
+    """Plain JSON of bounded size: a device may write anything into these parts.
+
+    PostgreSQL's JSON holds neither NUL nor NaN.
+    """
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT].replace("\x00", "\ufffd")
+    if isinstance(value, float) and not (abs(value) < float("inf")):
+        return None
+    if isinstance(value, dict | list) and not depth:
+        return None
+    if isinstance(value, dict):
+        return {str(key)[:100]: _plain(value[key], depth=depth - 1) for key in _some(value)}
+    if isinstance(value, list):
+        return [_plain(item, depth=depth - 1) for item in _some(value)]
+    return value
+
+
+def _some(items: Iterable[Any]) -> list[Any]:
+    return list(items)[:_MOST_ROWS]

@@ -1,0 +1,199 @@
+"""Which files an attempt may leave, and how a reader finds them."""
+
+import io
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+
+from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
+from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
+from profiles import storage as object_store
+from profiles.models import Artifact, artifact_key
+from profiles.services import artifacts_record
+from profiles.tests.dumps import make_files, write_folder, zip_bytes
+from profiles.words import ARTIFACTS, artifact_title
+from tasks.attempts import attempt_lose
+from tasks.models import Task, TaskFile
+from tasks.selectors import known_sha256
+from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
+from workers import gateway
+
+pytestmark = pytest.mark.django_db
+
+MIB = 1 << 20
+
+
+def offer(name: str, size_bytes: int = 10) -> FileOffer:
+    return FileOffer(name=name, size_bytes=size_bytes, md5=MD5)
+
+
+def signed(attempt, *offers: FileOffer) -> list[str]:
+    """The names that storage would take after this question."""
+    asked = AttemptUploads(attempt=attempt.pk, files=offers)
+    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    return [target.name for target in answer.targets if target.url]
+
+
+def finish(attempt, *files: FileOffer, **more) -> None:
+    fields = {"at": 0.0, "reason": EndReason.EXITED, "exit_code": 1} | more
+    report = AttemptFinished(attempt=attempt.pk, files=files, **fields)
+    gateway.on_finished(attempt.worker, report)
+
+
+def test_known_names_within_their_limits_get_a_place():
+    attempt = make_attempt()
+    offers = [
+        offer("log.txt"),
+        offer("profile.json"),
+        offer("profile-50.json"),
+        offer("profile-51.json"),
+        offer("profile-02.json"),
+        offer("columns.npz"),
+        offer("manifest.json", limit_of("manifest.json") + 1),
+    ]
+    assert signed(attempt, *offers) == ["log.txt", "profile.json", "profile-50.json"]
+
+
+def test_all_files_of_an_attempt_together_have_a_limit_over_several_questions():
+    attempt = make_attempt()
+    large = 2048 * MIB
+    assert signed(attempt, offer("bin_io_dump.zip", large)) == ["bin_io_dump.zip"]
+    assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
+    assert large * 2 == TOTAL_LIMIT_BYTES
+    assert signed(attempt, offer("log.txt")) == []
+    # the same file again, and a smaller one in its place
+    assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
+    assert signed(attempt, offer("model_dump.mge", 1), offer("log.txt")) == [
+        "model_dump.mge",
+        "log.txt",
+    ]
+
+
+def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
+    attempt = make_attempt()
+    signed(attempt, offer("log.txt", 1))
+    client.force_login(attempt.task.owner)
+    address = f"/tasks/{attempt.task_id}/artifacts/log.txt"
+    assert client.get(address).status_code == 404
+    assert "No attempt of this task left" not in client.get(f"/tasks/{attempt.task_id}/").text
+    finish(attempt, offer("log.txt", 7), offer("evil.sh"))
+    assert artifact_key(str(attempt.pk), "log.txt") in client.get(address)["Location"]
+    assert list(Artifact.objects.values_list("name", "size_bytes")) == [("log.txt", 7)]
+
+
+def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
+    first = make_attempt()
+    artifacts_record(first, [offer("log.txt", 1)])
+    attempt_lose(first, reason="lease_expired")
+    second = make_attempt(Task.objects.get(pk=first.task_id))
+    second = first.task.attempts.order_by("-number").first() or second
+    if second.pk == first.pk:
+        from tasks.attempts import attempt_assign
+
+        second = attempt_assign(Task.objects.get(pk=first.task_id), slot=0)
+    finish(second, offer("log.txt", 2), offer("algo_cache.bin", 3))
+    client.force_login(first.task.owner)
+    page = client.get(f"/tasks/{first.task_id}/").content.decode()
+    for number, name in ((1, "log.txt"), (2, "log.txt"), (2, "algo_cache.bin")):
+        address = f"/tasks/{first.task_id}/attempts/{number}/artifacts/{name}"
+        assert address in page
+        assert client.get(address).status_code == 302
+    assert str(ARTIFACTS["algo_cache.bin"][0]) in page
+    client.force_login(make_user("carol"))
+    assert client.get(address).status_code == 404
+
+
+def test_an_ended_task_without_files_says_so(client):
+    attempt = make_attempt()
+    finish(attempt)
+    client.force_login(attempt.task.owner)
+    assert "left any files" in client.get(f"/tasks/{attempt.task_id}/").text
+
+
+def test_every_artifact_has_a_name_of_its_own():
+    from agent.protocol.artifacts import LIMITS
+
+    assert set(ARTIFACTS) == set(LIMITS)
+    assert artifact_title("profile-7.json") == "Profile 7"
+
+
+def test_what_an_agent_received_is_known_for_the_same_file_of_the_same_owner():
+    alice = make_user()
+    attempt = make_attempt(make_waiting_task(alice))
+    model = attempt.task.files.get(kind="model")
+    assert known_sha256(model) is None
+    finish(attempt, received=(StoredFile(name="model.mge", sha256="a" * 64),))
+    assert TaskFile.objects.get(pk=model.pk).sha256 == "a" * 64
+    again = make_waiting_task(alice).files.get(kind="model")
+    assert known_sha256(again) == "a" * 64
+    stranger = make_waiting_task(make_user("carol")).files.get(kind="model")
+    assert known_sha256(stranger) is None
+
+
+X = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture
+def dumped(storage):
+    """Two tasks of one user with dumps that differ in one of two variables."""
+    alice, tasks = make_user(), []
+    for value in (1.0, 2.0):
+        attempt = make_attempt(make_waiting_task(alice))
+        data = zip_bytes(make_files({(1, "conv"): X, (3, "RELU"): X * value}))
+        object_store.write(artifact_key(str(attempt.pk), "bin_io_dump.zip"), data)
+        finish(attempt, offer("bin_io_dump.zip", len(data)))
+        tasks.append(attempt.task)
+    return tasks
+
+
+def test_two_tasks_are_compared_on_a_page(client, dumped):
+    a, b = dumped
+    client.force_login(a.owner)
+    assert f'value="{b.pk}"' in client.get(f"/tasks/{a.pk}/").text
+    chosen = client.get(f"/tasks/{a.pk}/compare-io/", {"other": b.pk})
+    assert chosen["Location"] == f"/tasks/{a.pk}/compare-io/{b.pk}/"
+    page = client.get(chosen["Location"])
+    assert [row["status"] for row in page.context["page"]] == ["equal", "values"]
+    assert 'id="first"' in page.text
+    assert "1 of 2 variables differs." in page.text
+    only = client.get(chosen["Location"], {"differing": "1"})
+    assert [row["variable"] for row in only.context["page"]] == ["RELU"]
+    same = client.get(f"/tasks/{a.pk}/compare-io/{a.pk}/")
+    assert "equal within the limit" in same.text
+
+
+def test_dumps_that_are_not_there_not_yours_or_broken_are_refused(client, dumped):
+    a, b = dumped
+    bare = make_waiting_task(a.owner)
+    client.force_login(a.owner)
+    assert client.get(f"/tasks/{a.pk}/compare-io/{bare.pk}/").status_code == 404
+    assert client.get(f"/tasks/{a.pk}/compare-io/", {"other": "x"}).status_code == 404
+    broken = b.attempts.get().artifacts.get()
+    object_store.write(broken.object_key, b"no zip")
+    Artifact.objects.filter(pk=broken.pk).update(md5="0" * 32)
+    assert client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/").status_code == 422
+    client.force_login(make_user("carol"))
+    assert client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/").status_code == 404
+
+
+def run_command(*arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("compare_binary_iodump", *arguments, stdout=out, stderr=out)
+    return ended.value.code, out.getvalue()
+
+
+def test_the_command_takes_tasks_zips_and_folders_and_tells_by_its_code(dumped, tmp_path):
+    a, b = (str(task.pk) for task in dumped)
+    files = make_files({(1, "conv"): X, (3, "RELU"): X})
+    folder = str(write_folder(tmp_path / "dump", files))
+    (tmp_path / "dump.zip").write_bytes(zip_bytes(files))
+    code, text = run_command(a, b)
+    assert (code, "first values: op[7] Elemwise RELU [000003]" in text) == (1, True)
+    assert "1 of 2 variables differ" in text
+    assert run_command(a, folder) == (0, "0 of 2 variables differ\n")
+    assert run_command(folder, str(tmp_path / "dump.zip"))[0] == 0
+    assert run_command(a, b, "-e", "0.6")[0] == 0
+    code, text = run_command(a, "999999")
+    assert (code, "neither" in text) == (2, True)

@@ -1,0 +1,265 @@
+"""Comparing the values of all variables of two runs."""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from profiles.analysis.io_dump import BLOCK, compare, index_of
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.execution import makers
+from profiles.parsers.tensor_dump import DumpError, open_folder, open_zip
+from profiles.tests.dumps import make_files, tensor_bytes, write_folder, zip_bytes
+
+ROOT = Path(__file__).parents[2]
+ONES = np.ones((2, 3), np.float32)
+
+
+def dump(arrays):
+    return open_zip(io.BytesIO(zip_bytes(make_files(arrays))))
+
+
+def compared(a, b, **more):
+    return list(compare(dump(a), dump(b), **more))
+
+
+def changed(array, index, value):
+    copy = array.copy()
+    copy[index] = value
+    return copy
+
+
+def test_equal_dumps_are_equal_in_a_folder_too(tmp_path):
+    files = make_files({(1, "x"): ONES, (0x1F, "y"): ONES})
+    folder = open_folder(write_folder(tmp_path / "a", files))
+    found = list(compare(folder, open_zip(io.BytesIO(zip_bytes(files)))))
+    assert [(row.status, row.one.id, row.one.name) for row in found] == [
+        ("equal", 1, "x"),
+        ("equal", 0x1F, "y"),
+    ]
+
+
+def test_errors_are_measured_and_the_first_place_is_named():
+    other = changed(changed(ONES, (0, 2), 1.5), (1, 1), 3.0)
+    (row,) = compared({(1, "x"): ONES}, {(1, "x"): other})
+    assert (row.status, row.differing, row.numbers) == ("values", 2, 6)
+    assert (row.max_abs, row.max_rel) == (2.0, pytest.approx(2 / 3))
+    assert index_of(row.first, row.one.shape) == (0, 2)
+
+
+def test_small_errors_are_let_pass_but_told():
+    (row,) = compared({(1, "x"): ONES}, {(1, "x"): changed(ONES, (0, 0), 1.0005)})
+    assert (row.status, row.differs, row.differing) == ("close", False, 1)
+    (row,) = compared({(1, "x"): ONES}, {(1, "x"): changed(ONES, (0, 0), 1.0005)}, max_error=1e-4)
+    assert row.status == "values"
+
+
+def test_nan_at_the_same_place_is_no_difference_but_against_a_number_it_is():
+    nan = changed(ONES, (1, 0), np.nan)
+    (row,) = compared({(1, "x"): nan}, {(1, "x"): nan})
+    assert (row.status, row.nan_a, row.nan_b) == ("equal", 1, 1)
+    (row,) = compared({(1, "x"): nan}, {(1, "x"): ONES})
+    assert (row.status, row.nan_a, row.nan_b, row.first, row.max_abs) == ("values", 1, 0, 3, 0.0)
+    inf = changed(ONES, (0, 0), np.inf)
+    (row,) = compared({(1, "x"): inf}, {(1, "x"): -inf}, max_error=10.0)
+    assert row.status == "values"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "float16"])
+def test_every_type_is_compared_without_wrapping_around(dtype):
+    low, high = np.zeros(3, dtype), np.full(3, 120, dtype)
+    (row,) = compared({(1, "x"): low}, {(1, "x"): high})
+    assert (row.status, row.max_abs, row.one.is_float) == ("values", 120.0, dtype == "float16")
+
+
+def test_quantized_and_unknown_types_are_read_by_their_width():
+    array = np.arange(4, dtype=np.uint8)
+    for code, name in ((100000, "Quantized8Asymm"), (100003, "dtype 100003"), (8, "Byte")):
+        files = {"000001": tensor_bytes(array, 1, "x", code=code)}
+        (row,) = compare(*(open_zip(io.BytesIO(zip_bytes(files))) for _ in "ab"))
+        assert (row.status, row.one.dtype, row.numbers) == ("equal", name, 4)
+
+
+def test_shapes_dtypes_and_missing_variables_are_told_apart():
+    a = {(1, "x"): ONES, (2, "y"): ONES, (3, "z"): ONES}
+    b = {(1, "x"): ONES.T.copy(), (2, "y"): ONES.astype(np.int32), (4, "w"): ONES}
+    assert [(row.status, row.one.name) for row in compared(a, b)] == [
+        ("shape", "x"),
+        ("dtype", "y"),
+        ("only_a", "z"),
+        ("only_b", "w"),
+    ]
+
+
+def test_variables_are_found_by_name_where_ids_moved_and_by_id_where_names_repeat():
+    a = {(1, "conv"): ONES, (3, "RELU"): ONES, (5, "RELU"): 2 * ONES}
+    b = {(11, "conv"): ONES, (3, "RELU"): ONES, (5, "RELU"): 2 * ONES}
+    assert {(row.a.id, row.b.id, row.status) for row in compared(a, b)} == {
+        (1, 11, "equal"),
+        (3, 3, "equal"),
+        (5, 5, "equal"),
+    }
+
+
+def profile(steps: dict[str, int], order: list[str]) -> bytes:
+    operator = {
+        key: {"name": f"op{key}", "type": "Elemwise", "output": [str(variable)]}
+        for key, variable in steps.items()
+    }
+    return json.dumps({"graph_exec": {"comp_seq": order, "operator": operator}}).encode()
+
+
+def test_rows_follow_the_order_of_execution():
+    arrays = {(1, "a"): ONES, (3, "b"): ONES, (5, "c"): ONES, (9, "d"): ONES}
+    order = makers(profile({"0": 1, "2": 3, "4": 5}, ["4", "0", "2"]))
+    found = compared(arrays, arrays, order=order)
+    assert [(row.one.name, row.step) for row in found] == [
+        ("c", 0),
+        ("a", 1),
+        ("b", 2),
+        ("d", None),
+    ]
+    assert (found[0].operator, found[3].operator) == ("op4", "op[7]")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[" * 100_000, profile({"0": 1}, [1])])
+def test_an_order_that_cannot_be_read_is_told(data):
+    with pytest.raises(ProfileFormatError):
+        makers(data)
+
+
+def test_an_index_is_that_of_the_array():
+    shape = (2, 3, 4)
+    assert all(index_of(n, shape) == np.unravel_index(n, shape) for n in range(24))
+    assert index_of(7, ()) == (7,)
+
+
+def test_large_tensors_are_compared_piece_by_piece():
+    big = np.zeros(8 * BLOCK, np.float32)
+    data = zip_bytes(make_files({(1, "x"): big}))
+    other = zip_bytes(make_files({(1, "x"): changed(big, -1, 1.0)}))
+    tracemalloc.start()
+    (row,) = compare(open_zip(io.BytesIO(data)), open_zip(io.BytesIO(other)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (row.differing, row.first) == (1, big.size - 1)
+    assert peak < big.nbytes
+
+
+GOOD = make_files({(1, "x"): ONES})["000001"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        GOOD[:20],
+        GOOD[:-1],
+        GOOD + b"x",
+        struct.pack("<3I", 2**32 - 1, 0, 7) + bytes(100),
+        struct.pack("<3I", 4, 0, 2**31) + bytes(100),
+        struct.pack("<10I", 4, 0, 7, *[2**32 - 1] * 7) + b"name",
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path, data):
+    folder = open_folder(write_folder(tmp_path / "a", {"000001": data}))
+    with pytest.raises(DumpError) as caught:
+        list(compare(folder, folder))
+    assert "000001" in str(caught.value)
+
+
+def archive(write) -> io.BytesIO:
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a name twice
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+            write(made)
+    return file
+
+
+def corrupt(data: bytes) -> bytes:
+    place = data.index(b"000001") + 40
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        (io.BytesIO(b"no zip"), "not_zip"),
+        (archive(lambda z: z.writestr("../../etc/passwd", "x")), "empty"),
+        (archive(lambda z: [z.writestr(f"{n:06x}.txt", "") for n in range(20_001)]), "too_many"),
+        (archive(lambda z: [z.writestr("000001", "x"), z.writestr("d/000001", "x")]), "twice"),
+    ],
+)
+def test_a_zip_that_is_no_dump_is_refused(file, code):
+    with pytest.raises(DumpError) as caught:
+        open_zip(file)
+    assert caught.value.code == code
+
+
+def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read():
+    file = archive(lambda z: z.writestr("000001", bytes(10 << 20)))
+    with pytest.raises(DumpError, match="bytes"):
+        open_zip(file, most_bytes=1 << 20)
+
+
+def test_damage_inside_of_a_zip_is_found():
+    file = io.BytesIO(corrupt(zip_bytes({"000001": GOOD})))
+    with pytest.raises(DumpError, match="000001"):
+        list(compare(open_zip(file), open_zip(file)))
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path):
+    folder = write_folder(tmp_path / "a", {"000001": GOOD})
+    (folder / "000002").symlink_to("/etc/hostname")
+    assert set(open_folder(folder).sizes) == {"000001"}
+
+
+def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
+    """Run a real model by the wheel's front end, with a dump of all variables and a profile."""
+    out.mkdir()
+    given = ";".join(f"{path.stem}:{path}" for path in sorted(inputs.glob("*.npy")))
+    subprocess.run(
+        [python, "-m", "load_and_run", str(data / "models" / "two_inputs.mge"), "--iter=1",
+         f"--input={given}", f"--bin_io_dump={out}", f"--profile={out}.json"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_dumps_of_real_runs_get_the_verdict_of_megengines_own_tool(
+    shared_data, megengine_python, tmp_path
+):
+    original = shared_data / "inputs" / "two_inputs"
+    other = tmp_path / "inputs"
+    other.mkdir()
+    np.save(other / "mask.npy", np.load(original / "mask.npy"))
+    np.save(other / "data.npy", np.load(original / "data.npy") * np.float32(1.01))
+    for name, inputs in (("a", original), ("b", original), ("c", other)):
+        run_and_dump(megengine_python, shared_data, inputs, tmp_path / name)
+    order = makers((tmp_path / "a.json").read_bytes())
+    a, b, c = (open_folder(tmp_path / name) for name in "abc")
+    same = list(compare(a, b, order=order))
+    assert len(same) > 10
+    assert {row.status for row in same} == {"equal"}
+    found = list(compare(a, c, order=order))
+    assert all(row.step is not None for row in found)
+    assert [row.step for row in found] == sorted(row.step for row in found)
+    first = next(row for row in found if row.differs)
+    assert (first.operator_type, first.one.name) == ("Host2DeviceCopy", "data")
+    told = subprocess.run(
+        [megengine_python, "-m", "megengine.tools.compare_binary_iodump",
+         str(tmp_path / "a"), str(tmp_path / "c")],
+        check=True, capture_output=True, text=True, timeout=120,
+    ).stdout  # fmt: skip
+    assert {row.one.file for row in found if f"a/{row.one.file}:" in told} == {
+        row.one.file for row in found if row.differs
+    }

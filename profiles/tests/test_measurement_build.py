@@ -1,0 +1,206 @@
+"""From an attempt's measurement to what its pages say."""
+
+import hashlib
+
+import pytest
+
+from agent.protocol import AttemptFinished, EndReason, FileOffer, Plan
+from agent.protocol.measurement import Contamination, Measurement, PassRecord
+from profiles import storage as object_store
+from profiles.models import AttemptMeasurement, Profile, artifact_key
+from profiles.services import artifacts_record, profile_build
+from profiles.tests.make import make_profile, to_json
+from tasks import attempts
+from tasks.models import Attempt
+from tasks.tests.make import make_attempt, make_user, make_waiting_task
+
+pytestmark = pytest.mark.django_db
+
+DEVICE = {
+    "before": {
+        "cpu_percent": 3.2,
+        "clocks": [{"current_mhz": 2400.0}, {"current_mhz": 3100.0}],
+        "governor": "performance",
+        "temperature_c": 41.0,
+        "memory_available_bytes": 3 << 30,
+        "gpus": [{"name": "H200", "sm_clock_mhz": 1980}],
+        "processes": [{"name": "secret"}],
+    },
+    "during": [{}],
+    "after": {"cpu_percent": float("inf"), "governor": 7, "clocks": "fast", "gpus": [3]},
+}
+CLEAN = PassRecord(number=1, kind="clean", e2e_ms=(10.0, 12.0, 11.0), run_s=2.0, start_s=0.5,
+                   load_ms=25.0, exit_code=0)  # fmt: skip
+
+
+def profiled(number: int, *times: float) -> PassRecord:
+    return PassRecord(number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0)
+
+
+def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
+    return Measurement(plan=plan, passes=passes, **more).model_dump_json().encode()
+
+
+def profile_json(seconds: float) -> bytes:
+    return to_json(make_profile({"0": seconds}))
+
+
+def ended_attempt(plan: Plan, files: dict[str, bytes], owner=None) -> Attempt:
+    """An attempt in state processing whose files lie in storage."""
+    attempt = make_attempt(make_waiting_task(owner or make_user(), plan=plan))
+    for name, content in files.items():
+        object_store.write(artifact_key(str(attempt.pk), name), content)
+    artifacts_record(
+        attempt,
+        [
+            FileOffer(name=name, size_bytes=len(data), md5=hashlib.md5(data).hexdigest())
+            for name, data in files.items()
+        ],
+    )
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    return attempt
+
+
+def built(attempt: Attempt):
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    return attempt.task
+
+
+STANDARD = Plan(preset="standard", clean=True, profiled=3)
+
+
+@pytest.fixture
+def standard(storage) -> Attempt:
+    """A clean pass and three profiled ones, the last profile of which is damaged."""
+    files = {
+        "profile.json": profile_json(0.010),
+        "profile-2.json": profile_json(0.012),
+        "profile-3.json": b"{",
+        "log.txt": b"iter 0/1: e2e=99.000 ms (host=0.224 ms)\n",
+        "measurement.json": measurement(
+            CLEAN,
+            profiled(2, 11.0, 13.2),
+            profiled(3, 12.1),
+            profiled(4, 12.1),
+            plan=STANDARD,
+            device=DEVICE,
+            gate={"waited_s": 4.5, "passed": True},
+            contaminations=(
+                Contamination(code="other_load", detail="<b>cc1plus</b> 80 %"),
+                Contamination(code="moon_phase", detail="full"),
+            ),
+            notes=("no temperature on this device",),
+        ),
+        "manifest.json": b"{}",
+    }
+    return ended_attempt(STANDARD, files, make_user())
+
+
+def test_latency_overhead_and_the_totals_of_all_passes_are_kept(standard):
+    assert built(standard).status == "succeeded"
+    row = AttemptMeasurement.objects.get(attempt=standard)
+    assert (row.iterations, row.median_ms, row.min_ms, row.max_ms) == (3, 11.0, 10.0, 12.0)
+    assert row.overhead == pytest.approx(0.1)
+    assert row.device_totals_s == [pytest.approx(0.010), pytest.approx(0.012), None]
+    assert row.device_cv == pytest.approx(2**0.5 / 11)
+    assert (row.start_s, row.load_ms) == (0.5, 25.0)
+
+
+def test_a_profiles_iterations_are_those_of_profiled_passes_not_of_the_whole_log(standard):
+    built(standard)
+    profile = Profile.objects.get(attempt=standard)
+    assert (profile.iterations, profile.min_ms, profile.max_ms) == (4, 11.0, 13.2)
+
+
+@pytest.mark.parametrize("page", ["", "result/"])
+def test_both_pages_show_passes_latency_disturbances_and_the_device(client, standard, page):
+    task = built(standard)
+    client.force_login(task.owner)
+    text = client.get(f"/tasks/{task.pk}/{page}").content.decode()
+    for shown in (
+        "median 11.00 ms",
+        "p90 11.80 ms",
+        "10.0 %",
+        "This attempt was contaminated",
+        "other programs used the processor",
+        "&lt;b&gt;cc1plus&lt;/b&gt;",
+        "moon_phase",
+        "2400–3100 MHz",
+        "performance",
+        "41 °C",
+        "3.0 GiB",
+        "H200, 1980 MHz",
+        "no temperature on this device",
+        "manifest.json",
+        "measurement.json",
+        "without profiling",
+    ):
+        assert shown in text, shown
+    assert "secret" not in text
+
+
+def test_the_words_come_in_chinese_too(client, standard):
+    task = built(standard)
+    client.force_login(task.owner)
+    text = client.get(f"/tasks/{task.pk}/", headers={"accept-language": "zh-hans"}).content.decode()
+    assert "other programs used the processor" not in text
+    assert "其他程序占用了处理器" in text
+
+
+CLEAN_ONLY = Plan(preset="custom", clean=True, profiled=0)
+
+
+def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, storage):
+    files = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY), "log.txt": b""}
+    attempt = ended_attempt(CLEAN_ONLY, files, make_user())
+    task = built(attempt)
+    assert (task.status, Profile.objects.count()) == ("succeeded", 0)
+    client.force_login(task.owner)
+    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    assert 'id="iteration-median">11.00 ms' in text
+    assert "no profiled pass" in text
+    assert "while profiling" not in text
+    assert client.get(f"/tasks/{task.pk}/result.txt").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({}, "measurement_missing"),
+        ({"measurement.json": b"{}"}, "measurement_unreadable"),
+        (
+            {"measurement.json": b'{"plan": {}, "passes": [{"number": 0}]}'},
+            "measurement_unreadable",
+        ),
+    ],
+)
+def test_a_measurement_that_is_missing_or_damaged_fails_the_task(storage, files, reason):
+    task = built(ended_attempt(CLEAN_ONLY, files))
+    assert (task.status, task.reason) == ("failed", reason)
+
+
+def test_an_agent_that_measures_nothing_beside_the_profile_is_still_understood(client, storage):
+    log = (
+        b"iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
+        b"=== finished test #0: time=91.673 ms avg_time=9.167 ms "
+        b"standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
+    )
+    attempt = ended_attempt(Plan(), {"profile.json": profile_json(0.01), "log.txt": log})
+    task = built(attempt)
+    assert (task.status, AttemptMeasurement.objects.count()) == ("succeeded", 0)
+    client.force_login(task.owner)
+    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    assert "9.167 ms" in text
+    assert "while profiling" in text
+    assert 'id="measurement"' not in text
+
+
+def test_a_device_cannot_break_the_page_with_what_it_says_of_itself(client, storage):
+    device = {"before": {"clocks": [None, 3, {"current_mhz": "x"}], "load_average": {}},
+              "after": [1, 2]}  # fmt: skip
+    data = measurement(CLEAN, plan=CLEAN_ONLY, device=device, gate={"waited_s": "long"})
+    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    client.force_login(task.owner)
+    assert client.get(f"/tasks/{task.pk}/result/").status_code == 200

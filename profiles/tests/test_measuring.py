@@ -1,0 +1,59 @@
+"""The figures of a measurement, checked by hand."""
+
+import pytest
+
+from agent.protocol import Plan
+from agent.protocol.measurement import Measurement, PassRecord
+from profiles.analysis.measuring import figures, latency, overhead, variation
+
+
+def make_pass(number: int, kind: str, *times: float, **more) -> PassRecord:
+    return PassRecord(number=number, kind=kind, e2e_ms=times, **more)
+
+
+def test_latency_describes_the_iterations():
+    found = latency([4.0, 1.0, 3.0, 2.0, 10.0])
+    assert (found.iterations, found.median_ms, found.mean_ms) == (5, 3.0, 4.0)
+    assert (found.min_ms, found.max_ms) == (1.0, 10.0)
+    assert found.p90_ms == pytest.approx(4 + 0.6 * 6)
+    assert found.p99_ms == pytest.approx(4 + 0.96 * 6)
+    # sqrt((0 + 9 + 1 + 4 + 36) / 4) / 4
+    assert found.cv == pytest.approx(12.5**0.5 / 4)
+
+
+def test_nothing_timed_is_no_latency_and_one_iteration_has_no_spread():
+    assert latency([]) is None
+    assert latency([2.0]).cv is None
+    assert variation([0.0, 0.0]) is None
+
+
+def test_the_cost_of_profiling_compares_medians_and_needs_both_sides():
+    assert overhead([10.0, 10.0, 90.0], [10.5]) == pytest.approx(0.05)
+    assert overhead([], [1.0]) is None
+    assert overhead([1.0], []) is None
+    assert overhead([0.0], [1.0]) is None
+
+
+def test_passes_that_were_only_a_trial_count_for_nothing():
+    found = figures(
+        Measurement(
+            plan=Plan(clean=True),
+            passes=(
+                make_pass(1, "clean", 100.0, kept=False, start_s=9.0),
+                make_pass(2, "clean", 10.0, 12.0, start_s=0.5, load_ms=25.0),
+                make_pass(3, "profiled", 11.0, 13.2, start_s=0.6),
+                make_pass(4, "profiled", 12.1),
+                make_pass(5, "dump", 500.0),
+            ),
+        )
+    )
+    assert (found.clean.iterations, found.clean.median_ms) == (2, 11.0)
+    assert (found.profiled_iterations, found.profiled_median_ms) == (3, 12.1)
+    assert found.overhead == pytest.approx(0.1)
+    assert (found.start_s, found.load_ms) == (0.5, 25.0)
+    assert [row.median_ms for row in found.passes] == [100.0, 11.0, 12.1, 12.1, 500.0]
+
+
+def test_times_that_are_no_numbers_are_left_out():
+    odd = make_pass(1, "clean", 1.0, float("nan"), float("inf"), 3.0)
+    assert figures(Measurement(plan=Plan(), passes=(odd,))).clean.iterations == 2

@@ -1,0 +1,89 @@
+"""The reader's words for what an attempt left: its files, its passes, what disturbed it."""
+
+from typing import Any
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
+
+#: name -> (what it is called, what it is)
+ARTIFACTS: dict[str, tuple[Any, Any]] = {
+    LOG_NAME: (_("Log"), _("What load_and_run printed in all passes.")),
+    MEASUREMENT_NAME: (
+        _("Measurement"),
+        _("Times of all iterations and passes, and the state of the device."),
+    ),
+    MANIFEST_NAME: (
+        _("Manifest"),
+        _("What it takes to run this again: files, inputs, options, versions, device."),
+    ),
+    "io_dump.txt": (_("Values of all variables, text"), _("Written by the option io_dump.")),
+    "bin_io_dump.zip": (
+        _("Values of all variables, binary"),
+        _("One file for each variable. Can be compared with that of another task."),
+    ),
+    "bin_out_dump.zip": (_("Values of the outputs"), _("One file for each output and iteration.")),
+    "algo_cache.bin": (
+        _("Algorithm cache"),
+        _("The algorithms that fast_run chose. A later task can start from it."),
+    ),
+    "tensorrt_cache.bin": (
+        _("TensorRT cache"),
+        _("Engines that TensorRT built. A later task can start from it."),
+    ),
+    "staticmeminfo.zip": (_("Static memory plan"), _("Where and how long each variable lies.")),
+    "layout_transform.mge": (
+        _("Model with transformed layouts"),
+        _("The model after the option layout_transform."),
+    ),
+    "model_dump.mge": (_("Optimized model"), _("The graph after all passes of optimization.")),
+    "packed_model.lite": (_("Packed model"), _("Written by the option packed_model_dump.")),
+    "fitting_model.lite": (_("Fitted model"), _("A packed model with the best options found.")),
+}
+
+CONTAMINATIONS: dict[str, Any] = {
+    "other_load": _("other programs used the processor"),
+    "stolen": _("other machines on the same host took processor time"),
+    "throttled": _("the device throttled itself"),
+    "clock_dropped": _("the clock dropped during the run"),
+    "hot": _("the device was hot"),
+    "memory_low": _("memory was nearly used up"),
+    "swapped": _("memory was swapped to disk"),
+    "gpu_shared": _("other programs used the GPU"),
+    "gate_gave_up": _("the device did not calm down before the run, and the wait was given up"),
+}
+
+_PASSES: dict[str, Any] = {
+    "inspect": _("looking up the model's inputs"),
+    "clean": _("without profiling"),
+    "profiled": _("with profiling"),
+    "dump": _("writing dumps"),
+}
+
+
+def artifact_title(name: str) -> str:
+    """What a file of an attempt is called; its name if it is unknown."""
+    number = profile_number(name)
+    if number:
+        return gettext("Profile %(number)s") % {"number": number}
+    return str(ARTIFACTS[name][0]) if name in ARTIFACTS else name
+
+
+def artifact_help(name: str) -> str:
+    """What a file of an attempt is, in a sentence; empty if it is unknown."""
+    if profile_number(name):
+        return gettext("Times of each operator, of the last iteration of one profiled pass.")
+    return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
+
+
+def contamination_word(code: str) -> str:
+    """A disturbance in words; a code that is not known here as it is."""
+    return str(CONTAMINATIONS.get(code, code))
+
+
+def pass_word(kind: str, *, kept: bool) -> str:
+    """What a pass was for."""
+    if not kept:
+        return gettext("trial, to find the number of iterations")
+    return str(_PASSES.get(kind, kind))

@@ -1,0 +1,82 @@
+// The form filled with the request of an earlier task, whose files are taken over unless replaced.
+
+import { addRow, take } from "./file_rows.js";
+import { fill } from "./format.js";
+import { takeOption } from "./option_form.js";
+import { getJson } from "./requests.js";
+
+const form = document.getElementById("new-task");
+
+/** Fetch and show the request that the form starts from. Throws NoAnswer. */
+export async function prefill() {
+  const asked = await getJson(form.dataset.origin, { login: form.dataset.login });
+  form.dataset.copiedFrom = asked.task;
+  const moved = !chooseDevice(asked);
+  for (const [name, value] of Object.entries(asked.options)) takeOption(name, value);
+  choosePlan(asked.plan);
+  form.elements.seed.value = String(asked.seed);
+  const gone = asked.files.filter((file) => !takeFile(file)).map((file) => file.name);
+  for (const given of asked.inputs) addGiven(given);
+  tell(moved, gone);
+  form.dispatchEvent(new Event("change"));
+}
+
+function chooseDevice({ worker, runtime }) {
+  const device = [...form.elements.worker.options].find((option) => option.value === String(worker));
+  if (!device || device.disabled) return false;
+  form.elements.worker.value = device.value;
+  form.elements.worker.dispatchEvent(new Event("change"));
+  const version = [...form.elements.runtime.options].find((option) => option.value === runtime);
+  if (!version || version.disabled) return false;
+  form.elements.runtime.value = runtime;
+  form.elements.runtime.dispatchEvent(new Event("change"));
+  return true;
+}
+
+function choosePlan(plan) {
+  form.elements.preset.value = plan.preset;
+  if (plan.preset === "custom") {
+    form.elements.clean.checked = plan.clean;
+    for (const name of ["clean_min_s", "clean_min_iterations", "profiled"]) {
+      form.elements[name].value = String(plan[name]);
+    }
+  }
+  form.querySelector(`[name=preset][value="${CSS.escape(plan.preset)}"]`)?.dispatchEvent(new Event("change"));
+}
+
+/** Returns whether storage still holds the file. */
+function takeFile(file) {
+  if (!file.is_stored) return false;
+  const stored = { id: file.id, name: file.name };
+  if (file.kind === "model") {
+    const place = document.getElementById("model-taken");
+    form.elements.model.dataset.taken = file.id;
+    place.textContent = fill(place.dataset.text, { name: file.name });
+    // a file that is chosen takes its place
+    form.elements.model.addEventListener("change", () => {
+      delete form.elements.model.dataset.taken;
+      place.textContent = "";
+    });
+  } else if (file.kind === "data") take(addRow(), stored, file.input);
+  else takeOption(file.option, stored);
+  return true;
+}
+
+function addGiven({ name, literal, shape, dtype }) {
+  const row = addRow();
+  const put = (field, value) => {
+    row.querySelector(`[name=data-${field}]`).value = value;
+  };
+  put("mode", literal ? "numbers" : "random");
+  put("input", name);
+  put("numbers", literal);
+  put("shape", (shape ?? []).join(","));
+  put("dtype", dtype);
+  row.querySelector("[name=data-mode]").dispatchEvent(new Event("change"));
+}
+
+function tell(moved, gone) {
+  const texts = document.getElementById("origin").dataset;
+  const notes = [moved ? texts.moved : "", gone.length ? fill(texts.gone, { names: gone.join(", ") }) : ""];
+  document.getElementById("origin-note").textContent = notes.filter(Boolean).join(" ");
+}

@@ -1,0 +1,255 @@
+"""The requests with which a page or a script asks for a task: JSON in, JSON out."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from accounts.models import User
+from accounts.selectors import reader_of
+from agent.protocol.artifacts import artifact_of
+from agent.protocol.options import OPTIONS, check_options, unavailable
+from agent.protocol.plan import Plan
+from profiles import storage
+from profiles.models import Artifact
+from tasks import services
+from tasks.admission import check_seed, option_refusals
+from tasks.asking import FileRequest, InputRequest
+from tasks.command_line import commands_of
+from tasks.copying import copy_of
+from tasks.forms import DraftBody, FileBody, read_draft_body, read_task_body
+from tasks.inputs import read_inputs
+from tasks.measuring import DEFAULT, read_plan
+from tasks.models import Task, TaskFile
+from tasks.selectors import tasks_visible_to
+from tasks.states import TaskState
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime, Worker
+from workers.selectors import workers_visible_to
+
+#: the artifact of an earlier task that may be the content of an option
+CACHES = {
+    "fast_run_algo_policy": artifact_of("fast_run_algo_policy"),
+    "tensorrt_cache": artifact_of("tensorrt_cache"),
+    "pack_cache": artifact_of("fast_run_algo_policy"),
+}
+PASS_KINDS = {
+    "clean": _("clean pass: the time of an iteration"),
+    "profiled": _("profiled pass: the time of each operator"),
+    "dump": _("pass that writes dumps"),
+}
+MOST_CHOICES = 50
+
+
+def create(request: HttpRequest) -> JsonResponse:
+    """A new task, answered with one presigned PUT for each file that is to be uploaded."""
+    reader = reader_of(request)
+    body = read_task_body(request.body)
+    worker = Worker.objects.filter(pk=body.worker).first()
+    if worker is None:
+        raise DomainError("worker_unknown", field="worker")
+    files = tuple(_completed(file, reader) for file in body.files)
+    wanted = body.as_request(files)
+    if body.copied_from is not None:
+        origin = tasks_visible_to(reader).filter(pk=body.copied_from).first()
+        wanted = replace(wanted, copied_from=origin)
+    task = services.task_create(owner=reader, worker=worker, request=wanted)
+    copy_sources(task, files)
+    answer = {
+        "id": task.pk,
+        "url": reverse("tasks:detail", args=[task.pk]),
+        "uploads": upload_targets(task),
+    }
+    return JsonResponse(answer, status=201)
+
+
+@login_required
+@require_POST
+@never_cache
+def command(request: HttpRequest) -> JsonResponse:
+    """What the form shows beside itself: command lines, what is wrong, what cannot be chosen."""
+    draft = read_draft_body(request.body)
+    runtime = _runtime(reader_of(request), draft)
+    files = tuple(file.as_request() for file in draft.files)
+    problems = list[DomainError]()
+    plan = _plan(draft, problems)
+    _look_at_seed(draft, problems)
+    inputs = list(_inputs(draft, files, runtime, problems))
+    options = frozenset(file.option for file in files if file.kind == "option")
+    capabilities = runtime.capabilities if runtime else None
+    problems += option_refusals(draft.options, runtime=capabilities, files=options, plan=plan)
+    commands = []
+    if not problems:
+        chosen = check_options(draft.options, files=options, profiled=False)
+        commands = commands_of(chosen, plan=plan, files=files, inputs=inputs)
+    answer = {
+        "commands": [
+            {
+                "kind": each.kind,
+                "label": str(PASS_KINDS[each.kind]),
+                "processes": each.processes,
+                "line": each.line,
+            }
+            for each in commands
+        ],
+        "problems": [_as_problem(problem) for problem in problems],
+        "unavailable": _unavailable(runtime) if runtime else {},
+        "libraries": list(runtime.libraries) if runtime else [],
+    }
+    return JsonResponse(answer)
+
+
+def upload_targets(task: Task) -> list[dict[str, Any]]:
+    """Where to PUT the files that storage does not hold yet."""
+    targets = []
+    for file in task.files.filter(stored_at=None):
+        url, headers = storage.presign_put(file.object_key, size_bytes=file.size_bytes)
+        targets.append({"file": file.pk, "name": file.name, "url": url, "headers": headers})
+    return targets
+
+
+def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
+    """Copy what lies in storage already, for files with a source. Raises DomainError.
+
+    `files` are those that the task was created with; if it fails, the task ends.
+    """
+    rows = {(row.kind, row.position): row for row in task.files.all()}
+    positions: Counter[str] = Counter()
+    try:
+        for file in files:
+            row = rows[file.kind, positions[file.kind]]
+            positions[file.kind] += 1
+            if file.source:
+                storage.copy(file.source, row.object_key)
+                services.file_stored(row)
+    except DomainError:
+        services.task_cancel(task)
+        raise
+
+
+def cache_choices(reader: User) -> dict[str, list[Artifact]]:
+    """The reader's own caches that each option may take, newest first."""
+    names = set(CACHES.values())
+    found = list(
+        _caches(reader).filter(name__in=names).order_by("-attempt__task_id")[:MOST_CHOICES]
+    )
+    return {
+        option: [each for each in found if each.name == name] for option, name in CACHES.items()
+    }
+
+
+def _caches(reader: User) -> QuerySet[Artifact]:
+    own = Artifact.objects.filter(
+        is_stored=True, attempt__task__owner=reader, attempt__task__state=TaskState.FINISHED
+    )
+    return own.select_related("attempt__task")
+
+
+def _completed(file: FileBody, reader: User) -> FileRequest:
+    """The file as it is to be stored; one from an earlier task is looked up."""
+    if file.from_file is not None:
+        return _taken_over(file, file.from_file, reader)
+    if file.from_task is None:
+        return file.as_request()
+    option = file.option
+    if file.kind != "option" or option not in CACHES:
+        raise DomainError("option_file_unwanted", field=option, option=option)
+    tasks = Task.objects.filter(pk=file.from_task, owner=reader)
+    if not tasks.exists():
+        # a stranger's is as unknown as one that never was
+        raise DomainError("source_unknown", field=option, task=file.from_task)
+    artifact = (
+        _caches(reader)
+        .filter(attempt__task_id=file.from_task, name=CACHES[option])
+        .order_by("-attempt__number")
+        .first()
+    )
+    if artifact is None:
+        raise DomainError("source_missing", field=option, task=file.from_task, name=CACHES[option])
+    return FileRequest(
+        "option",
+        OPTIONS[option].file,
+        artifact.size_bytes,
+        artifact.md5,
+        option=option,
+        source=artifact.object_key,
+    )
+
+
+def _taken_over(file: FileBody, taken: int, reader: User) -> FileRequest:
+    """A file of an earlier task, for the same purpose or another variable."""
+    row = TaskFile.objects.filter(
+        pk=taken, kind=file.kind, task__in=tasks_visible_to(reader)
+    ).first()
+    if row is None:
+        raise DomainError("file_unknown", field=file.option or file.kind)
+    return replace(copy_of(row), input=file.input.strip() or row.input)
+
+
+def _runtime(reader: User, draft: DraftBody) -> Runtime | None:
+    """The runtime that is chosen, if it is one that the reader may see."""
+    return (
+        Runtime.objects.filter(
+            worker__in=workers_visible_to(reader), worker=draft.worker, version=draft.runtime
+        )
+        .select_related("worker")
+        .first()
+    )
+
+
+def _plan(draft: DraftBody, problems: list[DomainError]) -> Plan:
+    try:
+        return read_plan(draft.plan)
+    except DomainError as error:
+        problems.append(error)
+        return DEFAULT
+
+
+def _look_at_seed(draft: DraftBody, problems: list[DomainError]) -> None:
+    try:
+        check_seed(draft.seed_number())
+    except DomainError as error:
+        problems.append(error)
+
+
+def _inputs(
+    draft: DraftBody,
+    files: tuple[FileRequest, ...],
+    runtime: Runtime | None,
+    problems: list[DomainError],
+) -> Iterator[InputRequest]:
+    """The inputs that are right; what is wrong with the others is added to `problems`."""
+    named = {file.input for file in files if file.kind == "data" and file.input}
+    kind = runtime.kind if runtime else "wheel"
+    for number, each in enumerate(draft.inputs):
+        try:
+            yield from read_inputs([each.as_request(number)], named=named, kind=kind)
+        except DomainError as error:
+            error.field = f"inputs.{number}"
+            problems.append(error)
+        named.add(each.name.strip())
+
+
+def _as_problem(error: DomainError) -> dict[str, Any]:
+    option = error.field if error.field in OPTIONS else ""
+    return {"code": error.code, "field": error.field, "option": option, "text": word(error)}
+
+
+def _unavailable(runtime: Runtime) -> dict[str, str]:
+    """Why options cannot be chosen with this runtime, in words."""
+    able = runtime.capabilities
+    found = {name: unavailable(option, able) for name, option in OPTIONS.items()}
+    return {
+        name: word(DomainError(f"option_{code}", option=name, limit=""))
+        for name, code in found.items()
+        if code and code != "never"
+    }

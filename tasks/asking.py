@@ -1,0 +1,62 @@
+"""What a user asks for when asking for a task: plain data, not yet judged (`tasks.admission`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.protocol.options import Value
+from agent.protocol.plan import Plan
+from tasks.measuring import DEFAULT
+from tasks.models import Task, TaskFile
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """A file that a user announces.
+
+    `input` is the variable that it feeds (data only), `option` the one whose content it is.
+    `source` is the key of a stored object to copy it from: then nothing is uploaded.
+    """
+
+    kind: str
+    name: str
+    size_bytes: int
+    md5: str
+    input: str = ""
+    option: str = ""
+    source: str = ""
+
+    @property
+    def names_its_inputs(self) -> bool:
+        """JSON says itself which variables it feeds."""
+        return self.kind == TaskFile.Kind.DATA and self.name.lower().endswith(".json")
+
+
+@dataclass(frozen=True)
+class InputRequest:
+    """An input variable without a file: numbers, or random values of a shape and a type.
+
+    `shape` None and `dtype` empty mean the model's own.
+    """
+
+    name: str
+    literal: str = ""
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """All that makes a task but its owner and its device."""
+
+    runtime_version: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    files: tuple[FileRequest, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+    plan: Plan = DEFAULT
+    seed: int = 0
+    copied_from: Task | None = None
+
+    @property
+    def option_files(self) -> frozenset[str]:
+        """The options that a file comes for."""
+        return frozenset(f.option for f in self.files if f.kind == TaskFile.Kind.OPTION)

@@ -1,0 +1,88 @@
+"""What would make a task once more: its own request, with the stored files to copy."""
+
+from typing import Any
+
+from agent.protocol import Plan
+from agent.protocol.options import Value
+from tasks.asking import FileRequest, InputRequest, TaskRequest
+from tasks.models import Task, TaskFile
+from webprofile.errors import DomainError
+
+
+def request_of(task: Task) -> TaskRequest:
+    """The request that made `task`; its files name the objects they are to be copied from.
+
+    Raises DomainError file_gone if storage does not hold one any more.
+    """
+    return TaskRequest(
+        runtime_version=task.runtime_version,
+        options=task.options,
+        files=tuple(copy_of(file) for file in task.files.all()),
+        inputs=inputs_of(task),
+        plan=Plan.model_validate(task.plan),
+        seed=task.seed,
+        copied_from=task,
+    )
+
+
+def copy_of(file: TaskFile) -> FileRequest:
+    """A request for a copy of a stored file. Raises DomainError file_gone."""
+    if file.stored_at is None or file.purged_at is not None:
+        raise DomainError("file_gone", field=file.kind, name=file.name)
+    return FileRequest(
+        kind=file.kind,
+        name=file.name,
+        size_bytes=file.size_bytes,
+        md5=file.md5,
+        input=file.input,
+        option=file.option,
+        source=file.object_key,
+    )
+
+
+def inputs_of(task: Task) -> tuple[InputRequest, ...]:
+    """The inputs that no file feeds, as they were asked for."""
+    return tuple(
+        InputRequest(
+            name=given["name"],
+            literal=given.get("literal", ""),
+            shape=tuple(given["shape"]) if given.get("shape") else None,
+            dtype=given.get("dtype", ""),
+        )
+        for given in task.inputs
+    )
+
+
+def form_data(task: Task) -> dict[str, Any]:
+    """What the form needs to show a task's request again, ready for JSON.
+
+    A file is taken over by its id: `{"kind", "from_file"}` in the new request.
+    """
+    return {
+        "task": task.pk,
+        "worker": task.worker_id,
+        "runtime": task.runtime_version,
+        "options": {name: _exact(value) for name, value in task.options.items()},
+        "plan": task.plan,
+        "seed": str(task.seed),
+        "inputs": task.inputs,
+        "files": [_file_data(file) for file in task.files.all()],
+    }
+
+
+def _exact(value: Value) -> Value:
+    """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
+
+
+def _file_data(file: TaskFile) -> dict[str, Any]:
+    return {
+        "id": file.pk,
+        "kind": file.kind,
+        "name": file.name,
+        "size_bytes": file.size_bytes,
+        "input": file.input,
+        "option": file.option,
+        "arrays": file.arrays,
+        "is_stored": file.stored_at is not None and file.purged_at is None,
+    }

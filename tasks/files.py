@@ -1,0 +1,93 @@
+"""Which files a task may come with."""
+
+import re
+from collections.abc import Iterable
+
+from django.conf import settings
+
+from agent.protocol.artifacts import limit_of
+from agent.protocol.options import OPTIONS
+from tasks.asking import FileRequest
+from tasks.models import DATA_SUFFIXES, TaskFile
+from webprofile.errors import DomainError
+
+NAME_LIMIT = 255
+#: load_and_run splits its --input at these; it has no way to escape them
+INPUT_SEPARATORS = ":;"
+MIB = 1024**2
+#: for a file of an option that is no cache of ours
+OPTION_FILE_LIMIT_BYTES = 64 * MIB
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_MD5 = re.compile(r"[0-9a-f]{32}")
+
+
+def check_files(files: Iterable[FileRequest]) -> None:
+    """Raises DomainError, naming the field and the cause."""
+    of_kind: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
+    for file in files:
+        if file.kind not in of_kind:
+            raise DomainError("one_model_wanted", field="model")
+        of_kind[file.kind].append(file)
+    models, data, options = (of_kind[kind] for kind in ("model", "data", "option"))
+    if len(models) != 1:
+        raise DomainError("one_model_wanted", field="model")
+    if len(data) > settings.DATA_FILES_LIMIT:
+        raise DomainError("too_many_files", field="data", limit=settings.DATA_FILES_LIMIT)
+    _check_file(models[0], "model", settings.MODEL_SIZE_LIMIT_BYTES)
+    seen: set[str] = set()
+    for file in data:
+        _check_file(file, "data", settings.DATA_SIZE_LIMIT_BYTES)
+        _check_data(file, seen)
+    _check_options(options)
+
+
+def check_input_name(name: str, field: str) -> None:
+    """Whether load_and_run could be told this variable. Raises DomainError."""
+    if len(name) > NAME_LIMIT:
+        raise DomainError("input_name_long", field=field, limit=NAME_LIMIT)
+    if not name.isprintable() or any(mark in name for mark in INPUT_SEPARATORS):
+        raise DomainError("input_name_bad", field=field, input=name)
+
+
+def _check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
+    if not file.name.strip() or _CONTROL.search(file.name):
+        raise DomainError("file_name_bad", field=field)
+    if len(file.name) > NAME_LIMIT:
+        raise DomainError("file_name_long", field=field, limit=NAME_LIMIT)
+    if "/" in file.name or "\\" in file.name:
+        raise DomainError("file_name_path", field=field, name=file.name)
+    if file.size_bytes <= 0:
+        raise DomainError("file_empty", field=field, name=file.name)
+    if file.size_bytes > limit_bytes:
+        raise DomainError(
+            "file_too_large", field=field, name=file.name, limit_mib=limit_bytes // MIB
+        )
+    if not _MD5.fullmatch(file.md5):
+        raise DomainError("checksum_bad", field=field, name=file.name)
+
+
+def _check_data(file: FileRequest, seen: set[str]) -> None:
+    if not file.name.lower().endswith(DATA_SUFFIXES):
+        raise DomainError("data_kind_unknown", field="data", name=file.name)
+    if file.names_its_inputs:
+        return
+    if not file.input:
+        raise DomainError("input_name_missing", field="data", name=file.name)
+    check_input_name(file.input, "data")
+    if file.input in seen:
+        raise DomainError("input_name_twice", field="data", input=file.input)
+    seen.add(file.input)
+
+
+def _check_options(files: list[FileRequest]) -> None:
+    seen: set[str] = set()
+    for file in files:
+        option = OPTIONS.get(file.option)
+        if option is None or not (option.file_taken or option.kind == "file"):
+            raise DomainError(
+                "option_file_unwanted", field=file.option[:100], option=file.option[:100]
+            )
+        if option.name in seen:
+            raise DomainError("option_file_twice", field=option.name, option=option.name)
+        seen.add(option.name)
+        _check_file(file, option.name, limit_of(option.file) or OPTION_FILE_LIMIT_BYTES)

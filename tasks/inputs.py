@@ -1,0 +1,106 @@
+"""Input variables that no file feeds: numbers that a user typed, or random values."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from django.conf import settings
+
+from tasks.asking import FileRequest, InputRequest
+from tasks.files import check_input_name
+from tasks.literals import read_literal
+from tasks.models import TaskFile
+from webprofile.errors import DomainError
+
+#: what load_and_run reads
+DTYPES = ("float32", "int32", "int16", "uint16", "int8", "uint8")
+#: what only the Python package is fed with
+WHEEL_DTYPES = ("float16", "int64", "uint32", "bool")
+_ITEM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+MOST_AXES = 7
+#: names and numbers of all variables together: an order is one frame of 64 KiB
+TEXT_LIMIT_BYTES = 20_000
+
+
+def read_inputs(
+    inputs: Sequence[InputRequest],
+    files: Iterable[FileRequest] = (),
+    named: AbstractSet[str] = frozenset(),
+    *,
+    kind: str = "wheel",
+) -> list[InputRequest]:
+    """Return the inputs as they are kept, numbers without what is not needed.
+
+    `named` are the variables that files feed, `kind` that of the runtime. Raises DomainError; its
+    field is `inputs.N`, counted from 0 in the order of `inputs`.
+    """
+    data = sum(file.kind == TaskFile.Kind.DATA for file in files)
+    if len(inputs) + data > settings.DATA_FILES_LIMIT:
+        raise DomainError("too_many_inputs", field="data", limit=settings.DATA_FILES_LIMIT)
+    seen, kept = set(named), list[InputRequest]()
+    for number, request in enumerate(inputs):
+        field = f"inputs.{number}"
+        _check_name(request.name, seen, field)
+        kept.append(_read(request, field, kind))
+    if sum(len(i.name.encode()) + len(i.literal) for i in kept) > TEXT_LIMIT_BYTES:
+        raise DomainError("inputs_too_long", field="data", limit=TEXT_LIMIT_BYTES)
+    return kept
+
+
+def read_shape(text: str, field: str) -> tuple[int, ...] | None:
+    """`1,3,224,224`, brackets or not; None if it is empty. Raises DomainError shape_bad."""
+    bare = text.strip().strip("{}[]()").strip()
+    if not bare:
+        return None
+    parts = [part.strip() for part in re.split(r"[,x×*]", bare)]
+    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts):
+        raise DomainError("shape_bad", field=field, limit=MOST_AXES)
+    return tuple(map(int, parts))
+
+
+def _check_name(name: str, seen: set[str], field: str) -> None:
+    if not name:
+        raise DomainError("input_name_empty", field=field)
+    check_input_name(name, field)
+    if name in seen:
+        raise DomainError("input_name_twice", field=field, input=name)
+    seen.add(name)
+
+
+def _read(request: InputRequest, field: str, kind: str) -> InputRequest:
+    if request.literal:
+        if request.shape is not None or request.dtype:
+            raise DomainError("input_two_ways", field=field, input=request.name)
+        try:
+            literal = read_literal(request.literal)
+        except DomainError as error:
+            raise DomainError(error.code, field=field, input=request.name, **error.data) from error
+        return InputRequest(request.name, literal.text)
+    if request.dtype and request.dtype not in (*DTYPES, *WHEEL_DTYPES):
+        raise DomainError("dtype_unknown", field=field, choices=", ".join(DTYPES))
+    if request.dtype in WHEEL_DTYPES and kind != "wheel":
+        raise DomainError(
+            "dtype_not_here", field=field, dtype=request.dtype, choices=", ".join(DTYPES)
+        )
+    _check_shape(request, field)
+    return request
+
+
+def _check_shape(request: InputRequest, field: str) -> None:
+    shape = request.shape
+    if shape is None:
+        return
+    if not 1 <= len(shape) <= MOST_AXES or not all(1 <= axis < 2**31 for axis in shape):
+        raise DomainError("shape_bad", field=field, limit=MOST_AXES)
+    size = math.prod(shape) * _item_bytes(request.dtype)
+    if size > settings.DATA_SIZE_LIMIT_BYTES:
+        raise DomainError(
+            "shape_large", field=field, limit_mib=settings.DATA_SIZE_LIMIT_BYTES // 1024**2
+        )
+
+
+def _item_bytes(dtype: str) -> int:
+    """The model's own type is not known: most are of four bytes."""
+    digits = "".join(filter(str.isdigit, dtype))
+    return 1 if dtype == "bool" else _ITEM_BYTES.get(digits, 4)

@@ -1,0 +1,124 @@
+"""What a task measures: the presets, plans of one's own, and how long a run may take."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+from pydantic import ValidationError
+
+from agent.protocol.plan import PRESETS, Plan
+from webprofile.errors import DomainError
+
+#: a further pass gives a run so much more time
+PASS_S = 60
+#: the fields of a plan of one's own
+FIELDS = ("clean", "clean_min_s", "clean_min_iterations", "profiled")
+_WORDS: dict[str, tuple[Any, Any]] = {
+    "quick": (
+        _("Quick"),
+        _("One profiled run: one sample of each operator. For a first look."),
+    ),
+    "standard": (
+        _("Standard"),
+        _(
+            "A run without profiling for the time of an iteration (at least 1 s and 20 iterations),"
+            " then 5 profiled runs for several samples of each operator."
+        ),
+    ),
+    "thorough": (
+        _("Thorough"),
+        _(
+            "As standard, but at least 3 s and 50 iterations, then 20 profiled runs: for comparing"
+            " versions whose times differ little."
+        ),
+    ),
+    "custom": (
+        _("Custom"),
+        _("Your own numbers, for example no profiled run at all."),
+    ),
+}
+_LABELS: dict[str, Any] = {
+    "clean_min_s": _("It lasts at least (s)"),
+    "clean_min_iterations": _("It has at least so many iterations"),
+    "profiled": _("Profiled runs"),
+}
+#: the one that is taken if nothing is asked for
+DEFAULT = PRESETS["quick"]
+
+
+def read_plan(given: Mapping[str, Any]) -> Plan:
+    """Turn {"preset": name}, or a custom plan's fields, into a plan.
+
+    Raises DomainError plan_unknown, plan_field (naming the field) or plan_empty.
+    """
+    if not given:
+        return DEFAULT
+    preset = given.get("preset", "custom")
+    strange = set(given) - {"preset", *FIELDS}
+    if not isinstance(preset, str) or preset not in {*PRESETS, "custom"} or strange:
+        raise DomainError("plan_unknown", field="plan")
+    if preset != "custom":
+        return PRESETS[preset]
+    plan = _custom({name: given[name] for name in FIELDS if name in given})
+    if not plan.measures:
+        raise DomainError("plan_empty", field="profiled")
+    return plan
+
+
+def plan_rows() -> list[dict[str, Any]]:
+    """What may be chosen, for the form; `processes` is 0 where it depends on further fields."""
+    return [
+        {"preset": name, "title": title, "help": text, "processes": _processes(name)}
+        for name, (title, text) in _WORDS.items()
+    ]
+
+
+def plan_fields() -> list[dict[str, Any]]:
+    """The numbers of a plan of one's own, as they are offered at first."""
+    offered = PRESETS["standard"]
+    return [
+        {
+            "name": name,
+            "label": label,
+            "value": f"{getattr(offered, name):g}",
+            "low": f"{limits_of(name)[0]:g}",
+            "high": f"{limits_of(name)[1]:g}",
+            "step": "0.1" if name == "clean_min_s" else "1",
+        }
+        for name, label in _LABELS.items()
+    ]
+
+
+def timeout_s_of(plan: Plan) -> int:
+    """How long a run of this plan may take, all of its passes together."""
+    return int(settings.RUN_TIMEOUT_S + PASS_S * plan.passes)
+
+
+def limits_of(field: str) -> tuple[float, float]:
+    """The least and the greatest value of a plan's number."""
+    found: dict[str, float] = {}
+    for limit in Plan.model_fields[field].metadata:
+        found |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}
+    return found["ge"], found["le"]
+
+
+def _custom(fields: Mapping[str, Any]) -> Plan:
+    try:
+        plan = Plan.model_validate({"preset": "custom", **fields}, strict=True)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        if name == "clean":
+            raise DomainError("plan_clean", field="clean") from error
+        low, high = limits_of(name)
+        raise DomainError(
+            "plan_field", field=name, name=name, low=f"{low:g}", high=f"{high:g}"
+        ) from error
+    if plan.clean:
+        return plan
+    # how long a pass lasts that is not made means nothing
+    return plan.model_copy(update={"clean_min_s": 0.0, "clean_min_iterations": 0})
+
+
+def _processes(preset: str) -> int:
+    return PRESETS[preset].passes if preset in PRESETS else 0

@@ -1,0 +1,122 @@
+"""What the table of options says, in the reader's words: for the form and for the page of options.
+
+Strings are made when they are asked for, in the language of the reader of that moment.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agent.protocol.artifacts import artifact_of
+from agent.protocol.option import Group, Option
+from agent.protocol.option_table import KEPT_BY_FITTING
+
+GROUP_TITLES: dict[Group, Any] = {
+    Group.MODEL: _("Model interface"),
+    Group.BASIC: _("Iterations and threads"),
+    Group.IO: _("Inputs, outputs and dumps"),
+    Group.FAST_RUN: _("Choice of algorithms"),
+    Group.LAYOUT: _("Layouts"),
+    Group.LAYOUT_TRANSFORM: _("Layout transform"),
+    Group.DTYPE: _("Data types"),
+    Group.OPTIMIZE: _("Optimization of the graph"),
+    Group.DEVICE: _("Device and threads"),
+    Group.PLUGIN: _("Checks and profiling"),
+    Group.DEBUG: _("Debugging"),
+    Group.C_OPR: _("Custom operators"),
+    Group.PACKING: _("Packing and dumping of models"),
+    Group.FITTING: _("Fitting"),
+}
+KIND_WORDS: dict[str, Any] = {
+    "bool": _("switch"),
+    "int": _("whole number"),
+    "float": _("number"),
+    "choice": _("one of several"),
+    "text": _("text"),
+    "artifact": _("switch; the file becomes an artifact"),
+    "file": _("uploaded file"),
+    "library": _("name of a library"),
+    "agent": _("not taken"),
+}
+PLATFORM_WORDS: dict[str, Any] = {
+    "cuda": _("Needs a device with CUDA."),
+    "tensorrt": _("Needs TensorRT and an NVIDIA GPU."),
+    "opencl": _("Needs a build for OpenCL, which the open source version is not."),
+}
+#: what nobody may set, load_and_run's own options first
+NEVER_TAKEN: dict[str, Any] = {
+    "input": _("The agent sets it from the files and values of the task."),
+    "profile": _("The agent sets it for each profiled pass; choose their number instead."),
+    "wait_gdb": _("It waits for a character that nobody will ever type."),
+    "flagfile": _("It reads further options from a file of the device, past every check."),
+    "fromenv, tryfromenv": _("They read options from the device's environment."),
+    "undefok": _("It hides options that are misspelt."),
+    "tab_completion_word, tab_completion_columns": _("They are for a shell and run nothing."),
+    "help, helpfull, helpshort, helpon, helpmatch, helppackage, helpxml, version": _(
+        "They print a text and run nothing; this page says the same."
+    ),
+}
+
+
+def default_words(option: Option) -> str:
+    """The default as a reader understands it."""
+    value = option.default
+    if option.kind in ("bool", "artifact", "file"):
+        return gettext("on") if value is True else gettext("off")
+    if option.name == "workspace_limit":
+        return gettext("no limit")
+    if value == "" or (option.minimum is not None and float(value) < option.minimum):
+        return gettext("not set")
+    return str(value)
+
+
+def range_words(option: Option) -> str:
+    """Which values are accepted, empty for a switch."""
+    if option.choices:
+        return gettext("one of %(choices)s") % {"choices": ", ".join(option.choices)}
+    if option.minimum is not None and option.maximum is not None:
+        return gettext("%(low)s to %(high)s") % {
+            "low": _number(option.minimum),
+            "high": _number(option.maximum),
+        }
+    return gettext("matches %(pattern)s") % {"pattern": option.pattern} if option.pattern else ""
+
+
+def conditions_of(option: Option) -> Iterator[str]:
+    """What an option needs and what it does not go with, one sentence each."""
+    if option.platform:
+        yield str(PLATFORM_WORDS[option.platform])
+    if not option.wheel:
+        yield gettext("Only with a compiled load_and_run, not with the Python package.")
+    if option.since:
+        yield gettext("Since MegEngine %(version)s.") % {"version": option.since}
+    if option.needs:
+        if len(option.needs) == 1:
+            yield gettext("Needs %(option)s.") % {"option": option.needs[0]}
+        else:
+            yield gettext("Needs one of: %(options)s.") % {"options": ", ".join(option.needs)}
+    yield from _exclusions(option)
+    if option.kind == "artifact":
+        yield gettext("Leaves %(file)s.") % {"file": artifact_of(option.name)}
+    if option.file_taken:
+        yield gettext("A file may be given as its content at the start.")
+
+
+def _exclusions(option: Option) -> Iterator[str]:
+    if option.excludes:
+        yield gettext("Not together with: %(options)s.") % {"options": ", ".join(option.excludes)}
+    if option.name == "fitting":
+        kept = ", ".join(sorted(KEPT_BY_FITTING - {"fitting"}))
+        yield gettext("Only together with: %(options)s.") % {"options": kept}
+    if option.alone:
+        yield gettext("Not beside a profile: choose your own plan without profiled passes.")
+    if option.lite != "ok" and "lite" not in option.excludes:
+        yield gettext("Not together with lite.")
+    if option.wheel and not option.wheel_mdl:
+        yield gettext("On the Python package not together with mdl.")
+
+
+def _number(value: int | float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

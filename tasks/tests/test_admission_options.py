@@ -1,0 +1,175 @@
+"""What load_and_run would refuse, ignore, crash or hang on is refused before a task exists."""
+
+import pytest
+
+from agent.protocol.option_table import OPTIONS
+from agent.protocol.plan import Plan
+from tasks.asking import FileRequest
+from tasks.models import Task
+from tasks.tests.make import MD5, data_file, make_task, make_worker, model_file
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime, Worker
+
+pytestmark = pytest.mark.django_db
+
+NO_PROFILE = Plan(preset="custom", clean=True, profiled=0)
+WHEEL, BINARY = {"kind": "wheel"}, {"kind": "binary"}
+CUDA = {"kind": "binary", "builds": ["cuda", "tensorrt"]}
+
+
+def on(runtime: dict, cpu: str = "") -> Worker:
+    worker = make_worker(facts={"cpu_model": cpu})
+    Runtime.objects.filter(worker=worker).update(**runtime)
+    return worker
+
+
+def refusal(**changes) -> DomainError:
+    with pytest.raises(DomainError) as caught:
+        make_task(**changes)
+    assert not Task.objects.exists()
+    text = word(caught.value)
+    assert caught.value.code not in text
+    assert len(text) > 20
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "value", ["; rm -rf /", "$(id)", "`id`", "a|b", "../x", "a b", "1\n2", "--x"]
+)
+@pytest.mark.parametrize("name", [n for n, o in OPTIONS.items() if o.type == "string"])
+def test_shell_and_path_characters_never_get_into_an_option(name, value):
+    error = refusal(worker=on(BINARY | {"libraries": ["mine"]}), options={name: value})
+    assert error.field == name
+    assert error.code in {"option_never", "option_not_bool", "option_bad_text", "option_bad_choice"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "field"),
+    [
+        # load_and_run ignores both layouts
+        ({"enable_nchw44": True, "enable_nchw44_dot": True}, "excluded", "enable_nchw44"),
+        ({"enable_nchw88": True, "enable_nchw44": True}, "excluded", "enable_nchw88"),
+        # one of them wins silently
+        ({"lite": True, "mdl": True}, "excluded", "lite"),
+        ({"cpu": True, "multithread": 2}, "excluded", "cpu"),
+        ({"multithread": 2, "multithread_default": 2}, "excluded", "multithread"),
+        ({"fast_run": True, "full_run": True}, "excluded", "fast_run"),
+        # crashes by a null file
+        ({"io_dump": True, "bin_io_dump": True}, "excluded", "io_dump"),
+        ({"io_dump_stdout": True, "io_dump_stderr": True}, "excluded", "io_dump_stdout"),
+        # does nothing or aborts alone
+        ({"fast_run_shared_batch_size": 4}, "needs", "fast_run_shared_batch_size"),
+        ({"fast_run_algo_policy": True}, "needs", "fast_run_algo_policy"),
+        ({"layout_transform_dump": True}, "needs", "layout_transform_dump"),
+        ({"multi_thread_core_ids": "0,1"}, "needs", "multi_thread_core_ids"),
+        ({"c_opr_init_interface": "init"}, "needs", "c_opr_init_interface"),
+        ({"multithread": 2, "multi_thread_core_ids": "0"}, "thread_count", "multi_thread_core_ids"),
+        ({"pack_model_cryption": "AES_default"}, "needs", "pack_model_cryption"),
+        ({"dump_fitting_model": True}, "needs", "dump_fitting_model"),
+        ({"packed_model_dump": True, "pack_info_json": True}, "file_missing", "pack_info_json"),
+        # aborts in lite mode
+        ({"lite": True, "optimize_for_inference": True}, "lite", "optimize_for_inference"),
+        ({"lite": True, "bin_out_dump": True}, "lite", "bin_out_dump"),
+        ({"lite": True, "reproducible": True}, "lite", "reproducible"),
+        # hangs or is written several times over beside a profile
+        ({"record_comp_seq": True}, "alone", "record_comp_seq"),
+        ({"record_comp_seq2": True}, "alone", "record_comp_seq2"),
+        ({"thread": 2}, "alone", "thread"),
+        ({"fitting": True}, "alone", "fitting"),
+        # numbers that never end, abort, or mean nothing
+        ({"iter": -1}, "too_small", "iter"),
+        ({"warmup_iter": 0}, "too_small", "warmup_iter"),
+        ({"thread": 0}, "too_small", "thread"),
+        ({"multithread": 0}, "too_small", "multithread"),
+        ({"batch_size": 10**6}, "too_large", "batch_size"),
+        ({"iter": 1.5}, "not_int", "iter"),
+        ({"range": "much"}, "not_number", "range"),
+        ({"range": -1.0}, "too_small", "range"),
+        ({"layout_transform": "opencl"}, "bad_choice", "layout_transform"),
+        ({"check_var_value": "x:y"}, "bad_text", "check_var_value"),
+        # never taken from users
+        ({"input": "data:x.npy"}, "never", "input"),
+        ({"profile": "/etc/passwd"}, "never", "profile"),
+        ({"wait_gdb": True}, "never", "wait_gdb"),
+        ({"flagfile": "/etc/passwd"}, "unknown", "flagfile"),
+        ({"fromenv": "HOME"}, "unknown", "fromenv"),
+        # what this compiled load_and_run cannot do
+        ({"workspace_limit": 1000}, "needs_lite", "workspace_limit"),
+        ({"enable_nchw4": True}, "cuda", "enable_nchw4"),
+        ({"cuda": True}, "cuda", "cuda"),
+        ({"layout_transform": "cuda"}, "cuda", "layout_transform"),
+        ({"tensorrt": True}, "tensorrt", "tensorrt"),
+        ({"enable_nhwcd4": True}, "opencl", "enable_nhwcd4"),
+        ({"c_opr_lib": "mine"}, "library", "c_opr_lib"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_combinations_that_cannot_work_are_refused_with_the_cause(options, code, field):
+    error = refusal(worker=on(BINARY), options=options)
+    assert (error.code, error.field) == (f"option_{code}", field)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "cpu", "options", "code"),
+    [
+        (WHEEL, "", {"check_dispatch": True}, "wheel"),
+        (WHEEL, "", {"packed_model_dump": True}, "wheel"),
+        (WHEEL, "", {"mdl": True, "io_dump": True}, "mdl"),
+        (WHEEL, "AMD EPYC", {"enable_nchw88": True}, "amd"),
+        (BINARY, "AMD EPYC", {"layout_transform": "cpu"}, "amd"),
+        (BINARY | {"flags": ["iter", "no_sanity_check"]}, "", {"model_info": True}, "flag"),
+        (BINARY | {"libraries": ["a"]}, "", {"c_opr_lib": "b"}, "bad_choice"),
+    ],
+    ids=str,
+)
+def test_what_the_chosen_runtime_cannot_do_is_refused(runtime, cpu, options, code):
+    assert refusal(worker=on(runtime, cpu), options=options).code == f"option_{code}"
+
+
+def test_a_sole_option_is_taken_by_a_plan_without_profile():
+    task = make_task(options={"thread": 2, "record_comp_seq": True}, plan=NO_PROFILE)
+    assert task.options == {"thread": 2, "record_comp_seq": True}
+    assert task.plan["profiled"] == 0
+
+
+def test_a_device_with_cuda_takes_what_needs_it():
+    options = {"cuda": True, "enable_nchw4": True, "tensorrt": True, "tensorrt_cache": True}
+    assert make_task(worker=on(CUDA), options=options).options == options
+
+
+def test_a_listed_library_is_taken():
+    worker = on(BINARY | {"libraries": ["mine"]})
+    assert make_task(worker=worker, options={"c_opr_lib": "mine"}).options == {"c_opr_lib": "mine"}
+
+
+def option_file(option: str, **changes) -> FileRequest:
+    fields = {"kind": "option", "name": "c.bin", "size_bytes": 9, "md5": MD5, "option": option}
+    return FileRequest(**fields | changes)
+
+
+def test_a_cache_comes_with_the_task_and_sets_its_option():
+    file = option_file("fast_run_algo_policy")
+    task = make_task(files=[model_file(), file, data_file()])
+    assert [f.kind for f in task.files.all()] == ["model", "data", "option"]
+    assert task.files.last().device_name == "algo_cache.bin"
+    assert task.options == {"fast_run_algo_policy": True}
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ([option_file("iter")], "option_file_unwanted"),
+        ([option_file("nothing")], "option_file_unwanted"),
+        ([option_file("")], "option_file_unwanted"),
+        ([option_file("layout_transform_dump")], "option_file_unwanted"),
+        ([option_file("tensorrt_cache")], "option_needs"),
+        ([option_file("fast_run_algo_policy")] * 2, "option_file_twice"),
+        ([option_file("fast_run_algo_policy", size_bytes=2**40)], "file_too_large"),
+        ([option_file("fast_run_algo_policy", size_bytes=0)], "file_empty"),
+        ([option_file("fast_run_algo_policy", name="a/b")], "file_name_path"),
+        ([option_file("pack_info_json")], "option_needs"),
+    ],
+)
+def test_files_of_options_that_cannot_be_are_refused(files, code):
+    assert refusal(worker=on(BINARY), files=[model_file(), *files]).code == code

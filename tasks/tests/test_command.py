@@ -1,0 +1,231 @@
+"""What the form is told while a task is being described, and caches taken from earlier tasks."""
+
+import json
+
+import pytest
+
+from profiles import storage as object_store
+from profiles.models import Artifact, artifact_key
+from tasks import services
+from tasks.models import Task
+from tasks.states import Outcome, TaskState
+from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker, model_file
+from tasks.transitions import transition_if
+
+pytestmark = pytest.mark.django_db
+CACHE = b"the choice of algorithms"
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def post(client, path, body):
+    return client.post(path, json.dumps(body), content_type="application/json")
+
+
+def ask(client, **draft):
+    worker = make_worker()
+    answer = post(client, "/tasks/command/", {"worker": worker.pk, "runtime": "1.13.0"} | draft)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def test_a_quick_task_is_one_command(client, alice):
+    answer = ask(client, options={"iter": 3, "no_sanity_check": False})
+    (command,) = answer["commands"]
+    assert (command["kind"], command["processes"]) == ("profiled", 1)
+    assert command["line"] == "load_and_run model.mge --iter=3 --profile=profile.json"
+    assert answer["problems"] == []
+
+
+def test_each_kind_of_pass_has_its_command(client, alice):
+    answer = ask(
+        client,
+        plan={"preset": "standard"},
+        options={"iter": 3, "bin_io_dump": True, "model_dump": True, "no_sanity_check": False},
+        files=[{"kind": "data", "name": "My picture.PPM", "input": "data"}],
+        inputs=[{"name": "b c", "shape": "1,3"}, {"name": "d", "literal": "1,2"}],
+    )
+    fed = "'--input=data:input-0.ppm;b c:input_1.npy;d:input_2.npy'"
+    assert [(c["kind"], c["processes"], c["line"]) for c in answer["commands"]] == [
+        ("clean", 1, f"load_and_run model.mge {fed} --iter=20 --model_dump=model_dump.mge"),
+        ("profiled", 5, f"load_and_run model.mge {fed} --iter=3 --profile=profile.json"),
+        ("dump", 1, f"load_and_run model.mge {fed} --iter=1 --bin_io_dump=bin_io_dump"),
+    ]
+
+
+def test_nothing_has_to_be_chosen_yet(client, alice):
+    answer = post(client, "/tasks/command/", {}).json()
+    assert len(answer["commands"]) == 1
+    assert (answer["problems"], answer["unavailable"]) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("draft", "fields"),
+    [
+        ({"options": {"iter": 0, "warmup_iter": "x"}}, ["iter", "warmup_iter"]),
+        ({"options": {"lite": True, "mdl": True}}, ["lite", "mdl"]),
+        ({"options": {"check_dispatch": True}}, ["check_dispatch"]),
+        ({"options": {"fast_run_algo_policy": True}}, ["fast_run_algo_policy"]),
+        ({"options": {"check_var_value": "$(id)"}}, ["check_var_value"]),
+        ({"plan": {"profiled": "x"}}, ["profiled"]),
+        ({"plan": {"clean": False, "profiled": 0}}, ["profiled"]),
+        ({"seed": "minus one"}, ["seed"]),
+        ({"inputs": [{"name": "x", "literal": "1."}, {"name": "y", "shape": "a"}]},
+         ["inputs.0", "inputs.1"]),
+        ({"inputs": [{"name": "x", "literal": "1"}] * 2}, ["inputs.1"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_everything_wrong_is_named_at_its_field_before_the_task_is_sent(
+    client, alice, draft, fields
+):
+    answer = ask(client, **draft)
+    assert [problem["field"] for problem in answer["problems"]] == fields
+    assert all(len(problem["text"]) > 15 for problem in answer["problems"])
+    assert answer["commands"] == []
+    assert not Task.objects.exists()
+
+
+def test_a_file_for_a_cache_takes_the_place_of_choosing(client, alice):
+    files = [{"kind": "option", "option": "fast_run_algo_policy"}]
+    answer = ask(client, files=files)
+    assert answer["problems"] == []
+    assert "--fast_run_algo_policy=algo_cache.bin" in answer["commands"][0]["line"]
+
+
+def test_texts_are_in_the_readers_language(client, alice):
+    english = ask(client, options={"iter": 0})["problems"][0]["text"]
+    client.cookies["django_language"] = "zh-hans"
+    assert ask(client, options={"iter": 0})["problems"][0]["text"] != english
+
+
+def test_a_private_device_tells_a_stranger_nothing(client, alice):
+    hidden = make_worker(is_public=False)
+    answer = post(client, "/tasks/command/", {"worker": hidden.pk, "runtime": "1.13.0"}).json()
+    assert answer["unavailable"] == {}
+
+
+@pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": "1"}])
+def test_a_draft_that_cannot_be_read_is_refused(client, alice, body):
+    answer = post(client, "/tasks/command/", body)
+    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+
+
+def test_the_command_is_for_those_who_logged_in(client):
+    assert client.post("/tasks/command/", {}).status_code == 302
+
+
+def finished_task(owner, name="algo_cache.bin") -> Task:
+    task = make_task(owner)
+    services.task_submit(task, {f.pk: services.StoredObject(11, MD5) for f in task.files.all()})
+    attempt = make_attempt(task)
+    transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
+    key = artifact_key(str(attempt.pk), name)
+    object_store.write(key, CACHE)
+    size_bytes, md5 = object_store.head(key)
+    Artifact.objects.create(attempt=attempt, name=name, size_bytes=size_bytes, md5=md5)
+    return task
+
+
+def request_with(source: int, **changes):
+    files = [
+        {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5},
+        {"kind": "option", "option": "fast_run_algo_policy", "from_task": source} | changes,
+    ]
+    return {"worker": make_worker().pk, "runtime": "1.13.0", "files": files}
+
+
+def test_a_cache_is_taken_from_an_earlier_task_without_an_upload(client, alice, storage):
+    source = finished_task(alice)
+    page = client.get("/tasks/new/").content.decode()
+    assert f'<option value="{source.pk}">' in page
+    made = post(client, "/tasks/", request_with(source.pk))
+    assert made.status_code == 201, made.content
+    assert [target["name"] for target in made.json()["uploads"]] == ["net.mge"]
+    task = Task.objects.get(pk=made.json()["id"])
+    cache = task.files.get(kind="option")
+    assert (cache.option, cache.device_name) == ("fast_run_algo_policy", "algo_cache.bin")
+    assert object_store.read(cache.object_key, limit_bytes=100) == CACHE
+    assert task.options == {"fast_run_algo_policy": True}
+    again = post(client, f"{made.json()['url']}uploads/", {}).json()
+    assert [target["name"] for target in again["uploads"]] == ["net.mge"]
+
+
+def test_a_strangers_task_is_as_unknown_as_one_that_never_was(client, alice, storage):
+    theirs = finished_task(make_user("bob"))
+    answers = [post(client, "/tasks/", request_with(pk)) for pk in (theirs.pk, 10**6)]
+    assert {a.status_code for a in answers} == {422}
+    assert {a.json()["error"] for a in answers} == {"source_unknown"}
+    assert {a.json()["field"] for a in answers} == {"fast_run_algo_policy"}
+    assert f'<option value="{theirs.pk}">' not in client.get("/tasks/new/").content.decode()
+    assert not Task.objects.filter(owner=alice).exists()
+
+
+def test_a_task_without_a_cache_or_not_finished_is_no_source(client, alice, storage):
+    without = finished_task(alice, name="log.txt")
+    live = make_task(alice)
+    for source in (without, live):
+        answer = post(client, "/tasks/", request_with(source.pk))
+        assert answer.json()["error"] == "source_missing"
+
+
+@pytest.mark.parametrize("option", ["iter", "pack_info_json", "", "no_such"])
+def test_only_caches_come_from_other_tasks(client, alice, storage, option):
+    answer = post(client, "/tasks/", request_with(finished_task(alice).pk, option=option))
+    assert answer.json()["error"] == "option_file_unwanted"
+
+
+def test_a_cache_that_storage_lost_ends_the_new_task_and_says_so(client, alice, storage):
+    source = finished_task(alice)
+    object_store.delete(Artifact.objects.get().object_key)
+    answer = post(client, "/tasks/", request_with(source.pk))
+    assert (answer.status_code, answer.json()["error"]) == (404, "object_missing")
+    assert Task.objects.latest("pk").outcome == "cancelled"
+
+
+def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, storage):
+    old = make_task(alice)
+    for file in old.files.all():
+        object_store.write(file.object_key, b"hello world")
+    old.files.update(stored_at=old.created_at)
+    model, data = old.files.all()
+    files = [
+        {"kind": "model", "from_file": model.pk},
+        {"kind": "data", "from_file": data.pk, "input": "other"},
+    ]
+    body = {"worker": old.worker_id, "runtime": "1.13.0", "files": files, "copied_from": old.pk}
+    made = post(client, "/tasks/", body).json()
+    assert made["uploads"] == []
+    task = Task.objects.get(pk=made["id"])
+    assert task.copied_from == old
+    assert [f.input for f in task.files.all()] == ["", "other"]
+    assert all(object_store.head(f.object_key) for f in task.files.all())
+
+
+def test_a_strangers_file_cannot_be_taken_over(client, alice):
+    theirs = make_task(make_user("bob"), files=[model_file()]).files.get()
+    body = {"worker": make_worker().pk, "runtime": "1.13.0"}
+    for pk in (theirs.pk, 10**6):
+        answer = post(client, "/tasks/", body | {"files": [{"kind": "model", "from_file": pk}]})
+        assert answer.json()["error"] == "file_unknown"
+
+
+def test_plan_inputs_and_seed_come_with_the_request(client, alice, storage):
+    body = {
+        "worker": make_worker().pk,
+        "runtime": "1.13.0",
+        "files": [{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}],
+        "plan": {"clean": True, "clean_min_s": 0.5, "profiled": 0},
+        "inputs": [{"name": "x", "literal": "1, 2.0"}, {"name": "y", "shape": "2x3"}],
+        "seed": str(2**63 - 1),
+        "options": {"thread": 2},
+    }
+    task = Task.objects.get(pk=post(client, "/tasks/", body).json()["id"])
+    assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
+    assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
+    assert task.seed == 2**63 - 1

@@ -1,0 +1,111 @@
+"""Asking for a task once more: as it was, or with changes."""
+
+import hashlib
+
+import pytest
+
+from profiles import storage as object_store
+from tasks import services
+from tasks.asking import InputRequest
+from tasks.measuring import PRESETS
+from tasks.models import Task, TaskFile
+from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+MODEL, DATA = b"a model", npy_bytes()
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+@pytest.fixture
+def done(client, storage) -> Task:
+    """An ended task whose files lie in storage, with all that a request can hold."""
+    alice = make_user()
+    task = make_task(
+        alice,
+        options={"iter": 3},
+        plan=PRESETS["standard"],
+        seed=7,
+        inputs=(
+            InputRequest("mask", shape=(1, 3), dtype="float32"),
+            InputRequest("ids", literal="1,2"),
+        ),
+        files=[
+            model_file(size_bytes=len(MODEL), md5=md5(MODEL)),
+            data_file(size_bytes=len(DATA), md5=md5(DATA)),
+        ],
+    )
+    for file, content in zip(task.files.all(), (MODEL, DATA), strict=True):
+        object_store.write(file.object_key, content)
+    client.force_login(alice)
+    assert client.post(f"/tasks/{task.pk}/submit/").status_code == 200
+    services.task_cancel(task)
+    return task
+
+
+def test_run_again_makes_the_same_task_with_copies_of_its_files(client, done):
+    answer = client.post(f"/tasks/{done.pk}/rerun/")
+    copy = Task.objects.latest("pk")
+    assert answer["Location"] == f"/tasks/{copy.pk}/"
+    assert copy.state == "waiting"
+    assert copy.copied_from == done
+    for field in ("worker", "runtime_version", "options", "plan", "inputs", "seed", "owner"):
+        assert getattr(copy, field) == getattr(done, field), field
+    assert copy.pk != done.pk
+    contents = [object_store.read(f.object_key, limit_bytes=1000) for f in copy.files.all()]
+    assert contents == [MODEL, DATA]
+    assert copy.files.get(kind="data").arrays == done.files.get(kind="data").arrays != []
+
+
+def test_the_page_of_an_ended_task_offers_both_ways_and_a_live_one_neither(client, done):
+    page = client.get(f"/tasks/{done.pk}/").text
+    assert 'id="rerun"' in page
+    assert f"/tasks/new/?from={done.pk}" in page
+    assert "random values" in page
+    assert "float32 {1,3}" in page
+    client.post(f"/tasks/{done.pk}/rerun/")
+    live = Task.objects.latest("pk")
+    assert 'id="rerun"' not in client.get(f"/tasks/{live.pk}/").text
+
+
+def test_a_file_that_is_gone_is_named_and_nothing_is_made(client, done):
+    TaskFile.objects.filter(task=done, kind="data").update(purged_at=done.created_at)
+    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    assert Task.objects.count() == 1
+    assert 'id="rerun"' not in client.get(f"/tasks/{done.pk}/").text
+
+
+def test_an_object_that_vanished_ends_the_copy(client, done):
+    object_store.delete(done.files.get(kind="model").object_key)
+    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    assert answer.json()["error"] == "object_missing"
+    assert Task.objects.latest("pk").state == "finished"
+
+
+def test_a_stranger_can_neither_run_nor_read_it(client, done):
+    client.force_login(make_user("carol"))
+    assert client.post(f"/tasks/{done.pk}/rerun/").status_code == 404
+    assert client.get(f"/tasks/{done.pk}/form/").status_code == 404
+
+
+def test_the_form_gets_all_it_needs(client, done):
+    data = client.get(f"/tasks/{done.pk}/form/").json()
+    assert (data["worker"], data["runtime"]) == (done.worker_id, "1.13.0")
+    assert (data["options"], data["seed"], data["plan"]["preset"]) == ({"iter": 3}, "7", "standard")
+    assert [file["kind"] for file in data["files"]] == ["model", "data"]
+    assert data["files"][1]["input"] == "data"
+    assert data["files"][1]["is_stored"] is True
+    assert [given["name"] for given in data["inputs"]] == ["mask", "ids"]
+
+
+def test_a_copy_may_be_changed(done):
+    copy, request = services.task_copy(done, owner=done.owner, options={"iter": 9}, seed=8)
+    assert (copy.options, copy.seed, copy.plan) == ({"iter": 9}, 8, done.plan)
+    assert [file.source for file in request.files] == [f.object_key for f in done.files.all()]
+    with pytest.raises(DomainError, match="option_unknown"):
+        services.task_copy(done, owner=done.owner, options={"nope": 1})

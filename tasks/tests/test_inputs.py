@@ -1,0 +1,170 @@
+"""Inputs without a file: numbers as load_and_run reads them, random values, and their limits."""
+
+import pytest
+
+from tasks.asking import InputRequest
+from tasks.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
+from tasks.literals import read_literal
+from tasks.models import Task
+from tasks.tests.make import data_file, make_task, make_worker, model_file
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "shape"),
+    [
+        ("5", "int32", (1,)),
+        ("1,2,3", "int32", (3,)),
+        ("[1,2,3]", "int32", (1, 3)),
+        ("[[1,2,3],[4,5,6]]", "int32", (1, 2, 3)),
+        (" [ [1, 2] ,\n[3.0,4] ] ", "float32", (1, 2, 2)),
+        ("-1.5e-3", "float32", (1,)),
+        ("1e2", "int32", (1,)),
+        ("007,1", "int32", (2,)),
+        ("2147483647,-2147483648", "int32", (2,)),
+        ("[[[[[[1.0]]]]]]", "float32", (1, 1, 1, 1, 1, 1, 1)),
+    ],
+)
+def test_numbers_mean_what_load_and_run_makes_of_them(text, dtype, shape):
+    found = read_literal(text)
+    assert (found.dtype, found.shape) == (dtype, shape)
+    assert not any(mark.isspace() for mark in found.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "literal_empty"),
+        (" \n", "literal_empty"),
+        ("1.", "literal_bad"),
+        (".5", "literal_bad"),
+        ("+1", "literal_bad"),
+        ("1 2", "literal_bad"),
+        ("1e", "literal_bad"),
+        ("1;2", "literal_bad"),
+        ("nan", "literal_bad"),
+        ("0x10", "literal_bad"),
+        ("a.npy", "literal_bad"),
+        ("{1,2}", "literal_bad"),
+        ("１,2", "literal_bad"),
+        ("[1,2", "literal_brackets"),
+        ("1,2]", "literal_brackets"),
+        ("1,,2", "literal_brackets"),
+        ("1,", "literal_brackets"),
+        ("[]", "literal_brackets"),
+        ("[1][2]", "literal_brackets"),
+        ("[[1,2],[3]]", "literal_ragged"),
+        ("[1,[2]]", "literal_ragged"),
+        ("1,[2]", "literal_ragged"),
+        ("[[[[[[[1]]]]]]]", "literal_deep"),
+        ("[" * 5000, "literal_deep"),
+        ("2147483648", "literal_range"),
+        ("1e400", "literal_range"),
+        ("1.0,1e39", "literal_range"),
+        ("9" * 5000, "literal_range"),
+        ("1e-2", "literal_fraction"),
+    ],
+)
+def test_numbers_that_load_and_run_would_misread_are_refused(text, code):
+    with pytest.raises(DomainError) as caught:
+        read_literal(text)
+    assert caught.value.code == code
+    assert code not in word(caught.value)
+
+
+def test_a_ragged_text_names_the_row_that_differs():
+    with pytest.raises(DomainError) as caught:
+        read_literal("[[1,2],[3,4],[5]]")
+    assert "number 3 is 1" in word(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("1,3,8,8", (1, 3, 8, 8)), ("{2, 3}", (2, 3)), ("4x5", (4, 5)), ("7", (7,)), (" ", None)],
+)
+def test_a_shape_may_be_written_as_one_likes(text, shape):
+    assert read_shape(text, "inputs.0") == shape
+
+
+@pytest.mark.parametrize("text", ["1,,2", "a", "1.5", "-1", "1 2", "²", "9" * 40])
+def test_what_is_no_shape_is_refused(text):
+    with pytest.raises(DomainError) as caught:
+        read_shape(text, "inputs.3")
+    assert (caught.value.code, caught.value.field) == ("shape_bad", "inputs.3")
+
+
+def given(name="x", **fields) -> InputRequest:
+    return InputRequest(name, **fields)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code", "field"),
+    [
+        ([given("")], "input_name_empty", "inputs.0"),
+        ([given("a:b")], "input_name_bad", "inputs.0"),
+        ([given("a;b")], "input_name_bad", "inputs.0"),
+        ([given("x" * 256)], "input_name_long", "inputs.0"),
+        ([given(), given("y"), given()], "input_name_twice", "inputs.2"),
+        ([given("data")], "input_name_twice", "inputs.0"),
+        ([given(literal="[1,[2]]")], "literal_ragged", "inputs.0"),
+        ([given("y"), given(literal="1.")], "literal_bad", "inputs.1"),
+        ([given(literal="1", shape=(1,))], "input_two_ways", "inputs.0"),
+        ([given(literal="1", dtype="int32")], "input_two_ways", "inputs.0"),
+        ([given(shape=())], "shape_bad", "inputs.0"),
+        ([given(shape=(0,))], "shape_bad", "inputs.0"),
+        ([given(shape=(1,) * 8)], "shape_bad", "inputs.0"),
+        ([given(shape=(2**31,))], "shape_bad", "inputs.0"),
+        ([given(shape=(2**20, 2**10))], "shape_large", "inputs.0"),
+        ([given(dtype="float64")], "dtype_unknown", "inputs.0"),
+        ([given(literal="1," * TEXT_LIMIT_BYTES + "1")], "inputs_too_long", "data"),
+        ([given(f"i{n}") for n in range(32)], "too_many_inputs", "data"),
+    ],
+)
+@pytest.mark.django_db
+def test_inputs_that_cannot_be_are_refused_at_their_row(inputs, code, field):
+    with pytest.raises(DomainError) as caught:
+        make_task(inputs=tuple(inputs))  # with a data file for the variable "data"
+    assert (caught.value.code, caught.value.field) == (code, field)
+    assert code not in word(caught.value)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_compiled_load_and_run_is_not_asked_for_types_that_it_cannot_read():
+    worker = make_worker()
+    inputs = (given(shape=(2,), dtype="float16"),)
+    assert make_task(worker=worker, inputs=inputs)
+    Runtime.objects.filter(worker=worker).update(kind="binary")
+    with pytest.raises(DomainError) as caught:
+        make_task(worker=worker, inputs=inputs)
+    assert caught.value.code == "dtype_not_here"
+
+
+@pytest.mark.django_db
+def test_inputs_are_kept_as_the_agent_takes_them():
+    task = make_task(
+        files=[model_file(), data_file()],
+        inputs=(given("a", literal="[1, 2.5]"), given("b", shape=(2, 3), dtype="int8"), given("c")),
+        seed=7,
+    )
+    task.refresh_from_db()
+    assert task.inputs == [
+        {"name": "a", "literal": "[1,2.5]", "shape": None, "dtype": ""},
+        {"name": "b", "literal": "", "shape": [2, 3], "dtype": "int8"},
+        {"name": "c", "literal": "", "shape": None, "dtype": ""},
+    ]
+    assert task.seed == 7
+
+
+def test_the_limits_of_the_wire_are_met():
+    assert read_inputs([given("x" * 255, literal="1,2")])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_out_of_range_is_refused(seed):
+    with pytest.raises(DomainError) as caught:
+        make_task(seed=seed)
+    assert caught.value.code == "seed_bad"

@@ -1,0 +1,211 @@
+"""What headers of uploaded data say, and which files are refused before they reach a device."""
+
+import hashlib
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from profiles import storage as object_store
+from tasks import services
+from tasks.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
+from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
+from webprofile.errors import DomainError
+from webprofile.wording import WORDINGS, word
+
+REFUSED = {
+    "scalar.npy": "input_no_axes",
+    "empty.npy": "input_no_numbers",
+    "zero_width.npy": "input_no_numbers",
+    "dtype_text.npy": "input_not_numbers",
+    "dtype_datetime.npy": "input_not_numbers",
+    "dtype_struct.npy": "input_structured",
+    "text.npy": "input_not_npy",
+    "truncated_body.npy": "input_cut_short",
+    "trailing.npy": "input_trailing",
+    "version_9.npy": "input_version",
+    "header_huge_shape.npy": "input_cut_short",
+    "header_overflow.npy": "input_cut_short",
+    "header_many_axes.npy": "input_many_axes",
+    "header_long.npy": "input_header_long",
+    "pickle_object_array.npy": "input_pickled",
+    "pickle_dict.pkl": "input_pickled",
+    "ok.npz": "input_zip",
+    "bomb.npz": "input_zip",
+    "many_entries.npz": "input_zip",
+    "traversal.npz": "input_zip",
+}
+
+
+def look(name: str, data: bytes):
+    return inspect(name, data[: bytes_wanted(name, len(data))], len(data))
+
+
+def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_read(shared_data):
+    cases = json.loads((shared_data / "bad" / "cases.json").read_text())["inputs"]
+    verdicts = {}
+    for case in cases:
+        path = shared_data / case["file"]
+        try:
+            (found,) = look(path.name, path.read_bytes())
+            verdicts[path.name] = ""
+            expected = np.load(path, mmap_mode="r")
+            assert (found.dtype, found.shape) == (expected.dtype.name, expected.shape)
+        except DomainError as error:
+            verdicts[path.name] = error.code
+            assert path.name in word(error)
+    assert {name: code for name, code in verdicts.items() if code} == REFUSED
+    assert len(verdicts) > len(REFUSED)
+
+
+def test_every_refusal_has_words():
+    assert set(REFUSED.values()) <= set(WORDINGS)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x93NUMPY\x01\x00\xff",
+        b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16,
+        b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"[" * 9000,
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
+        b"\x93NUMPY\x01\x00\x10\x00{'shape': (-1,)}",
+    ],
+)
+def test_a_hostile_header_is_refused_as_such(data):
+    with pytest.raises(DomainError, match="input_header"):
+        look("x.npy", data)
+
+
+def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
+    array = npy_bytes((2, 3), ">f8")
+    version_3 = array[:6] + b"\x03\x00" + array[8:10] + b"\x00\x00" + array[10:]
+    for data in (array, version_3):
+        (found,) = look("x.npy", data)
+        assert (found.dtype, found.shape) == ("float64", (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        (b"P6\n# by hand\n4 3\n255\n" + bytes(36), (1, 3, 4, 3)),
+        (b"P5 4 3 255\n" + bytes(12), (1, 3, 4, 1)),
+    ],
+)
+def test_a_picture_is_read_as_load_and_run_feeds_it(data, shape):
+    (found,) = look("x.PPM", data)
+    assert (found.dtype, found.shape) == ("uint8", shape)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"P3\n1 1\n255\n1 2 3", "input_picture"),
+        (b"P6\n4 3\n65535\n" + bytes(72), "input_picture_depth"),
+        (b"P6\n4 3\n255\n" + bytes(35), "input_cut_short"),
+        (b"P6\n0 3\n255\n", "input_no_numbers"),
+    ],
+)
+def test_a_picture_that_cannot_be_read_is_refused(data, code):
+    with pytest.raises(DomainError, match=code):
+        look("x.ppm", data)
+
+
+def entry(**changes):
+    return {"shape": [1, 2], "type": "float32", "raw": [0.5, -1e3]} | changes
+
+
+def test_json_tells_every_input_that_it_names():
+    data = json.dumps({"data": entry(), "ids": entry(type="int", raw=[1, 2])}).encode()
+    assert [array.as_row() for array in look("all.json", data)] == [
+        {"name": "data", "dtype": "float32", "shape": [1, 2]},
+        {"name": "ids", "dtype": "int32", "shape": [1, 2]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("[1, 2]", "input_json"),
+        ("{", "input_json"),
+        ('{"a": {"shape": [1]}}', "input_json"),
+        ('{"a": ' + "[" * 100_000, "input_json"),
+        (
+            '{"a": {"shape": [1], "type": "int8", "raw": ' + "[" * 90_000 + "]" * 90_000 + "}}",
+            "input_json",
+        ),
+        ("{}", "input_json_count"),
+        (json.dumps({"a": entry(type="float64")}), "input_json_type"),
+        (json.dumps({"a": entry(shape=[3])}), "input_json_numbers"),
+        (json.dumps({"a": entry(raw=[[1], [2]])}), "input_json_numbers"),
+        (json.dumps({"a": entry(raw=3)}), "input_json_numbers"),
+        (json.dumps({"a": entry(shape=[], raw=[1])}), "input_no_axes"),
+    ],
+)
+def test_json_that_load_and_run_would_misread_is_refused(content, code):
+    with pytest.raises(DomainError, match=code) as caught:
+        look("x.json", content.encode())
+    assert "x.json" in word(caught.value)
+
+
+def test_large_json_is_not_looked_into_and_a_full_one_costs_little_memory():
+    assert bytes_wanted("x.json", JSON_LIMIT_BYTES + 1) == 0
+    assert inspect("x.json", b"", JSON_LIMIT_BYTES + 1) == []
+    count = 2_000_000
+    numbers = b"0," * (count - 1) + b"0"
+    data = b'{"a": {"shape": [%d], "type": "int8", "raw": [%s]}}' % (count, numbers)
+    tracemalloc.start()
+    assert look("x.json", data)[0].shape == (count,)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * len(data)
+
+
+def task_with(content: bytes, name: str = "data.npy"):
+    digest = hashlib.md5(content).hexdigest()
+    data = data_file(name=name, size_bytes=len(content), md5=digest)
+    model = model_file(size_bytes=7, md5=hashlib.md5(b"a model").hexdigest())
+    task = make_task(make_user(), files=[model, data])
+    for file, body in zip(task.files.all(), (b"a model", content), strict=True):
+        object_store.write(file.object_key, body)
+    return task
+
+
+@pytest.mark.django_db
+def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
+    task = task_with(npy_bytes((4, 3, 500, 500)))
+    client.force_login(task.owner)
+    assert client.post(f"/tasks/{task.pk}/submit/").status_code == 200
+    held = task.files.get(kind="data").arrays
+    assert held == [{"name": "", "dtype": "float32", "shape": [4, 3, 500, 500]}]
+    assert "float32 {4,3,500,500}" in client.get(f"/tasks/{task.pk}/").content.decode()
+
+
+@pytest.mark.django_db
+def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, storage):
+    task = task_with(npy_bytes((2, 3))[:-4])
+    client.force_login(task.owner)
+    answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
+    assert "data.npy" in answer.json()["message"]
+    task.refresh_from_db()
+    assert task.state == "initiated"
+
+
+@pytest.mark.django_db
+def test_of_a_large_file_only_the_begin_is_fetched(storage):
+    content = npy_bytes((1000, 100))
+    object_store.write("some/key", content)
+    assert object_store.read_start("some/key", size_bytes=HEAD_BYTES) == content[:HEAD_BYTES]
+    assert object_store.read_start("some/key", size_bytes=1 << 30) == content
+    with pytest.raises(DomainError, match="object_missing"):
+        object_store.read_start("no/key", size_bytes=10)
+
+
+@pytest.mark.django_db
+def test_what_is_missing_is_said_before_what_is_wrong(storage):
+    task = make_task()
+    data = task.files.get(kind="data")
+    with pytest.raises(DomainError, match="upload_missing"):
+        services.task_submit(task, {data.pk: None}, {data.pk: b"junk"})

@@ -1,0 +1,87 @@
+"""Plans of measuring: presets, plans of one's own, and the time that a run gets."""
+
+import pytest
+
+from agent.protocol.plan import PRESETS, Plan
+from tasks import services
+from tasks.asking import InputRequest
+from tasks.measuring import plan_fields, plan_rows, read_plan, timeout_s_of
+from tasks.tests.make import make_attempt, make_task, stored
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.gateway import desired_state
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_asked_for_by_its_name(preset):
+    assert read_plan({"preset": preset}) == PRESETS[preset]
+
+
+def test_without_a_wish_the_quick_plan_is_taken():
+    assert read_plan({}) == PRESETS["quick"]
+
+
+def test_a_plan_of_ones_own_keeps_its_numbers():
+    given = {"clean": True, "clean_min_s": 2, "clean_min_iterations": 5, "profiled": 3}
+    plan = read_plan({"preset": "custom", **given})
+    assert plan == Plan(
+        preset="custom", clean=True, clean_min_s=2.0, clean_min_iterations=5, profiled=3
+    )
+    assert read_plan(given) == plan
+
+
+def test_how_long_a_pass_lasts_that_is_not_made_is_forgotten():
+    plan = read_plan({"clean": False, "clean_min_s": 9.0, "profiled": 1})
+    assert (plan.clean_min_s, plan.clean_min_iterations) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "field"),
+    [
+        ({"preset": "best"}, "plan_unknown", "plan"),
+        ({"preset": None}, "plan_unknown", "plan"),
+        ({"preset": ["quick"]}, "plan_unknown", "plan"),
+        ({"preset": "quick", "more": 1}, "plan_unknown", "plan"),
+        ({"profiled": 51}, "plan_field", "profiled"),
+        ({"profiled": -1}, "plan_field", "profiled"),
+        ({"profiled": "3"}, "plan_field", "profiled"),
+        ({"profiled": 1.5}, "plan_field", "profiled"),
+        ({"profiled": True}, "plan_field", "profiled"),
+        ({"clean": True, "clean_min_s": 61}, "plan_field", "clean_min_s"),
+        ({"clean": True, "clean_min_s": float("nan")}, "plan_field", "clean_min_s"),
+        ({"clean": True, "clean_min_iterations": 10_001}, "plan_field", "clean_min_iterations"),
+        ({"clean": 1}, "plan_clean", "clean"),
+        ({"clean": False, "profiled": 0}, "plan_empty", "profiled"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_at_its_field(given, code, field):
+    with pytest.raises(DomainError) as caught:
+        read_plan(given)
+    assert (caught.value.code, caught.value.field) == (code, field)
+    assert code not in word(caught.value)
+
+
+def test_the_form_offers_every_plan_and_says_how_many_processes_it_takes():
+    rows = {row["preset"]: row["processes"] for row in plan_rows()}
+    assert rows == {"quick": 1, "standard": 6, "thorough": 21, "custom": 0}
+    assert {field["name"] for field in plan_fields()} < set(Plan.model_fields)
+
+
+def test_a_run_gets_a_minute_more_for_each_pass(settings):
+    settings.RUN_TIMEOUT_S = 600
+    assert timeout_s_of(PRESETS["quick"]) == 660
+    assert timeout_s_of(PRESETS["standard"]) == 960
+
+
+@pytest.mark.django_db
+def test_the_device_is_told_plan_seed_inputs_and_limits():
+    task = make_task(
+        plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
+    )
+    services.task_submit(task, stored(task))
+    attempt = make_attempt(task)
+    (start,) = desired_state(attempt.worker)
+    assert start.plan == PRESETS["standard"]
+    assert (start.seed, start.timeout_s) == (2**63 - 1, timeout_s_of(PRESETS["standard"]))
+    assert [(i.name, i.shape) for i in start.inputs] == [("x", (2, 3))]
+    assert start.fill

@@ -1,0 +1,166 @@
+"""Every option of the table can be found, read and understood, in both languages."""
+
+import html
+import re
+
+import pytest
+from django.utils import translation
+
+from agent.protocol.capabilities import Capabilities
+from agent.protocol.options import OPTIONS, unavailable
+from agent.protocol.options_json import describe
+from tasks.option_help import OPTION_HELP
+from tasks.option_rows import COMMON
+from tasks.option_words import NEVER_TAKEN
+from tasks.tests.make import make_user, make_worker
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime
+
+pytestmark = pytest.mark.django_db
+
+TAKEN = [option for option in OPTIONS.values() if option.kind != "agent"]
+NAMES = [option.name for option in TAKEN]
+LANGUAGES = ["en", "zh-hans"]
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def language(request):
+    return request.param
+
+
+@pytest.fixture
+def form(client, language) -> str:
+    make_worker()
+    client.force_login(make_user())
+    client.cookies["django_language"] = language
+    return html.unescape(client.get("/tasks/new/").content.decode())
+
+
+@pytest.fixture
+def docs(client, language) -> str:
+    client.cookies["django_language"] = language
+    return html.unescape(client.get("/docs/options/").content.decode())
+
+
+def help_of(name: str, language: str) -> str:
+    with translation.override(language):
+        return str(OPTION_HELP[name])
+
+
+def test_there_is_help_for_the_whole_table_in_both_languages():
+    assert list(OPTION_HELP) == list(OPTIONS)
+    for name in OPTIONS:
+        assert len(help_of(name, "en")) > 15, name
+        assert CHINESE.search(help_of(name, "zh-hans")), name
+
+
+def test_the_form_has_a_control_with_help_for_every_option_that_users_may_set(form, language):
+    for option in TAKEN:
+        control = f'data-option="{option.name}"'
+        assert form.count(control) == 1, option.name
+        box = form[form.index(control) :].split('role="alert"')[0]
+        assert help_of(option.name, language) in box
+        assert f'name="{option.name}' in box
+        if option.kind == "choice":
+            assert all(f'value="{c}"' in box for c in option.choices if c != option.default)
+
+
+def test_the_form_has_no_control_for_what_users_may_not_set(form):
+    for option in OPTIONS.values():
+        if option.kind == "agent":
+            assert f'name="{option.name}"' not in form
+
+
+def test_the_search_finds_an_option_by_the_help_of_either_language(form):
+    for name in NAMES:
+        box = form[form.index(f'data-option="{name}"') :].split(">", 1)[0]
+        for language in LANGUAGES:
+            assert help_of(name, language).lower() in box
+
+
+def test_only_a_handful_of_options_stands_outside_of_collapsed_groups(form):
+    assert 3 <= len(COMMON) <= 7
+    assert "<details" in form
+    assert not re.search(r"<details[^>]*\bopen\b[^>]*data-group", form)
+
+
+def test_the_page_of_options_explains_every_option(docs, language):
+    for option in TAKEN:
+        part = docs[docs.index(f'id="{option.name}"') :].split("</article>")[0]
+        assert help_of(option.name, language) in part
+        for other in (*option.needs, *option.excludes):
+            assert other in part, (option.name, other)
+        if option.since:
+            assert option.since in part
+        for limit in (option.minimum, option.maximum):
+            if isinstance(limit, int):
+                assert str(limit) in part
+
+
+def test_the_page_of_options_says_what_is_never_taken_and_why(docs, language):
+    part = docs[docs.index('id="never"') :]
+    assert {o.name for o in OPTIONS.values() if o.kind == "agent"} < set(NEVER_TAKEN)
+    for names, why in NEVER_TAKEN.items():
+        with translation.override(language):
+            assert names in part
+            assert str(why) in part
+    assert "flagfile" in part
+
+
+def test_the_page_of_options_is_for_everybody_and_can_be_found(client, form, language):
+    assert 'href="/docs/options/"' in form
+    client.logout()
+    assert client.get("/docs/options/").status_code == 200
+
+
+def test_programs_get_the_table_as_json(client):
+    for answer in (
+        client.get("/docs/options/?format=json"),
+        client.get("/docs/options/", headers={"Accept": "application/json"}),
+    ):
+        rows = answer.json()["options"]
+        assert rows == describe()
+        assert [row["name"] for row in rows] == list(OPTIONS)
+    row = next(row for row in rows if row["name"] == "fast_run_algo_policy")
+    assert (row["artifact"], row["file_taken"]) == ("algo_cache.bin", True)
+
+
+RUNTIMES = [
+    Capabilities("wheel", "1.13.0"),
+    Capabilities("wheel", "1.13.0", builds=frozenset({"cuda"}), cpu_model="AMD EPYC 9654"),
+    Capabilities("binary", "1.13.0", cpu_model="AMD EPYC 9654"),
+    Capabilities("binary", "1.9.0", flags=frozenset({"iter", "fast_run"})),
+    Capabilities("binary", "1.13.0", libraries=frozenset({"mine"})),
+]
+
+
+@pytest.mark.parametrize("able", RUNTIMES, ids=str)
+def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, able, language):
+    worker = make_worker(facts={"cpu_model": able.cpu_model})
+    Runtime.objects.filter(worker=worker).update(
+        kind=able.kind,
+        flags=sorted(able.flags),
+        builds=sorted(able.builds),
+        libraries=sorted(able.libraries),
+    )
+    client.force_login(make_user())
+    client.cookies["django_language"] = language
+    body = {"worker": worker.pk, "runtime": "1.13.0"}
+    answer = client.post("/tasks/command/", body, content_type="application/json").json()
+    expected = {o.name: code for o in TAKEN if (code := unavailable(o, able))}
+    assert set(answer["unavailable"]) == set(expected)
+    assert answer["libraries"] == sorted(able.libraries)
+    for name, code in expected.items():
+        with translation.override(language):
+            assert answer["unavailable"][name] == word(DomainError(f"option_{code}", option=name))
+        assert name in answer["unavailable"][name]
+        assert "Something went wrong" not in answer["unavailable"][name]
+
+
+def test_the_runtimes_of_the_test_differ():
+    found = {frozenset(n for n, o in OPTIONS.items() if unavailable(o, able)) for able in RUNTIMES}
+    assert len(found) == len(RUNTIMES)
+    codes = {unavailable(o, able) for o in OPTIONS.values() for able in RUNTIMES}
+    assert codes == {"", "never", "wheel", "flag", "cuda", "tensorrt", "opencl", "amd", "library"}

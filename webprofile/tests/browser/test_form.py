@@ -1,0 +1,225 @@
+"""The form for a new task, in a real browser: what it says before anything is sent."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from agent.protocol.options import OPTIONS
+from agent.protocol.plan import PRESETS
+from profiles import storage as object_store
+from tasks.asking import InputRequest
+from tasks.models import Task
+from tasks.tests.make import make_task, make_user, make_worker
+from webprofile.tests.browser.conftest import DESK, PHONE
+from workers.models import Runtime
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+class Form:
+    """Somebody at the form."""
+
+    def __init__(self, browser, address: str) -> None:
+        self.browser, self.address = browser, address
+
+    def open(self, query: str = "") -> None:
+        self.browser.get(f"{self.address}/tasks/new/{query}")
+        self.until(lambda: self.lines, "the command line")
+
+    def find(self, css: str):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css: str):
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def until(self, condition, what: str) -> None:
+        WebDriverWait(self.browser, 10).until(lambda _: condition(), f"never saw {what}")
+
+    def expand(self) -> None:
+        script = (
+            "document.querySelectorAll('details[data-group]').forEach((d) => { d.open = true; })"
+        )
+        self.browser.execute_script(script)
+
+    def choose(self, css: str, text: str) -> None:
+        Select(self.find(css)).select_by_visible_text(text)
+
+    def error(self, name: str) -> str:
+        return self.find(f"#{name}-error").text
+
+    def seen(self) -> set[str]:
+        shown = (box for box in self.all("[data-option]") if box.is_displayed())
+        return {box.get_attribute("data-option") for box in shown}
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.text for line in self.all(".command__text")]
+
+
+@pytest.fixture
+def devices() -> None:
+    make_worker("wheel", facts={"cpu_model": "AMD EPYC"})
+    binary = make_worker("binary")
+    fields = {"kind": "binary", "builds": ["cuda"], "libraries": ["mine"]}
+    Runtime.objects.filter(worker=binary).update(**fields)
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def form(browser, live_server, devices, alice) -> Form:
+    client = Client()
+    client.force_login(alice)
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Form(browser, live_server.url)
+
+
+def test_what_a_runtime_cannot_do_is_disabled_with_the_reason_without_a_reload(form):
+    form.open()
+    form.choose("#worker", "wheel")
+    form.expand()
+    why = "#check_dispatch-why"
+    form.until(lambda: "compiled load_and_run" in form.find(why).text, "the reason")
+    assert not form.find("#option-check_dispatch").is_enabled()
+    assert "AMD" in form.find("#enable_nchw88-why").text
+    assert "CUDA" in form.find("#enable_nchw4-why").text
+    form.choose("#worker", "binary")
+    form.until(lambda: form.find("#option-check_dispatch").is_enabled(), "a switch to use")
+    assert not form.find(why).is_displayed()
+    assert form.find("#option-enable_nchw4").is_enabled()
+    form.choose("#option-c_opr_lib", "mine")
+    form.until(lambda: "--c_opr_lib=mine" in form.lines[0], "the library in the command")
+
+
+def test_the_command_line_follows_and_problems_stand_at_their_options(form):
+    form.open()
+    form.find("#option-iter").send_keys("7")
+    form.until(lambda: "--iter=7" in form.lines[0], "the option in the command")
+    form.find("#option-fast_run").click()
+    form.expand()
+    form.find("#option-full_run").click()
+    form.until(lambda: "exclude each other" in form.error("fast_run"), "the problem")
+    assert "exclude each other" in form.error("full_run")
+    assert form.lines == []
+    form.find("#option-full_run").click()
+    form.until(lambda: form.lines and "--fast_run" in form.lines[0], "the command again")
+    assert form.error("fast_run") == ""
+
+
+def test_a_switch_that_is_on_by_default_can_be_turned_off(form):
+    form.open()
+    form.expand()
+    assert "--no_sanity_check" in form.lines[0]
+    assert form.find("#option-no_sanity_check").is_selected()
+    form.find("#option-no_sanity_check").click()
+    form.until(lambda: form.lines and "--no_sanity_check" not in form.lines[0], "it gone")
+
+
+def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
+    form.open()
+    at_first = form.seen()
+    assert 3 <= len(at_first) <= 7
+    search = form.find("#option-search")
+    for words, expected in (("nchw88", "enable_nchw88"), ("Winograd", "weight_preprocess"),
+                            ("残差", "enable_fuse_conv_bias_with_z")):  # fmt: skip
+        search.clear()
+        search.send_keys(words)
+        form.until(lambda expected=expected: expected in form.seen(), expected)
+        assert len(form.seen()) < 6
+        assert (
+            f"of {sum(o.kind != 'agent' for o in OPTIONS.values())}"
+            in form.find("#option-found").text
+        )
+    search.clear()
+    search.send_keys("no such thing")
+    form.until(lambda: form.find("#option-none").is_displayed(), "that nothing was found")
+    search.clear()
+    search.send_keys(" ")
+    form.until(lambda: form.seen() == at_first, "the groups closed again")
+
+
+def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
+    form.open()
+    fields = form.find("#custom-plan")
+    assert not fields.is_displayed()
+    form.find("[name=preset][value=standard]").click()
+    form.until(lambda: len(form.lines) == 2, "two kinds of passes")
+    assert not fields.is_displayed()
+    form.find("[name=preset][value=custom]").click()
+    assert fields.is_displayed()
+    form.find("[name=profiled]").clear()
+    form.find("[name=profiled]").send_keys("0")
+    form.until(
+        lambda: len(form.lines) == 1 and "profile" not in form.lines[0], "a clean pass alone"
+    )
+
+
+def test_a_ragged_input_is_marked_at_its_row(form):
+    form.open()
+    form.find("#add-data").click()
+    Select(form.find("[name=data-mode]")).select_by_value("numbers")
+    form.find("[name=data-input]").send_keys("x")
+    form.find("[name=data-numbers]").send_keys("[[1,2],[3]]")
+    row_error = ".data-row .data-row__error"
+    form.until(lambda: "different lengths" in form.find(row_error).text, "the problem")
+    form.find("[name=data-numbers]").clear()
+    form.find("[name=data-numbers]").send_keys("[[1,2],[3,4]]")
+    form.until(lambda: form.lines and "x:input_0.npy" in form.lines[0], "the input")
+    assert not form.find(row_error).is_displayed()
+
+
+def test_a_json_file_needs_no_variable(form, tmp_path):
+    form.open()
+    (tmp_path / "inputs.json").write_text("{}")
+    form.find("#add-data").click()
+    form.find("[name=data-file]").send_keys(str(tmp_path / "inputs.json"))
+    assert not form.find("[name=data-input]").is_enabled()
+    form.until(lambda: "input-0.json" in form.lines[0], "the file in the command")
+
+
+def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):
+    old = make_task(
+        alice,
+        options={"iter": 7, "no_sanity_check": False},
+        plan=PRESETS["standard"],
+        inputs=(InputRequest("x", shape=(2, 3), dtype="int8"), InputRequest("y", literal="1,2")),
+        seed=9_007_199_254_740_993,
+    )
+    for file in old.files.all():
+        object_store.write(file.object_key, b"hello world")
+    old.files.update(stored_at=old.created_at)
+    form.open(f"?from={old.pk}")
+    form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
+    assert "net.mge" in form.find("#model-taken").text
+    form.find("#option-warmup_iter").send_keys("2")
+    form.find("#submit").click()
+    form.until(lambda: Task.objects.count() == 2, "the new task")
+    old.refresh_from_db()
+    made = Task.objects.exclude(pk=old.pk).get()
+    assert made.options == {"iter": 7, "warmup_iter": 2, "no_sanity_check": False}
+    assert (made.plan, made.inputs, made.seed) == (old.plan, old.inputs, old.seed)
+    assert made.copied_from == old
+    assert [f.name for f in made.files.all()] == ["net.mge", "data.npy"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_no_option_makes_a_page_wider_than_the_window(form, size, language):
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    form.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    form.browser.add_cookie({"name": "django_language", "value": language})
+    form.open()
+    form.expand()
+    form.find("#add-data").click()
+    width = "return document.documentElement.scrollWidth"
+    assert form.browser.execute_script(width) <= size[0]
+    form.browser.get(form.address + reverse("options"))
+    assert form.browser.execute_script(width) <= size[0]
+    log = form.browser.get_log("browser")
+    assert [entry["message"] for entry in log if entry["level"] == "SEVERE"] == []
