@@ -217,7 +217,8 @@ class Attempt:
         except PassFailed as failure:
             return self._failed(failure, measuring.done.run_s)
         except InputError as error:
-            return self._finished(EndReason.INPUT_WRONG, detail=str(error))
+            end = self._finished(EndReason.INPUT_WRONG, detail=error.text)
+            return end.model_copy(update={"cause": error.code})
         except Ending as end:
             return self._finished(end.reason, detail=end.detail, run_s=measuring.done.run_s)
         return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)

@@ -32,6 +32,7 @@ _BY_REASON = {
     EndReason.OUTPUT_TOO_LARGE: Reason.OUTPUT_TOO_LARGE,
     EndReason.LOG_TOO_LONG: Reason.LOG_TOO_LONG,
     EndReason.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
+    EndReason.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
     EndReason.NO_SANDBOX: Reason.NO_SANDBOX,
     EndReason.FILE_MISSING: Reason.FILE_MISSING,
     EndReason.UPLOAD_FAILED: Reason.UPLOAD_FAILED,
@@ -48,7 +49,20 @@ def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
     return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
 
 
-#: what is wrong with an input, in the words of the agent or the wheel's front end
+#: what the agent found wrong with an input: codes of `agent.inputs.problems`
+_BY_CAUSE = {
+    "unknown_input": Reason.INPUT_UNKNOWN,
+    "wrong_dtype": Reason.INPUT_DTYPE,
+    "dtype": Reason.INPUT_DTYPE,
+    "axes": Reason.INPUT_SHAPE,
+    "shape": Reason.INPUT_SHAPE,
+    "unreadable": Reason.INPUT_UNREADABLE,
+    "format": Reason.INPUT_UNREADABLE,
+    "header": Reason.INPUT_UNREADABLE,
+    "size": Reason.INPUT_UNREADABLE,
+    "json": Reason.INPUT_UNREADABLE,
+}
+#: what is wrong with an input, in the words of the wheel's front end
 _BY_INPUT = _compiled(
     (r"is not an input of the model|the model has no inputs?\b", Reason.INPUT_UNKNOWN),
     (r"is not given|nothing feeds|has no data", Reason.INPUT_MISSING),
@@ -122,7 +136,8 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     if report.reason in _BY_REASON:
         return _BY_REASON[report.reason].value, report.detail
     if report.reason == EndReason.INPUT_WRONG:
-        return _of_input(report.detail).value, report.detail
+        reason = _BY_CAUSE.get(report.cause) or _of_input(report.detail)
+        return reason.value, report.detail
     cause = _cause(log_tail)
     reason = _reason(report, log_tail, cause)
     if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):

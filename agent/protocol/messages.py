@@ -223,8 +223,9 @@ class AttemptFinished(_Message):
     """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
-    `detail` says in one line what the agent itself can tell (a file's name, a limit). `received`
-    are the files of the order as they arrived.
+    `detail` says in one line what the agent itself can tell (a file's name, a limit), `cause` is its
+    code where `reason` is `input_wrong` (`agent.inputs.problems`). `received` are the files of the
+    order as they arrived.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -233,6 +234,7 @@ class AttemptFinished(_Message):
     reason: EndReason
     exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
     detail: str = Field(default="", max_length=1000)
+    cause: str = Field(default="", max_length=40)
     run_s: float | None = Field(default=None, ge=0)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
     received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
