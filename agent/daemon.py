@@ -19,7 +19,7 @@ from agent.outbox import Outbox
 from agent.protocol import Facts, Hello
 from agent.pulse import Heart
 from agent.retry import Policies
-from agent.runner import choose_limits, drop_privileges
+from agent.runner import adopt_orphans, choose_limits, drop_privileges
 from agent.sandbox import Sandbox, find_sandbox
 from agent.session import Session
 from agent.spool import Spool
@@ -34,6 +34,7 @@ async def serve(config: Config) -> None:
     for warning in config.warnings:
         log.warning("config_warning text=%r", warning)
     drop_privileges()
+    adopt_orphans()
     runtimes = await asyncio.to_thread(_look_at_runtimes, config)
     for runtime in runtimes.values():
         log.info("runtime version=%s problem=%r", runtime.info.version, runtime.info.problem)

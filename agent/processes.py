@@ -6,9 +6,11 @@ an agent that is gone; since it names the attempt, no stranger's process is ever
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
+import time
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 ATTEMPT_VARIABLE = "WEB_PROFILE_ATTEMPT"
 _POLL_S = 0.01
 _PATIENCE_S = 2.0
+#: what was killed is gone within a millisecond, unless it waits for a disk
+_REAP_S = 0.05
 
 
 def mark_process(pid: int) -> ProcessMark | None:
@@ -54,6 +58,7 @@ def end_marked(attempt: UUID) -> None:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             if wanted in environment.split(b"\0") and pid != os.getpid():
                 os.kill(pid, signal.SIGKILL)
+                _reap(pid)
                 log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)
         except OSError:
             continue  # gone, or another user's
@@ -62,6 +67,21 @@ def end_marked(attempt: UUID) -> None:
 def terminate_group(group: int) -> None:
     """Ask the group to end."""
     _signal_group(group, signal.SIGTERM)
+
+
+def _reap(pid: int) -> None:
+    """A process that left its parent is ours where orphans are adopted (`runner.adopt_orphans`)."""
+    deadline = time.monotonic() + _REAP_S
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def reap_group(group: int) -> None:
+    """Wait for what has ended in the group and is ours: its CPU time comes to our account."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
 
 
 def _signal_group(group: int, number: signal.Signals) -> bool:

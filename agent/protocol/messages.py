@@ -223,9 +223,9 @@ class AttemptFinished(_Message):
     """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
-    `detail` says in one line what the agent itself can tell (a file's name, a limit), `cause` is its
-    code where `reason` is `input_wrong` (`agent.inputs.problems`). `received` are the files of the
-    order as they arrived.
+    `detail` says in one line what the agent itself can tell (a file's name, a limit); `cause` is
+    its code where `reason` is `input_wrong` (`agent.inputs.problems`). `received` are the files of
+    the order as they arrived.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"

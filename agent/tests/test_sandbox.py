@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -111,3 +113,32 @@ async def test_an_abort_in_the_sandbox_is_told_as_without(boxed, server):
     boxed.start()
     end = await server.run()
     assert (end.exit_code, end.detail) == (134, "SIGABRT")
+
+
+#: burns 0.6 s of CPU time in a sandbox and prints how much of it came to the agent's account
+ACCOUNT = """
+import asyncio, sys, tempfile, uuid
+from pathlib import Path
+from agent.device.state import read_counters
+from agent.runner import Limits, adopt_orphans, start_run
+from agent.sandbox import find_sandbox
+BURN = "import time\\nwhile time.process_time() < 0.6: pass"
+async def main():
+    adopt_orphans()
+    work = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    command = find_sandbox((work,), ()).wrap([sys.executable, "-S", "-c", BURN], work)
+    begin = read_counters().own_s
+    run = await start_run(command, work, work / "output", Limits(), uuid.uuid4())
+    await run.wait(20, lambda: 1.0, asyncio.Event())
+    print(read_counters().own_s - begin)
+asyncio.run(main())
+"""
+
+
+def test_the_cpu_time_of_a_sandboxed_run_is_not_taken_for_that_of_others():
+    if problem := find_sandbox((Path("/var/tmp"),), ()).problem:
+        pytest.skip(problem)
+    done = subprocess.run(
+        [sys.executable, "-c", ACCOUNT], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) > 0.5
