@@ -91,17 +91,19 @@ class Attempt:
         self._order, self._tools = order, tools
         #: set by `cancel` and by `stop`: the process must end
         self._halted = asyncio.Event()
-        #: set by `cancel` once the process has ended: its files are not wanted any more
+        #: set by `cancel` once all processes have ended: their files are not wanted any more
         self._abandoned = asyncio.Event()
         self._stopping = False
         self._folder: Folder | None = None
         self._on_disk = False
-        self._deadline_s = 0.0
+        self._report: Report | None = None
+        #: every pass has ended, what they left is being collected
+        self._is_measured = False
         self.delivering = False
 
     def cancel(self) -> None:
         """The server does not want it any more."""
-        if self.delivering:
+        if self.delivering or self._is_measured:
             self._abandoned.set()
         self._halted.set()
 
@@ -142,15 +144,21 @@ class Attempt:
         try:
             return await self._run()
         except Ending as end:
-            return self._finished(end.reason, detail=end.detail)
+            ended = self._finished(end.reason, detail=end.detail)
         except Stopped:
             raise
         except Exception as exc:
             # one of the agent's broad catches: a bug in one attempt must not silence the device
-            log.exception("attempt_broke attempt=%s", self.id)
-            # without an OSError's path: how a device is laid out is no user's business
-            text = exc.strerror if isinstance(exc, OSError) else str(exc)
-            return self._finished(EndReason.AGENT_ERROR, detail=f"{type(exc).__name__}: {text}")
+            ended = self._broke(exc)
+        if self._report is not None and self._folder is not None:
+            await asyncio.to_thread(self._report.write, self._folder.result)
+        return ended
+
+    def _broke(self, error: Exception) -> AttemptFinished:
+        log.error("attempt_broke attempt=%s", self.id, exc_info=error)
+        # without an OSError's path: how a device is laid out is no user's business
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        return self._finished(EndReason.AGENT_ERROR, detail=f"{type(error).__name__}: {text}")
 
     async def _run(self) -> AttemptFinished:
         warm = self._tools.warm.take(self._order.runtime)
@@ -168,7 +176,7 @@ class Attempt:
             runtime, recipe = self._prepare()
             since = tools.bench.look()
             limits = tools.limits.for_task(order.timeout_s)
-            report = Report(order, tools.facts, runtime, limits, tools.sandbox)
+            report = self._report = Report(order, tools.facts, runtime, limits, tools.sandbox)
             report.options, report.environment = (
                 recipe.options,
                 build_environment(folder.work, self.id),
@@ -183,13 +191,13 @@ class Attempt:
         measuring = Measuring(order, recipe, folder, tools.known, runtime)
         report.passes = measuring.done
         feeding = Feeding(order, folder.work, runtime.info.kind, report)
-        self._deadline_s = time.monotonic() + order.timeout_s
         watch = report.watch = await tools.bench.begin(self._halted, since)
         try:
             end = await self._measure(measuring, launcher, progress, feeding)
         finally:
             await tools.bench.end(watch)
             progress.pause()
+        self._is_measured = True
         await progress.finish()
         return await asyncio.to_thread(self._keep, end, folder, report, measuring)
 
@@ -205,7 +213,8 @@ class Attempt:
             process = await launcher.start(command)
             progress.begin(shlex.join(command))
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
-            left_s = max(self._deadline_s - time.monotonic(), 0.0)
+            # of all passes; waiting for calm and making inputs is not the user's time
+            left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
             watchdog = Watchdog(folder.work, folder.output, self._tools.limits.watch)
             result = await process.wait(left_s, self._grace_s, self._halted, watchdog)
             if self._stopping and result.reason is EndReason.CANCELLED:
@@ -221,6 +230,11 @@ class Attempt:
             return end.model_copy(update={"cause": error.code})
         except Ending as end:
             return self._finished(end.reason, detail=end.detail, run_s=measuring.done.run_s)
+        except Stopped:
+            raise
+        except Exception as exc:
+            # what was measured before, and the log, are worth keeping
+            return self._broke(exc)
         return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
 
     def _keep(

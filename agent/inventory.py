@@ -37,6 +37,11 @@ class Runtime:
             cpu_model=facts.cpu_model,
         )
 
+    @property
+    def tells_inputs(self) -> bool:
+        """Whether it can be asked what a model's inputs are: from 1.5 on."""
+        return not self.info.flags or "model_info" in self.info.flags
+
     def command_line(self, arguments: Sequence[str]) -> list[str]:
         """The whole command, in the form that this version reads."""
         given = list(arguments)

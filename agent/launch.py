@@ -20,7 +20,7 @@ class Launcher:
         self._waiting: WarmProcess | None = None
 
     def offer(self, process: WarmProcess | None) -> None:
-        """A process that waits in the folder: the next `start` takes it."""
+        """A process that waits in the folder: the next `start` takes it, if it still lives then."""
         self._waiting = process
 
     async def start(self, command: list[str]) -> Run:
@@ -34,8 +34,6 @@ class Launcher:
                 # it was started before its task was known
                 limit_cpu(waiting.pid, self._limits.cpu_s)
             return waiting.hand_over(command)
-        if waiting is not None:
-            self.folder.output.unlink(missing_ok=True)
         boxed = self._sandbox.wrap(command, self.folder.work)
         run = await start_run(
             boxed, self.folder.work, self.folder.output, self._limits, self._attempt

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.inputs import InputError
 from agent.inventory import Runtime
 from agent.known_inputs import KnownInputs
 from agent.passes import Pass, Recipe
@@ -18,7 +19,7 @@ from agent.protocol import EndReason, Start
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import PassRecord
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
-from agent.results import keep_profile
+from agent.results import keep_profile, make_folders
 from agent.runner import RunResult
 from agent.spool import Folder
 from agent.tail import PASS_HEAD
@@ -29,6 +30,13 @@ log = logging.getLogger(__name__)
 MADE_PROFILE = "profile.json"
 #: of a pass's output, as much is read for its times
 _READ_BYTES = 64 << 20
+#: a clean pass that is too short is made anew with more iterations, but not for ever
+_MOST_TRIES = 3
+
+_CANNOT_TELL = (
+    "This load_and_run does not tell what the model's inputs are, so nothing can be made up for "
+    "them. Give each input, or choose a MegEngine version from 1.5 on."
+)
 
 #: runs one command to its end
 Runner = Callable[[list[str]], Awaitable[RunResult]]
@@ -69,23 +77,21 @@ class Measuring:
         self.done = Passes()
         self._order, self._recipe, self._folder = order, recipe, folder
         self._known, self._runtime = known, runtime
-        self._inputs: Mapping[str, str] = {}
-        self._profiles = 0
 
     async def run(self, run: Runner, feed: Feeder) -> None:
         """Do the plan. Raises PassFailed, and what `run` and `feed` raise."""
-        wanted = self._known.get(self._order)
+        wanted, plan = await self._wanted(run), self._order.plan
         given = self._order.inputs or any(not file.option for file in self._order.data)
         if wanted is None and self._order.fill and not given:
-            wanted = await self._ask(run)
-        self._inputs = await feed(wanted)
-        plan = self._order.plan
+            raise InputError("shape", _CANNOT_TELL)
+        inputs = await feed(wanted)
         if plan.clean:
-            await self._clean(run, feed)
-        for _ in range(plan.profiled):
-            await self._profiled(run, feed)
+            await self._clean(run, inputs)
+        for number in range(1, plan.profiled + 1):
+            each = self._recipe.profiled(inputs, MADE_PROFILE, first=self._is_first())
+            await self._pass(run, each, profile_name(number))
         if self._recipe.dumps:
-            await self._pass(run, self._recipe.dump(self._inputs))
+            await self._pass(run, self._recipe.dump(inputs))
 
     def promised(self) -> list[str]:
         """Options whose artifacts must be there when all passes have succeeded."""
@@ -95,76 +101,51 @@ class Measuring:
         """How many processes the plan is, if none must be made anew."""
         return self._order.plan.passes + self._recipe.dumps
 
-    async def _ask(self, run: Runner) -> tuple[TensorInfo, ...]:
+    async def _wanted(self, run: Runner) -> tuple[TensorInfo, ...] | None:
+        """The model's inputs, asked of a process of its own if this agent does not know them yet.
+
+        None if they need not or cannot be known: then what is not given is not filled.
+        """
+        known = self._known.get(self._order)
+        if known is not None or not self._order.fill or not self._runtime.tells_inputs:
+            return known
         found = await self._pass(run, self._recipe.inspect())
+        if not found.outputs:
+            return None  # every model has an output: what was printed was not understood
         self._known.put(self._order, found.inputs)
         return found.inputs
 
-    async def _clean(self, run: Runner, feed: Feeder) -> None:
-        tried = await self._first_or_next(
-            run,
-            feed,
-            lambda first, ask: self._recipe.clean(
-                self._inputs, first=first, ask=ask, iterations=self._recipe.first_iterations
-            ),
-        )
-        more = self._recipe.enough_iterations(tried)
-        if more:
-            self._drop_last()
-            again = self._recipe.clean(self._inputs, first=False, ask=False, iterations=more)
-            await self._pass(run, again)
+    def _is_first(self) -> bool:
+        return all(record.kind == "inspect" for record in self.done.records)
 
-    async def _profiled(self, run: Runner, feed: Feeder) -> None:
-        self._profiles += 1
-        await self._first_or_next(
-            run,
-            feed,
-            lambda first, ask: self._recipe.profiled(
-                self._inputs, MADE_PROFILE, first=first, ask=ask
-            ),
-        )
+    async def _clean(self, run: Runner, inputs: Mapping[str, str]) -> None:
+        iterations = self._recipe.first_iterations
+        for tries_left in range(_MOST_TRIES - 1, -1, -1):
+            each = self._recipe.clean(inputs, first=self._is_first(), iterations=iterations)
+            found = await self._pass(run, each)
+            iterations = 0 if found.trials else self._recipe.enough_iterations(found)
+            if not iterations:
+                return
+            if tries_left:
+                # it only told how many iterations are needed
+                last = self.done.records[-1]
+                self.done.records[-1] = last.model_copy(update={"kept": False})
 
-    async def _first_or_next(
-        self, run: Runner, feed: Feeder, make: Callable[[bool, bool], Pass]
-    ) -> RunLog:
-        """Run a pass; the first one also finds out which inputs nothing feeds.
-
-        With those it is made anew: figures with what memory happened to hold are none.
-        """
-        first = not any(record.kind != "inspect" for record in self.done.records)
-        ask = first and self._order.fill and self._known.get(self._order) is None
-        found = await self._pass(run, make(first, ask))
-        if not ask:
-            return found
-        self._known.put(self._order, found.inputs)
-        missing = {each.name for each in found.inputs} - set(self._inputs)
-        if not missing:
-            return found
-        self._drop_last()
-        self._inputs = await feed(found.inputs)
-        return await self._pass(run, make(True, False))
-
-    def _drop_last(self) -> None:
-        """The last pass only told how to do it: nothing of it counts."""
-        last = self.done.records[-1]
-        self.done.records[-1] = last.model_copy(update={"kept": False, "profile": ""})
-        if last.profile:
-            (self._folder.result / last.profile).unlink(missing_ok=True)
-
-    async def _pass(self, run: Runner, each: Pass) -> RunLog:
+    async def _pass(self, run: Runner, each: Pass, profile: str = "") -> RunLog:
+        """Run one process and note what it did; `profile` is what its profile is kept as."""
         number = len(self.done.records) + 1
         command = self._runtime.command_line(each.arguments)
         output = self._folder.output
         offset = _say(output, number, self.expected(), each)
         started_at = time.time()
         (self._folder.work / MADE_PROFILE).unlink(missing_ok=True)
+        make_folders(self._folder, each.arguments)
         result = await run(command)
         found = parse_log(_read(output, offset))
         self.done.run_s += result.run_s
-        name = profile_name(self._profiles) if each.profile else ""
-        kept = bool(name) and _succeeded(result)
+        kept = bool(profile) and _succeeded(result)
         if kept:
-            kept = keep_profile(self._folder, each.profile, name)
+            kept = keep_profile(self._folder, each.profile, profile)
         self.done.records.append(
             PassRecord(
                 number=number,
@@ -180,13 +161,15 @@ class Measuring:
                 warmup_ms=found.warmup_ms,
                 e2e_ms=found.e2e_ms,
                 host_ms=found.host_ms,
-                profile=name if kept else "",
+                profile=profile if kept else "",
             )
         )
         if not _succeeded(result):
             raise PassFailed(result, result.reason)
-        if name and not kept:
+        if profile and not kept:
             raise PassFailed(result, EndReason.NO_PROFILE, "load_and_run wrote no profile")
+        if each.kind == "clean" and not found.e2e_ms and not found.trials:
+            raise PassFailed(result, EndReason.NOTHING_TIMED, "load_and_run timed no iteration")
         return found
 
 

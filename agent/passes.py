@@ -1,12 +1,14 @@
 """The passes of an attempt as command lines: what each of them asks of load_and_run."""
 
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
 from agent.protocol.capabilities import Capabilities
+from agent.protocol.option import Group
 from agent.protocol.option_table import OPTIONS
 from agent.protocol.options import Value, build_arguments, check_options
 from agent.protocol.passes import (
@@ -20,7 +22,8 @@ from agent.protocol.run_log import RunLog
 Kind = Literal["inspect", "clean", "profiled", "dump"]
 #: a clean pass that is too short is made anew with so many iterations more than it seems to need
 _MARGIN = 1.1
-_MOST_ITERATIONS = int(OPTIONS["iter"].maximum or 0)
+#: 3 s of a model that takes 15 us; the times of so many fit into `measurement.json`
+_MOST_ITERATIONS = 200_000
 
 
 @dataclass(frozen=True)
@@ -47,20 +50,24 @@ class Recipe:
 
     def inspect(self) -> Pass:
         """Loads the model and says what its inputs are; computes nothing."""
-        options: dict[str, Value] = {name: True for name in ("lite", "mdl") if name in self.options}
-        arguments = build_arguments(self._order.model.name, {}, options)
+        options = {
+            name: value
+            for name, value in self.options.items()
+            if OPTIONS[name].group in (Group.MODEL, Group.C_OPR, Group.DEVICE)
+        }
+        arguments = build_arguments(self._order.model.name, {}, options, libraries=self._libraries)
         return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))
 
-    def clean(self, inputs: Mapping[str, str], *, first: bool, ask: bool, iterations: int) -> Pass:
-        """For the times of `iterations` iterations; `ask`: for the model's inputs as well."""
-        options = {**self._shared, "iter": iterations}
-        return Pass(
-            "clean", self._arguments(inputs, options, "", first=first, ask=ask), "", iterations
-        )
+    def clean(self, inputs: Mapping[str, str], *, first: bool, iterations: int) -> Pass:
+        """For the times of `iterations` iterations."""
+        options = dict(self._shared)
+        if "fitting" not in options:  # it counts its own
+            options["iter"] = iterations
+        return Pass("clean", self._arguments(inputs, options, "", first=first), "", iterations)
 
-    def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool, ask: bool) -> Pass:
+    def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool) -> Pass:
         """For one sample of each operator."""
-        arguments = self._arguments(inputs, self._shared, profile, first=first, ask=ask)
+        arguments = self._arguments(inputs, self._shared, profile, first=first)
         return Pass("profiled", arguments, profile, iterations_of(self.options))
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
@@ -88,21 +95,16 @@ class Recipe:
     def enough_iterations(self, tried: RunLog) -> int:
         """How many the clean pass needs to last long enough; 0 if those that were tried are."""
         total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
-        if not tried.e2e_ms or total_ms >= wanted_ms or total_ms <= 0:
+        usual_ms = statistics.median(tried.e2e_ms) if tried.e2e_ms else 0
+        if total_ms >= wanted_ms or usual_ms <= 0 or len(tried.e2e_ms) >= _MOST_ITERATIONS:
             return 0
-        return min(math.ceil(len(tried.e2e_ms) * wanted_ms / total_ms * _MARGIN), _MOST_ITERATIONS)
+        # by the median: one slow iteration of a short try would make the next one too short
+        needed = max(math.ceil(wanted_ms / usual_ms * _MARGIN), len(tried.e2e_ms) + 1)
+        return min(needed, _MOST_ITERATIONS)
 
     def _arguments(
-        self,
-        inputs: Mapping[str, str],
-        options: Mapping[str, Value],
-        profile: str,
-        *,
-        first: bool,
-        ask: bool,
+        self, inputs: Mapping[str, str], options: Mapping[str, Value], profile: str, *, first: bool
     ) -> tuple[str, ...]:
-        if ask:
-            options = {**options, "model_info": True}
         arguments = build_arguments(
             self._order.model.name,
             inputs,

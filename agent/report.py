@@ -1,5 +1,7 @@
 """What an attempt leaves beside its figures: `measurement.json` and `manifest.json`."""
 
+import contextlib
+import logging
 import os
 import platform
 import time
@@ -20,6 +22,8 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.options import Value
 from agent.runner import Limits
 from agent.sandbox import Sandbox
+
+log = logging.getLogger(__name__)
 
 #: what may change how fast a model runs, or which libraries run it
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "CUDA_", "MGB_", "MGE_", "OMP_", "MKL_", "LANG")
@@ -43,11 +47,15 @@ class Report:
     watch: Watch | None = None
 
     def write(self, folder: Path) -> None:
-        """Reads the runtime's program for its SHA-256: call it in a thread."""
+        """Reads the runtime's program for its SHA-256: call it in a thread. A full disk is logged."""
         measurement, manifest = self.measurement(), self.manifest()
-        (folder / MEASUREMENT_NAME).write_text(measurement.model_dump_json(), encoding="utf-8")
-        text = manifest.model_dump_json(indent=1)
-        (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
+        try:
+            (folder / MEASUREMENT_NAME).write_text(measurement.model_dump_json(), encoding="utf-8")
+            text = manifest.model_dump_json(indent=1)
+            (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
+        except OSError as exc:
+            # a full disk: how the attempt ended is worth more
+            log.warning("report_not_written cause=%r", exc.strerror)
 
     def measurement(self) -> Measurement:
         watch = self.watch
@@ -104,7 +112,9 @@ def _describe_runtime(runtime: Runtime) -> dict[str, Any]:
     """The program's own SHA-256 tells two builds of one version apart; a wheel is its version."""
     described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
     if runtime.info.kind == "binary" and runtime.path:
-        described["sha256"] = sha256_of(Path(runtime.path))
+        # a program that was removed meanwhile is no reason to lose the figures
+        with contextlib.suppress(OSError):
+            described["sha256"] = sha256_of(Path(runtime.path))
     return described
 
 

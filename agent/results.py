@@ -50,6 +50,15 @@ def check_files(order: Start) -> None:
             raise ValueError(f"the file of option {file.option} has another name")
 
 
+def make_folders(folder: Folder, arguments: Iterable[str]) -> None:
+    """Make the folders that these arguments name: a compiled load_and_run aborts without them."""
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        option = OPTIONS.get(name)
+        if option is not None and option.file == f"{value}/":
+            (folder.work / value).mkdir(exist_ok=True)
+
+
 def keep_log(folder: Folder, tail: LogTail) -> None:
     """Write the log as it was sent; what the process printed beyond it goes."""
     (folder.result / LOG_NAME).write_text(tail.text(), encoding="utf-8", newline="")
@@ -103,10 +112,16 @@ def _pack(option: str, made: Path, target: Path) -> None:
     if not files:
         raise ResultError(f"--{option} wrote no files", missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
-    # level 1: dumps of random weights hardly shrink, those of activations do by half
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    # in the process's folder: what lies among the results is uploaded, also by a later agent
+    packed = made.with_name(f"{target.name}.partial")
+    # level 1: dumps of random weights hardly shrink, those of activations do by half; boards
+    # without a clock live in 1970, which zip does not know
+    with zipfile.ZipFile(
+        packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False
+    ) as archive:
         for path in files:
             archive.write(path, path.name)
+    packed.rename(target)
 
 
 def _check_size(option: str, size: int, name: str) -> None:

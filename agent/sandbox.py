@@ -78,7 +78,9 @@ class Sandbox:
         for home in self.homes:
             prefix += self._empty(str(home))
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-        parts = (*command, *libraries, _interpreter(command[0]))
+        # the program may stand behind another one that sets it up, such as stdbuf
+        scripts = [part for part in command[:3] if part.startswith("/")]
+        parts = (*command, *libraries, *map(_interpreter, scripts))
         needed = [Path(part) for part in parts if part.startswith("/")]
         back: dict[str, None] = {}
         for path in needed:

@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts.models import User
+from agent.protocol.artifacts import profile_number
 from profiles.device_rows import device_rows
 from profiles.models import Artifact, AttemptMeasurement, Profile
 from profiles.words import artifact_help, artifact_title, contamination_word, pass_word
@@ -60,7 +61,7 @@ def artifacts_of(task: Task) -> list[dict[str, Any]]:
     """The stored files of a task's attempts: the last attempt first, each file with its words."""
     found = Artifact.objects.filter(attempt__task=task, is_stored=True).select_related("attempt")
     attempts: dict[int, list[dict[str, Any]]] = {}
-    for artifact in found.order_by("-attempt__number", "pk"):
+    for artifact in sorted(found, key=_place):
         row = {
             "artifact": artifact,
             "title": artifact_title(artifact.name),
@@ -68,6 +69,11 @@ def artifacts_of(task: Task) -> list[dict[str, Any]]:
         }
         attempts.setdefault(artifact.attempt.number, []).append(row)
     return [{"number": number, "files": files} for number, files in attempts.items()]
+
+
+def _place(artifact: Artifact) -> tuple[int, int, str]:
+    """The last attempt first; its profiles at the end, by their number."""
+    return (-artifact.attempt.number, profile_number(artifact.name) or 0, artifact.name)
 
 
 def dump_of(task: Task) -> Artifact | None:

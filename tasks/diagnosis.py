@@ -33,6 +33,7 @@ _BY_REASON = {
     EndReason.LOG_TOO_LONG: Reason.LOG_TOO_LONG,
     EndReason.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
     EndReason.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
+    EndReason.NOTHING_TIMED: Reason.NOTHING_TIMED,
     EndReason.NO_SANDBOX: Reason.NO_SANDBOX,
     EndReason.FILE_MISSING: Reason.FILE_MISSING,
     EndReason.UPLOAD_FAILED: Reason.UPLOAD_FAILED,

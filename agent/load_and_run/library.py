@@ -4,6 +4,7 @@ import ctypes
 import logging
 import mmap
 import os
+import time
 
 from load_and_run import settings
 from load_and_run.dumps import output_ids
@@ -76,7 +77,7 @@ class Network(object):
         else:
             # by path, since LiteNetwork.load holds the file's bytes three times over
             self._call(api.LITE_load_model_from_path, handle, os.fsencode(path))
-        self._kept = None
+        self._kept = self._callback = self._ended = None
         if flags["bin_out_dump"]:
             self._ids = output_ids(path)
 
@@ -148,8 +149,22 @@ class Network(object):
         self._call(self._network.io_bin_dump, folder)
 
     def profile_to(self, path):
-        """Write a profile to `path` after each run (the last one stays)."""
+        """Write a profile to `path` after each run (the last one stays).
+
+        `wait` writes it, which takes as long as the run of a small model: so the library's own
+        word that the run has ended is noted, and the writing belongs to no iteration.
+        """
+        from megenginelite.network import LiteFinishCallback
+
         self._call(self._network.enable_profile_performance, path)
+        self._callback = LiteFinishCallback(self._note_end)  # the library keeps no reference
+        self._call(
+            self._network._api.LITE_set_finish_callback, self._network._network, self._callback
+        )
+
+    def _note_end(self, *_):
+        self._ended = time.perf_counter()
+        return 0
 
     def prepare(self):
         """Nothing: the graph is compiled by then."""
@@ -159,10 +174,13 @@ class Network(object):
 
     def forward(self):
         """Start a run; on CPU in place this is the whole run."""
+        self._ended = None
         self._call(self._network.forward)
 
     def wait(self):
+        """Wait for the end of the run; return when that was, a time.perf_counter()."""
         self._call(self._network.wait)
+        return self._ended or time.perf_counter()
 
     @staticmethod
     def _call(function, *arguments):

@@ -14,9 +14,10 @@ class _Part(BaseModel):
 class PassRecord(_Part):
     """One process. Times of load_and_run's own log, in milliseconds, in order.
 
-    `kept` false: it only found out how many iterations the clean pass needs. `host_ms` is null
-    where a version does not print it. `profile` is the artifact's name, empty without one.
-    `start_s`: from the start of the process to its first warm-up (imports, load, compile).
+    `kept` false: it only found out what the model's inputs are, or how many iterations the clean
+    pass needs. `host_ms` is null where a version does not print it. `profile` is the artifact's
+    name, empty without one. `start_s`: what the process did beside warm-ups and iterations
+    (imports, load, compile, its end).
     """
 
     number: int = Field(ge=1)

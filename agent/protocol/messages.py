@@ -55,6 +55,7 @@ class EndReason(StrEnum):
     LOG_TOO_LONG = "log_too_long"
     TOO_MANY_PROCESSES = "too_many_processes"
     OUT_OF_MEMORY = "out_of_memory"
+    NOTHING_TIMED = "nothing_timed"
     NO_SANDBOX = "no_sandbox"
     FILE_MISSING = "file_missing"
 

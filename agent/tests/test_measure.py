@@ -1,14 +1,15 @@
 """An attempt as a plan of passes: what runs, what is kept of it, and what a failure leaves."""
 
 import io
-import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 
-from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan
+from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan, RuntimeInfo
 from agent.protocol.manifest import Manifest
 from agent.protocol.measurement import Measurement
+from agent.tables import GateLimits
 from agent.tests.fakes import npy_bytes
 
 #: prints as load_and_run does, honours what the agent asks for, and takes 2 ms an iteration
@@ -32,7 +33,8 @@ for name in ("io_dump", "model_dump", "fast_run_algo_policy"):
     if flags.get(name):
         open(flags[name], "a").write(name + "\\n")
 if "bin_io_dump" in flags:
-    os.makedirs(flags["bin_io_dump"])
+    # as a compiled load_and_run: it aborts if there is no such folder
+    if not os.path.isdir(flags["bin_io_dump"]): os.abort()
     for i in range(3):
         open(flags["bin_io_dump"] + f"/{i:06x}", "w").write(str(i))
     os.symlink("/etc/hostname", flags["bin_io_dump"] + "/hostname")
@@ -112,7 +114,7 @@ async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shap
     assert other.inputs[0].sha256 != manifest.inputs[0].sha256
 
 
-async def test_an_input_that_was_forgotten_is_noticed_and_the_pass_is_made_anew(
+async def test_an_input_that_was_forgotten_gets_random_numbers_and_the_result_says_so(
     device, server, storage
 ):
     device.install(obedient())
@@ -120,12 +122,64 @@ async def test_an_input_that_was_forgotten_is_noticed_and_the_pass_is_made_anew(
     data = (storage.input_file("data.npy", "data"),)
     end = await server.run(fill=True, data=data)
     assert end.exit_code == 0
-    first, second = measured(storage).passes
-    assert (first.kept, first.profile) == (False, "")
-    assert "--input=data:input_0.npy" in first.argv
-    assert any(word.startswith("--input=data:") and ";mask:" in word for word in second.argv)
+    inspect, profiled = measured(storage).passes
+    assert (inspect.kind, inspect.kept) == ("inspect", False)
+    assert any(word.startswith("--input=data:") and ";mask:" in word for word in profiled.argv)
     assert 'Input "mask"' in measured(storage).notes[-1]
-    assert json.loads(storage.stored["profile.json"])["argv"][-1] == second.argv[-1]
+
+
+async def test_a_version_that_does_not_tell_inputs_makes_up_none(device, server, storage):
+    device.install(obedient())
+    info = RuntimeInfo(
+        version="1.13.0", kind="binary", flags=("iter", "profile", "no_sanity_check")
+    )
+    runtime = device.runtimes["1.13.0"]
+    device.runtimes = {"1.13.0": replace(runtime, info=info)}
+    device.start()
+    end = await server.run(fill=True)
+    assert (end.reason, end.cause) == (EndReason.INPUT_WRONG, "shape")
+    assert "1.5" in end.detail
+    data = (storage.input_file("data.npy", "data"),)
+    assert (await server.run(fill=True, data=data)).exit_code == 0
+    assert [each.kind for each in measured(storage).passes] == ["profiled"]
+
+
+async def test_a_table_of_inputs_that_is_not_understood_is_not_believed(device, server, storage):
+    device.install(obedient().replace("| OUTPUT | out", "| OUTPUT ??"))
+    device.start()
+    data = (storage.input_file("data.npy", "data"),)
+    for _ in range(2):
+        assert (await server.run(fill=True, data=data)).exit_code == 0
+        # asked again, since nothing is known
+        assert [each.kind for each in measured(storage).passes] == ["inspect", "profiled"]
+
+
+async def test_waiting_for_calm_is_not_the_users_time(device, server, storage):
+    device.install(obedient())
+    device.changes["gate"] = GateLimits(min_memory_bytes=1 << 60, wait_s=1.5)
+    device.start()
+    end = await server.run(timeout_s=1)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    found = measured(storage)
+    assert found.gate["passed"] is False
+    assert [each.code for each in found.contaminations][-1] == "gate_gave_up"
+
+
+async def test_a_clean_pass_that_times_nothing_is_no_success(device, server, storage):
+    device.install('say("=== total time: 0.000ms")')
+    device.start()
+    end = await server.run(plan=Plan(preset="custom", clean=True, profiled=0))
+    assert (end.reason, end.exit_code) == (EndReason.NOTHING_TIMED, 0)
+
+
+async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device, server, storage):
+    device.install(
+        obedient().replace("e2e=2.000 ms", "e2e={90.0 if i == 0 and count < 50 else 2.0:.3f} ms")
+    )
+    device.start()
+    plan = Plan(preset="custom", clean=True, clean_min_s=0.2, clean_min_iterations=20, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    assert sum(measured(storage).passes[-1].e2e_ms) >= 200
 
 
 async def test_numbers_and_shapes_are_given_as_files(device, server, storage):

@@ -241,6 +241,18 @@ def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
     return ended.stdout
 
 
+def test_writing_the_profile_belongs_to_no_iteration(run: Runner) -> None:
+    """It takes as long as an iteration, and profiling would look twice as dear as it is."""
+    script = (
+        "import os, time\n"
+        "network.profile_to('p.json'); network.forward(); ended = network.wait()\n"
+        "print(time.perf_counter() - ended, os.path.getsize('p.json'))\n"
+    )
+    later_s, size = by_parts(run, "resnet18", ["--no_sanity_check"], script).split()
+    assert int(size) > 100_000
+    assert float(later_s) > 0.0005
+
+
 def test_a_model_without_convolutions_survives_the_layout_transform(run: Runner) -> None:
     """By its parts, since AMD CPUs are refused."""
     by_parts(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])

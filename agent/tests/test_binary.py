@@ -1,0 +1,67 @@
+"""A compiled load_and_run of each age, driven by the whole agent through a stand-in for it."""
+
+import pytest
+
+from agent.config import RuntimeEntry
+from agent.inventory import take_inventory
+from agent.protocol import EndReason, Plan
+from agent.protocol.measurement import Measurement
+from agent.runtimes.tests.fake_load_and_run import DATA, install_fake
+
+
+@pytest.fixture
+def binary(device, server, storage):
+    """Give the device a load_and_run of this version, and the storage a model and its input."""
+    if not DATA.is_dir():
+        pytest.skip("the shared data is not here")
+    storage.files["model.mge"] = (DATA / "models" / "tiny.mge").read_bytes()
+    storage.files["data.npy"] = (DATA / "inputs" / "tiny" / "data.npy").read_bytes()
+
+    def install(version: str):
+        path = install_fake(device.folder, version, "-nocuda")
+        entry = RuntimeEntry(version=version, kind="binary", path=str(path))
+        device.runtimes = take_inventory([entry])
+        device.start()
+        return device.runtimes[version]
+
+    return install
+
+
+@pytest.mark.parametrize("version", ["1.6.0", "1.7.0", "1.9.1", "1.10.0", "1.11.1", "1.13.0"])
+async def test_every_age_is_measured_by_the_same_plan(binary, server, storage, version):
+    runtime = binary(version)
+    assert runtime.info.problem == ""
+    assert "iter" in runtime.info.flags
+    plan = Plan(preset="custom", clean=True, profiled=2)
+    data = (storage.input_file("data.npy", "data"),)
+    end = await server.run(runtime=version, plan=plan, data=data, options={"iter": 4}, fill=True)
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    found = Measurement.model_validate_json(storage.stored["measurement.json"])
+    kept = [each for each in found.passes if each.kept]
+    assert [each.kind for each in kept] == ["clean", "profiled", "profiled"]
+    assert [len(each.e2e_ms) for each in kept] == [4, 4, 4]
+    assert {"profile.json", "profile-2.json"} <= set(storage.stored)
+
+
+async def test_one_without_inputs_is_fed_at_random(binary, server, storage):
+    binary("1.13.0")
+    end = await server.run(runtime="1.13.0", fill=True, options={"iter": 2})
+    assert end.exit_code == 0
+    found = Measurement.model_validate_json(storage.stored["measurement.json"])
+    assert [each.kind for each in found.passes] == ["inspect", "profiled"]
+    assert any(word.startswith("--input=") for word in found.passes[1].argv)
+
+
+async def test_its_dumps_find_their_folder(binary, server, storage):
+    binary("1.13.0")
+    data = (storage.input_file("data.npy", "data"),)
+    end = await server.run(runtime="1.13.0", data=data, options={"bin_io_dump": True})
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert storage.stored["bin_io_dump.zip"].startswith(b"PK")
+
+
+async def test_what_it_does_not_know_is_refused_by_name(binary, server):
+    binary("1.9.1")
+    end = await server.run(runtime="1.9.1", options={"optimize_for_inference": True})
+    assert end.reason is EndReason.REFUSED
+    assert "optimize_for_inference" in end.detail
