@@ -30,7 +30,7 @@ from agent.sandbox import Sandbox
 from agent.spool import Folder, Spool
 from agent.transfer import Transfer, TransferError
 from agent.warm import WarmPool, WarmProcess
-from agent.watchdog import LimitCode, Watchdog
+from agent.watchdog import LimitCode, Watchdog, measure_folder
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,7 @@ class Attempt:
         self._report: Report | None = None
         #: every pass has ended, what they left is being collected
         self._is_measured = False
+        self._added_bytes = 0
         self.delivering = False
 
     def cancel(self) -> None:
@@ -205,7 +206,7 @@ class Attempt:
         self, measuring: Measuring, launcher: Launcher, progress: Progress, feeding: Feeding
     ) -> AttemptFinished:
         """All passes. A failure is an end like any other: what was measured before is kept."""
-        folder = launcher.folder
+        folder, limits = launcher.folder, self._tools.limits
 
         async def run(command: list[str]) -> RunResult:
             if self._halted.is_set():
@@ -215,8 +216,11 @@ class Attempt:
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
             # of all passes; waiting for calm and making inputs is not the user's time
             left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
-            watchdog = Watchdog(folder.work, folder.output, self._tools.limits.watch)
-            result = await process.wait(left_s, self._grace_s, self._halted, watchdog)
+            # what one pass adds to the folder counts for all that follow
+            before = measure_folder(folder.work).bytes
+            watch = Watchdog(folder.work, folder.output, limits.watch, before - self._added_bytes)
+            result = await process.wait(left_s, self._grace_s, self._halted, watch)
+            self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
             if self._stopping and result.reason is EndReason.CANCELLED:
                 raise Stopped
             return result

@@ -67,6 +67,11 @@ class Bench:
         """An attempt is measured, and its lease is renewed without us."""
         return self._measured > 0 and self._heart is not None and self._heart.is_well
 
+    def renew(self) -> None:
+        """`held()` or the rhythm is another one: what renews the leases must know."""
+        if self._measured and self._heart is not None:
+            self._heart.beat(self.held(), self.heartbeat_s)
+
     def look(self) -> Counters:
         """The beginning of a window that `begin` may take: so that it need not wait for one."""
         return read_counters()
@@ -78,8 +83,7 @@ class Bench:
         observer = Observer(gpus=self._gpus, cores=self._cores)
         observer.begin(gate, since)
         self._measured += 1
-        if self._heart is not None:
-            self._heart.beat(self.held(), self.heartbeat_s)
+        self.renew()
         return Watch(gate, observer, rested_s)
 
     async def end(self, watch: Watch) -> None:

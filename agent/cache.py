@@ -11,6 +11,7 @@ why nothing waits for the disk here: a run's start would wait too.
 """
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -26,6 +27,8 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = "partial-"
 HASHED_ALWAYS_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 24
+#: what a disk or a file system says of a file that it has lost
+_UNREADABLE = {errno.EIO, errno.EACCES, errno.EISDIR, errno.EBADMSG, errno.EUCLEAN, errno.ESTALE}
 
 
 class ContentCache:
@@ -50,34 +53,27 @@ class ContentCache:
     def take(self, sha256: str, size_bytes: int, target: Path) -> bool:
         """Copy the file to `target`, which must not exist. False: it is not here, download it.
 
-        A file that is not what its name says is dropped. Raises ValueError for what is no sha256,
-        OSError if `target` cannot be written.
+        A file that is not what its name says, or cannot be read, is dropped. Whatever the disk does
+        is no error: the download finds out whether `target` can be written, and has words for it.
+        Raises ValueError for what is no sha256.
         """
         path = self._path(sha256)
         try:
-            source = path.open("rb")
+            taken = self._copy_out(path, sha256, size_bytes, target)
         except FileNotFoundError:
-            return False
-        # from here on the file may leave the cache: what is open can still be read
-        with source:
-            size = os.fstat(source.fileno()).st_size
-            if size != size_bytes:
-                # the caller may be wrong about the size just as well as the disk
-                self._drop_if_damaged(path, sha256)
-                return False
-            try:
-                with target.open("xb") as sink:
-                    _copy(source.fileno(), sink.fileno(), size)
-            except BaseException:
+            taken = False
+        except OSError as exc:
+            log.warning("cache_not_read file=%s cause=%r", sha256, exc.strerror)
+            # a full disk says nothing of the file
+            if exc.errno in _UNREADABLE:
+                self._drop(path)
+            taken = False
+        if taken:
+            self._touch(path, sha256)
+        else:
+            with contextlib.suppress(OSError):
                 target.unlink(missing_ok=True)
-                raise
-            stamp = _stamp(source.fileno())
-        if not self._is_checked(sha256, size, stamp) and sha256_of(target) != sha256:
-            target.unlink()
-            self._drop(path)
-            return False
-        self._touch(path, sha256)
-        return True
+        return taken
 
     def keep(self, path: Path, sha256: str) -> bool:
         """Keep a copy of a file whose content was verified and that nobody writes to meanwhile.
@@ -85,10 +81,10 @@ class ContentCache:
         Call it before the run starts. False: it is larger than the cache, or the disk is full.
         """
         kept, partial = self._path(sha256), self._folder / f"{_PARTIAL}{uuid.uuid4().hex}"
-        size = path.stat().st_size
-        if size > self._limit_bytes:
-            return False
         try:
+            size = path.stat().st_size
+            if size > self._limit_bytes:
+                return False
             with path.open("rb") as source, partial.open("xb") as sink:
                 _copy(source.fileno(), sink.fileno(), size)
             partial.chmod(0o400)
@@ -99,12 +95,31 @@ class ContentCache:
             log.warning("cache_not_written cause=%r", exc.strerror)
             return False
         finally:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
         return True
 
     def size_bytes(self) -> int:
         """What is kept now."""
         return sum(size for _, size, _ in self._entries())
+
+    def _copy_out(self, path: Path, sha256: str, size_bytes: int, target: Path) -> bool:
+        """False: not what is wanted. Raises OSError."""
+        with path.open("rb") as source:
+            # from here on the file may leave the cache: what is open can still be read
+            size = os.fstat(source.fileno()).st_size
+            if size != size_bytes:
+                # the caller may be wrong about the size just as well as the disk
+                if sha256_of(path) != sha256:
+                    self._drop(path)
+                return False
+            with target.open("xb") as sink:
+                _copy(source.fileno(), sink.fileno(), size)
+            stamp = _stamp(source.fileno())
+        if not self._is_checked(sha256, size, stamp) and sha256_of(target) != sha256:
+            self._drop(path)
+            return False
+        return True
 
     def _path(self, sha256: str) -> Path:
         if _NAME.fullmatch(sha256) is None:
@@ -116,19 +131,16 @@ class ContentCache:
 
     def _touch(self, path: Path, sha256: str) -> None:
         """Note the use, and the file as it is after that: setting a time changes its own time."""
-        with self._lock, contextlib.suppress(FileNotFoundError):
+        with self._lock, contextlib.suppress(OSError):
             os.utime(path)
             found = path.stat()
             self._known[sha256] = (found.st_ino, found.st_size, found.st_ctime_ns)
 
-    def _drop_if_damaged(self, path: Path, sha256: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if sha256_of(path) != sha256:
-                self._drop(path)
-
     def _drop(self, path: Path) -> None:
         log.warning("cache_damaged file=%s", path.name)
-        self._remove(path)
+        # a file system that has turned read-only keeps it, and it is found damaged again
+        with contextlib.suppress(OSError):
+            self._remove(path)
 
     def _remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -7,8 +7,6 @@ from agent.protocol import AttemptLog, AttemptStarted
 from agent.tail import LogTail
 
 LOG_TICK_S = 0.2
-#: while iterations are timed nothing is sent, so there is no hurry to look
-QUIET_TICK_S = 1.0
 
 
 class Feed:
@@ -23,15 +21,14 @@ class Feed:
         outbox.echo(started.attempt, self._send)
 
     async def follow(self) -> None:
-        """Send the log until cancelled. Sleeps between looks: a benchmark runs beside us."""
-        while True:
-            await asyncio.sleep(QUIET_TICK_S if self._tail.quiet else LOG_TICK_S)
+        """Send the log until the model warms up: what follows is sent when all has ended."""
+        while not self._tail.quiet:
+            self._send()
+            await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
-            if not self._tail.quiet:
-                self._send()
 
     async def finish(self) -> None:
-        """The process has ended: send the rest."""
+        """The last process has ended: send the rest."""
         await asyncio.to_thread(self._tail.finish)
         self._send()
 
@@ -39,6 +36,8 @@ class Feed:
         if self._outbox.generation != self._generation:
             self._generation, self._sent = self._outbox.generation, 0
             self._outbox.post(self._started)
+        if self._tail.quiet:
+            return
         for chunk in self._tail.chunks[self._sent :]:
             self._outbox.post(
                 AttemptLog(

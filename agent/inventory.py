@@ -35,6 +35,7 @@ class Runtime:
             builds=frozenset(self.info.builds),
             libraries=frozenset(self.info.libraries),
             cpu_model=facts.cpu_model,
+            cores=facts.cores,
         )
 
     @property

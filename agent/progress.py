@@ -24,7 +24,7 @@ class Progress:
         self._following: asyncio.Task[None] | None = None
 
     def begin(self, command: str) -> None:
-        """A process runs. The server is told of the first one only."""
+        """A process runs. The server is told of the first one only, and follows its loading."""
         if self._feed is not None:
             return
         started = AttemptStarted(

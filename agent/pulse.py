@@ -13,7 +13,6 @@ from agent import heart
 log = logging.getLogger(__name__)
 
 _PROGRAM = str(Path(heart.__file__).resolve())
-_PROGRAM = str(Path(heart.__file__).resolve())
 _RESTART_S = 1.0
 _PATIENCE_S = 2.0
 
@@ -30,9 +29,7 @@ class Heart:
         self._order: dict[str, object] = {"rest": True}
         self._process: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
-        #: the server does not accept the token: the process has ended and is not started again
-        self.refused = False
-        #: its beats arrive; False until the first one did
+        #: its beats arrive; False until the first one did, and for good if the token is refused
         self.is_well = False
 
     @classmethod
@@ -95,7 +92,7 @@ class Heart:
             await self._listen(self._process)
             status = await self._process.wait()
             if status == heart.REFUSED:
-                self.refused = True
+                # the agent beats by itself from now on, and its socket says what to do
                 log.error("heart_refused")
                 return
             log.warning("heart_ended status=%s", status)

@@ -109,6 +109,7 @@ class Session:
         log.info("connected worker=%r", welcome.worker)
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._bench.heartbeat_s = welcome.heartbeat_s
+        self._bench.renew()
         self._outbox.attach(queue.put_nowait)
         helpers = [
             asyncio.create_task(self._write(socket, queue)),

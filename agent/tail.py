@@ -12,10 +12,9 @@ CHUNK_BYTES = 8 * 1024
 #: of a log that passes the limit, this much of the end is kept
 END_BYTES = 64 * 1024
 _BLOCK = 64 * 1024
-#: load_and_run prints the first before it warms up, the second after the last timed iteration
+#: load_and_run prints this before it warms up
 QUIET_BEGIN = "going to warmup"
-QUIET_END = "finished test"
-#: heads each pass of several: the one before may have died without a last word
+#: heads each pass of several
 PASS_HEAD = "==== pass "
 #: a line longer than this is not one of load_and_run's
 _LINE_CHARACTERS = 1000
@@ -32,7 +31,11 @@ class Chunk:
 
 
 class LogTail:
-    """Follow a growing file. `chunks` only grows; nothing here waits."""
+    """Follow a growing file. `chunks` only grows; nothing here waits.
+
+    `quiet` from the first warm-up until `finish`: another pass may follow any line, and loading it
+    is a part of what is measured.
+    """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.chunks: list[Chunk] = []
@@ -45,7 +48,7 @@ class LogTail:
         self._held: list[str] = []
 
     def read(self) -> None:
-        """Take what is new in the file; while iterations are timed, hold it back."""
+        """Take what is new in the file; from the first warm-up on, hold it back."""
         try:
             if self._path.stat().st_size <= self._position or self._position >= self._limit:
                 return
@@ -60,7 +63,7 @@ class LogTail:
             self._release()
 
     def finish(self) -> None:
-        """The process has ended: take the rest, or its end if the log is too long."""
+        """The last process has ended: take the rest, or its end if the log is too long."""
         self.read()
         self._held.append(self._decoder.decode(b"", final=True))
         self._held.append(self._end())
@@ -83,14 +86,13 @@ class LogTail:
         return note + raw.decode("utf-8", errors="replace")
 
     def _take(self, text: str) -> None:
-        """Hold the text, and see from its lines whether iterations are timed now."""
-        for piece in text.splitlines(keepends=True):
-            self._held.append(piece)
+        """Hold the text, and see from its lines whether the model warms up."""
+        self._held.append(text)
+        for piece in () if self.quiet else text.splitlines(keepends=True):
             self._line = (self._line + piece)[-_LINE_CHARACTERS:]
-            if QUIET_END in self._line or self._line.startswith(PASS_HEAD):
-                self.quiet = False
-            elif QUIET_BEGIN in self._line:
+            if QUIET_BEGIN in self._line:
                 self.quiet = True
+                return
             if piece.endswith(("\n", "\r")):
                 self._line = ""
 

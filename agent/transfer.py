@@ -15,6 +15,7 @@ from agent.retry import Policies, is_transport, may_pass
 log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 18
+_MOST_PAIRS = 4096
 #: how many files of one attempt are fetched at the same time
 _PARALLEL = 4
 #: even a server that drips bytes must not hold a device for longer
@@ -40,6 +41,8 @@ class Transfer:
 
     def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
         self._policy, self._cache = policies.download, cache
+        #: (sha256, md5) that were seen to belong to one content
+        self._same: set[tuple[str, str]] = set()
         self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
         self._gate = asyncio.Semaphore(_PARALLEL)
 
@@ -76,15 +79,45 @@ class Transfer:
     async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
         """From the cache if it is there; what was fetched is there the next time."""
         cache = self._cache
-        if cache is not None and file.sha256 is not None:
-            taken = await asyncio.to_thread(cache.take, file.sha256, file.size_bytes, path)
-            if taken:
-                log.info("file_from_cache file=%s", file.name)
-                return StoredFile(name=file.name, sha256=file.sha256)
+        known = file.sha256
+        taken = False
+        if cache is not None and known is not None:
+            taken = await asyncio.to_thread(self._take, cache, file, path, known)
+        if taken and known:
+            log.info("file_from_cache file=%s", file.name)
+            return StoredFile(name=file.name, sha256=known)
         sha256 = await self._fetch_patiently(file, path)
         if cache is not None:
             await asyncio.to_thread(cache.keep, path, sha256)
+            self._note(sha256, file.md5)
         return StoredFile(name=file.name, sha256=sha256)
+
+    def _take(self, cache: ContentCache, file: InputFile, path: Path, sha256: str) -> bool:
+        """Take the file from the cache if that has it. Reads it: call it in a thread.
+
+        The MD5 is what the user's browser announced; the SHA-256 is what an agent, maybe another
+        device's, has reported of the file, so by itself it could name any content of this cache.
+        That both are of one content is checked for any size, but once only: from then on the
+        cache's own check of the SHA-256 says as much, and a repeated run waits for no second hash.
+        """
+        if not cache.take(sha256, file.size_bytes, path):
+            return False
+        if (sha256, file.md5) in self._same:
+            return True
+        try:
+            if _md5_of(path) == file.md5:
+                self._note(sha256, file.md5)
+                return True
+            log.warning("cache_other_content file=%s", file.name)
+            path.unlink()
+        except OSError as exc:
+            log.warning("cache_not_read file=%s cause=%r", file.name, exc.strerror)
+        return False
+
+    def _note(self, sha256: str, md5: str) -> None:
+        if len(self._same) >= _MOST_PAIRS:
+            self._same.clear()
+        self._same.add((sha256, md5))
 
     async def _fetch_patiently(self, file: InputFile, path: Path) -> str:
         async with self._gate:
@@ -151,7 +184,11 @@ async def _blocks(path: Path) -> AsyncIterator[bytes]:
 
 def offer_file(path: Path) -> FileOffer:
     """Measure a file. Reads all of it: call it in a thread."""
+    size, md5 = path.stat().st_size, _md5_of(path)
+    return FileOffer(name=path.name, size_bytes=size, md5=md5)
+
+
+def _md5_of(path: Path) -> str:
     with path.open("rb") as source:
         digest = hashlib.file_digest(source, lambda: hashlib.md5(usedforsecurity=False))
-        size = source.tell()
-    return FileOffer(name=path.name, size_bytes=size, md5=digest.hexdigest())
+    return digest.hexdigest()

@@ -1,8 +1,9 @@
 """Ends a run that no limit of a single process ends: silent, flooding, forking, filling the disk.
 
 Looked at twice a second from outside. A look reads /proc for the attempt's own processes and the
-sizes of its files: about 0.2 ms. Every process of the machine is looked at only at times, or if
-their number jumps: a process that left the tree is known by its mark.
+sizes of its files: about 0.2 ms; a folder with many files is looked at less often. Every process of
+the machine is looked at only at times, or if their number jumps: one that left the tree is known by
+its mark.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from uuid import UUID
@@ -26,6 +27,9 @@ _MANY_NEW = 64
 _AWAKE_CPU_S = 0.05
 #: small files fill a disk by their number
 _MOST_FILES = 20_000
+#: looking at the files takes at most this share of one core; the most files are 10 s apart
+_SCAN_SHARE = 0.01
+_MOST_SCAN_PAUSE_S = 10.0
 _PATIENCE_S = 2.0
 
 
@@ -64,18 +68,26 @@ class WatchLimits:
 
 
 class Watchdog:
-    """One for each process that is run. `work` is its folder, `output` the file it prints to."""
+    """One for each process that is run. `work` is its folder, `output` the file it prints to.
 
-    def __init__(self, work: Path, output: Path, limits: WatchLimits) -> None:
+    `begin_bytes`: what the folder held (`measure_folder`) before the first of several processes
+    that share one limit for what they write; None: this process has the limit for itself.
+    """
+
+    def __init__(
+        self, work: Path, output: Path, limits: WatchLimits, begin_bytes: int | None = None
+    ) -> None:
         self._work, self._output, self._limits = work, output, limits
         # what was there before is not the run's: its model, the output of an earlier process
-        self._work_begin = measure_folder(work).bytes
+        self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
+        self._next_scan_s = 0.0
         self._large_before = {path for path, size in _files(work) if size >= limits.file_bytes}
         self._output_begin = _size(output)
         self._active_s = time.monotonic()
         self._active_cpu_s, self._active_output = 0.0, self._output_begin
         self._searched_s, self._tasks = -_SEARCH_S, task_count()
-        #: processes outside the run's tree that were looked at: does it carry the mark?
+        #: processes outside the run's tree that were looked at: does it carry the mark? Nothing
+        #: gets it later, and a later process with the same pid has another start
         self._judged: dict[tuple[int, int], bool] = {}
         self._escaped: set[int] = set()
 
@@ -93,7 +105,7 @@ class Watchdog:
         return (
             self._too_many(rows)
             or self._too_long()
-            or self._too_large()
+            or self._too_large_now_and_then()
             or self._too_fat(rows)
             or self._silent(rows)
         )
@@ -130,8 +142,11 @@ class Watchdog:
         judged: dict[tuple[int, int], bool] = {}
         for other, row in table.items():
             key = (other, row.start_ticks)
-            if other not in tree:
-                judged[key] = self._judged.get(key) or _carries(other, mark)
+            if other in tree:
+                continue
+            found = self._judged[key] if key in self._judged else _carries(other, mark)
+            if found is not None:
+                judged[key] = found
         self._judged = judged
         marked = {other for (other, _), found in judged.items() if found}
         self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
@@ -150,6 +165,16 @@ class Watchdog:
             return None
         text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
         return LimitHit(LimitCode.LOG_TOO_LONG, text)
+
+    def _too_large_now_and_then(self) -> LimitHit | None:
+        """Pause in proportion to what the last look at the files took."""
+        if time.monotonic() < self._next_scan_s:
+            return None
+        begin_s = time.thread_time()
+        hit = self._too_large()
+        took_s = time.thread_time() - begin_s
+        self._next_scan_s = time.monotonic() + min(took_s / _SCAN_SHARE, _MOST_SCAN_PAUSE_S)
+        return hit
 
     def _too_large(self) -> LimitHit | None:
         held = measure_folder(self._work)
@@ -201,21 +226,18 @@ class Held:
 
 def measure_folder(folder: Path) -> Held:
     """Add up; stops counting above `_MOST_FILES`, which is too many anyway."""
-    held = Held()
+    total = files = largest = 0
     for entry in _walk(folder):
         try:
             found = entry.stat(follow_symlinks=False)
         except OSError:
             continue  # gone meanwhile
-        held = replace(
-            held,
-            bytes=held.bytes + found.st_blocks * 512,
-            files=held.files + 1,
-            largest_bytes=max(held.largest_bytes, found.st_size),
-        )
-        if held.files > _MOST_FILES:
+        total += found.st_blocks * 512
+        files += 1
+        largest = max(largest, found.st_size)
+        if files > _MOST_FILES:
             break
-    return held
+    return Held(total, files, largest)
 
 
 def _walk(folder: Path | str) -> Iterator[os.DirEntry[str]]:
@@ -245,12 +267,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _carries(pid: int, mark: UUID) -> bool:
+def _carries(pid: int, mark: UUID) -> bool | None:
+    """None: not to be told now. A process that is replaced by another program shows nothing."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"{ATTEMPT_VARIABLE}={mark}".encode() in file.read().split(b"\0")
+            shown = file.read()
     except OSError:
-        return False
+        return False  # gone, or another user's
+    return f"{ATTEMPT_VARIABLE}={mark}".encode() in shown.split(b"\0") if shown else None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -61,7 +61,7 @@ class GpuReader:
         return tuple(_read_all(handle, own) for handle in self._handles)
 
     def glance(self) -> tuple[GpuState, ...]:
-        """Only what may spoil a run while it lasts."""
+        """What changes while a run lasts, and what may spoil it."""
         return tuple(_glance(handle) for handle in self._handles)
 
     def close(self) -> None:
@@ -75,13 +75,15 @@ def _glance(handle: Any) -> GpuState:
     return GpuState(
         sm_clock_mhz=_ask(lambda: _clock(handle, pynvml.NVML_CLOCK_SM)),
         temperature_c=_ask(lambda: _temperature(handle)),
+        power_w=_ask(lambda: _power(handle)),
+        utilisation_percent=_ask(lambda: _utilisation(handle)),
+        memory_used_bytes=_ask(lambda: _memory_used(handle)),
         throttle_reasons=_reasons(handle),
     )
 
 
 def _read_all(handle: Any, own: frozenset[int]) -> GpuState:
     name = _ask(lambda: pynvml.nvmlDeviceGetName(handle))
-    power = _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
     limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
     processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return GpuState(
@@ -90,10 +92,10 @@ def _read_all(handle: Any, own: frozenset[int]) -> GpuState:
         memory_clock_mhz=_ask(lambda: _clock(handle, pynvml.NVML_CLOCK_MEM)),
         max_sm_clock_mhz=_ask(lambda: _max_clock(handle)),
         temperature_c=_ask(lambda: _temperature(handle)),
-        power_w=None if power is None else power / 1000,
+        power_w=_ask(lambda: _power(handle)),
         power_limit_w=None if limit is None else limit / 1000,
-        utilisation_percent=_ask(lambda: int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        memory_used_bytes=_ask(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        utilisation_percent=_ask(lambda: _utilisation(handle)),
+        memory_used_bytes=_ask(lambda: _memory_used(handle)),
         throttle_reasons=_reasons(handle),
         other_processes=None if processes is None else sum(p.pid not in own for p in processes),
     )
@@ -114,6 +116,18 @@ def _max_clock(handle: Any) -> int:
 
 def _temperature(handle: Any) -> int:
     return int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+
+
+def _power(handle: Any) -> float:
+    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000
+
+
+def _utilisation(handle: Any) -> int:
+    return int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+
+
+def _memory_used(handle: Any) -> int:
+    return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
 
 
 def _ask(question: Callable[[], T]) -> T | None:

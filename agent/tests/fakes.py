@@ -1,8 +1,10 @@
 """A server to run the real agent against: a socket, a storage for files, and a load_and_run."""
 
 import asyncio
+import contextlib
 import hashlib
 import io
+import json
 import stat
 import sys
 import textwrap
@@ -10,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -131,6 +134,77 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+@dataclass(frozen=True)
+class Beat:
+    """A heartbeat over HTTP; `at` is monotonic."""
+
+    at: float
+    running: frozenset[uuid.UUID]
+
+
+class Front:
+    """One address for both: answers heartbeats over HTTP, tunnels all else to the socket's server.
+
+    `status` is the answer to a heartbeat; 404 is a server that has no such address.
+    """
+
+    def __init__(self) -> None:
+        self.beats: list[Beat] = []
+        self.status = 200
+        self._inner_port = 0
+
+    async def open(self, port: int, inner_port: int) -> int:
+        """Listen; return the port."""
+        self._inner_port = inner_port
+        self._server = await asyncio.start_server(self._greet, "127.0.0.1", port)
+        return self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET "):
+                await self._tunnel(head, reader, writer)
+                return
+            while head:
+                await self._take_beat(head, reader, writer)
+                head = await reader.readuntil(b"\r\n\r\n")
+
+    async def _take_beat(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        first, *lines = head.decode().split("\r\n")
+        fields = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
+        }
+        assert first == "POST /api/agent/heartbeat/ HTTP/1.1"
+        assert fields["authorization"] == f"Bearer {TOKEN}"
+        body = json.loads(await reader.readexactly(int(fields["content-length"])))
+        if self.status == 200:
+            self.beats.append(Beat(time.monotonic(), frozenset(map(uuid.UUID, body["running"]))))
+        writer.write(b"HTTP/1.1 %d -\r\nContent-Length: 2\r\n\r\n{}" % self.status)
+        await writer.drain()
+
+    async def _tunnel(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._inner_port)
+        with contextlib.closing(inner_writer):
+            inner_writer.write(head)
+            ways = (_pump(reader, inner_writer), _pump(inner_reader, writer))
+            await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carry one direction to its end, and the end too."""
+    while piece := await reader.read(1 << 16):
+        writer.write(piece)
+        await writer.drain()
+    writer.write_eof()
+
+
 class FakeServer:
     """Speaks the protocol and remembers every frame. Its own answers can be turned off."""
 
@@ -140,18 +214,22 @@ class FakeServer:
         self.times: list[float] = []
         self.acks = {"attempt.accepted", "attempt.finished"}
         self.answers_uploads = True
+        #: file -> why it must not be stored
+        self.refused: dict[str, str] = {}
         self.welcomes = True
         self.heartbeat_s = 60.0
         self.refuse_status: int | None = None
         self.authorization: list[str] = []
         self.connection: ServerConnection | None = None
+        self.front = Front()
         self._changed = asyncio.Condition()
 
     async def __aenter__(self) -> "FakeServer":
         self._server = await serve(
-            self._handle, "127.0.0.1", self.port, process_request=self._check, compression=None
+            self._handle, "127.0.0.1", 0, process_request=self._check, compression=None
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        inner_port = self._server.sockets[0].getsockname()[1]
+        self.port = await self.front.open(self.port, inner_port)
         return self
 
     async def __aexit__(
@@ -160,6 +238,7 @@ class FakeServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.front.close()
         self._server.close()
         await self._server.wait_closed()
 
@@ -207,11 +286,16 @@ class FakeServer:
         await self.send(order)
         return await self.end_of(order)
 
-    async def end_of(self, order: Start) -> AttemptFinished:
+    def between(self, begin_s: float, end_s: float) -> list[AgentMessage]:
+        """What came over the socket in between (monotonic)."""
+        pairs = zip(self.seen, self.times, strict=True)
+        return [message for message, at in pairs if begin_s < at < end_s]
+
+    async def end_of(self, order: Start, timeout_s: float = PATIENCE_S) -> AttemptFinished:
         def ends() -> list[AttemptFinished]:
             return [end for end in self.of(AttemptFinished) if end.attempt == order.attempt]
 
-        await self.wait(lambda: bool(ends()))
+        await self.wait(lambda: bool(ends()), timeout_s)
         return ends()[0]
 
     def log_text(self) -> str:
@@ -254,7 +338,9 @@ class FakeServer:
             await connection.send(encode(Ack(of=message.type, attempt=message.attempt)))
         if isinstance(message, AttemptUploads) and self.answers_uploads:
             targets = tuple(
-                UploadTarget(
+                UploadTarget(name=file.name, url="", refused=self.refused[file.name])
+                if file.name in self.refused
+                else UploadTarget(
                     name=file.name, url=self.storage.url(file.name), headers={"X-Given": "1"}
                 )
                 for file in message.files

@@ -1,5 +1,6 @@
 """Files that were downloaded before: kept by content, never trusted, never too many."""
 
+import errno
 import hashlib
 import os
 import threading
@@ -166,3 +167,36 @@ def test_threads_share_one_cache(tmp_path):
     assert wrong == []
     assert 0 < bench.cache.size_bytes() <= 4096
     assert all(not name.startswith("partial") for name in bench.names())
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_file_that_cannot_be_read_is_dropped_and_is_a_miss(bench, monkeypatch, code):
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    bench.keep(b"model")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_copy", fail)
+        assert bench.take(b"model") is None
+    assert bench.names() == set()
+    assert bench.keep(b"model")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "sha256_of", fail)
+        assert bench.take(b"model") is None
+    assert bench.names() == set()
+
+
+def test_something_else_in_a_files_place_is_a_miss(bench):
+    bench.path(b"model").mkdir()
+    assert bench.take(b"model") is None
+
+
+def test_a_full_disk_is_a_miss_and_costs_no_file(bench, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bench.keep(b"model")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_copy", fail)
+        assert bench.take(b"model") is None
+    assert bench.take(b"model") == b"model"

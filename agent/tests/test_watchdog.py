@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 import uuid
 
 import pytest
 
-from agent import runner
+from agent import runner, watchdog
 from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import EndReason
 from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
@@ -28,8 +29,9 @@ class Kennel:
         self.mark = uuid.uuid4()
         self.took_s = 0.0
 
-    async def run(self, command, limits=None, timeout_s=20.0, **watched):
-        dog = Watchdog(self.work, self.output, WatchLimits(**{**LOOSE, **watched}))
+    async def run(self, command, limits=None, timeout_s=20.0, begin_bytes=None, **watched):
+        limited = WatchLimits(**{**LOOSE, **watched})
+        dog = Watchdog(self.work, self.output, limited, begin_bytes)
         run = await start_run(command, self.work, self.output, limits or Limits(), self.mark)
         begin = time.monotonic()
         result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), dog)
@@ -196,6 +198,61 @@ def test_cpu_time_follows_the_timeout_and_the_cores():
     assert cpu_limit_s(100, 4) == 470
     assert Limits(cores=(0, 1)).for_task(100).cpu_s == 250
     assert cpu_limit_s(100) >= 140
+
+
+async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(kennel):
+    (kennel.work / "model").write_bytes(b"m" * (3 << 20))
+    begin = measure_folder(kennel.work).bytes
+    write = "open({!r}, 'wb').write(b'x' * (2 << 20)); import time; time.sleep(1.2)"
+    for name in ("one", "two"):
+        alone = await kennel.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
+        assert (alone.limit, alone.exit_code) == (None, 0)
+    shared = await kennel.run(
+        [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
+    )
+    assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
+
+
+def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(kennel, monkeypatch):
+    for number in range(3000):
+        (kennel.work / str(number)).touch()
+    now_s, scans = [1000.0], []
+
+    def measure(folder):
+        scans.append(now_s[0])
+        return measure_folder(folder)
+
+    dog = Watchdog(kennel.work, kennel.output, WatchLimits(silence_s=0))
+    monkeypatch.setattr(watchdog, "measure_folder", measure)
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now_s[0])
+    begin_s = time.thread_time()
+    measure_folder(kennel.work)
+    once_s = time.thread_time() - begin_s
+    for _ in range(200):
+        dog.look(os.getpid(), kennel.mark)
+        now_s[0] += 0.5
+    assert 9 <= len(scans) <= 100 / min(10, 25 * once_s)
+
+
+def test_a_stranger_is_asked_for_its_mark_once(kennel, monkeypatch):
+    asked = []
+
+    def carries(pid, mark):
+        asked.append(pid)
+        return False
+
+    monkeypatch.setattr(watchdog, "_carries", carries)
+    stranger = subprocess.Popen(["sleep", "9"])
+    run = subprocess.Popen(["sleep", "9"])
+    try:
+        dog = Watchdog(kennel.work, kennel.output, WatchLimits())
+        for _ in range(3):
+            dog._search(run.pid, kennel.mark)
+    finally:
+        for process in (stranger, run):
+            process.kill()
+            process.wait()
+    assert asked.count(stranger.pid) == 1
 
 
 async def test_a_look_is_cheap(kennel):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace as Answer
 
 import pynvml
 import pytest
@@ -203,9 +204,6 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
     def refuse(*_):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
-    class Process:
-        pid = 1
-
     answers = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -216,7 +214,7 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
         "nvmlDeviceGetClockInfo": lambda h, kind: 1980,
         "nvmlDeviceGetTemperature": lambda h, kind: 41,
         "nvmlDeviceGetCurrentClocksThrottleReasons": lambda h: 0x4 | 0x40,
-        "nvmlDeviceGetComputeRunningProcesses": lambda h: [Process()],
+        "nvmlDeviceGetComputeRunningProcesses": lambda h: [Answer(pid=1)],
         "nvmlDeviceGetEnforcedPowerLimit": refuse,
         "nvmlDeviceGetMaxClockInfo": refuse,
         "nvmlDeviceGetUtilizationRates": refuse,
@@ -231,5 +229,11 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
     assert state.other_processes == 1
     assert state.memory_used_bytes is None
     assert reader.read(frozenset({1}))[0].other_processes == 0
-    assert reader.glance()[0].temperature_c == 41
+    (seen,) = reader.glance()
+    assert (seen.temperature_c, seen.sm_clock_mhz, seen.power_w) == (41, 1980, 123.456)
+    assert (seen.utilisation_percent, seen.memory_used_bytes) == (None, None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", lambda h: Answer(gpu=97))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", lambda h: Answer(used=5 << 30))
+    (seen,) = reader.glance()
+    assert (seen.utilisation_percent, seen.memory_used_bytes) == (97, 5 << 30)
     reader.close()

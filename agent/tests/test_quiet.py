@@ -1,0 +1,180 @@
+"""While a model is measured: nothing on the socket, and leases that are renewed all the same.
+
+`MGW_TEST_HEART_S=60` makes the test under load longer.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent.protocol import AttemptLog, AttemptStarted, Heartbeat, Plan, Start
+from agent.tests.conftest import Device
+from agent.tests.fakes import FakeServer
+
+LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
+#: a worker looks dead after so many
+MISSED = 3
+
+THREE = Plan(preset="custom", clean=True, clean_min_s=0.0, clean_min_iterations=5, profiled=2)
+
+#: notes when it warms up and when its last iteration has ended, on the clock of this test
+SLOW = """\
+def stamp():
+    open({stamps!r}, "a").write(str(time.monotonic()) + "\\n")
+say("load model: 300.000ms"); time.sleep(0.5)
+stamp()
+say("=== prepare: 5.500ms; going to warmup")
+say("warm up 0  9.000ms")
+for i in range(5):
+    time.sleep(0.1); say("iter " + str(i) + "/5: e2e=100.000 ms (host=1.000 ms)")
+stamp()
+say("=== finished test #0: time=500 ms avg_time=100 ms standard_deviation=0 ms min=1 ms max=2 ms")
+say("=== total time: 500.0ms")
+time.sleep(0.3)
+write_profile()
+"""
+
+#: a model that keeps every core busy
+SPINNING = """\
+def stamp():
+    open({stamps!r}, "a").write(str(time.monotonic()) + "\\n")
+say("load model: 1.000ms"); time.sleep(0.5)
+stamp()
+say("=== prepare: 5.500ms; going to warmup")
+end = time.monotonic() + {load_s}
+for _ in range(2 * os.cpu_count()):
+    if not os.fork():
+        while time.monotonic() < end: sum(range(20000))
+        os._exit(0)
+while time.monotonic() < end: sum(range(20000))
+for _ in range(2 * os.cpu_count()): os.wait()
+say("iter 0/1: e2e=100.000 ms (host=1.000 ms)")
+stamp()
+write_profile()
+"""
+
+
+def read_stamps(path: Path) -> tuple[float, float]:
+    """The begin of the first warm-up and the end of the last iteration."""
+    stamps = [float(line) for line in path.read_text().split()]
+    return stamps[0], stamps[-1]
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    """For what nobody announces."""
+    async with asyncio.timeout(8):
+        while not predicate():
+            await asyncio.sleep(0.02)
+
+
+async def measure(device: Device, server: FakeServer, plan: Plan = THREE) -> Start:
+    """Order an attempt; the rhythm is chosen before."""
+    device.start()
+    order = server.order(plan=plan, timeout_s=LOAD_S + 60)
+    await server.send(order)
+    return order
+
+
+@pytest.fixture
+def stamps(device: Device, tmp_path: Path) -> Path:
+    path = tmp_path / "stamps"
+    device.install(SLOW.format(stamps=str(path)))
+    return path
+
+
+async def test_from_the_first_warm_up_to_the_last_iteration_nothing_is_sent(
+    device, server, storage, stamps
+):
+    server.heartbeat_s = 0.2
+    order = await measure(device, server)
+    assert (await server.end_of(order)).exit_code == 0
+    begin, end = read_stamps(stamps)
+    assert len(stamps.read_text().split()) == 6
+    assert end - begin > 3  # three passes, and what lies between them
+    assert server.between(begin, end) == []
+    beats = [beat for beat in server.front.beats if begin < beat.at < end]
+    assert all(beat.running == {order.attempt} for beat in beats)
+    gaps = [after - before for before, after in pairwise([begin, *(b.at for b in beats), end])]
+    assert len(beats) >= 5
+    assert max(gaps) < MISSED * 0.2
+
+
+async def test_loading_is_shown_at_once_and_the_rest_when_all_has_ended(
+    device, server, storage, stamps
+):
+    order = await measure(device, server)
+    await server.end_of(order)
+    begin, end = read_stamps(stamps)
+    logs = server.of(AttemptLog)
+    times = [server.times[server.seen.index(each)] for each in logs]
+    loading = "".join(each.text for each, at in zip(logs, times, strict=True) if at < begin)
+    assert "load model: 300.000ms" in loading
+    assert "going to warmup" not in loading
+    assert min(at for at in times if at > begin) > end
+    assert "".join(each.text for each in logs) == server.log_text()
+    assert server.log_text().count("finished test #0") == 3
+
+
+async def test_a_server_without_that_address_hears_the_socket(device, server, stamps):
+    server.heartbeat_s = 0.2
+    server.front.status = 404
+    order = await measure(device, server)
+    assert (await server.end_of(order)).exit_code == 0
+    begin, end = read_stamps(stamps)
+    said = server.between(begin, end)
+    assert len(said) >= 5
+    assert all(isinstance(each, Heartbeat) and each.running == {order.attempt} for each in said)
+
+
+async def test_a_connection_that_returns_meanwhile_is_told_no_log(device, server, stamps):
+    order = await measure(device, server)
+    await server.expect(AttemptLog)
+    await until(lambda: stamps.exists() and len(stamps.read_text().split()) >= 2)
+    await server.drop()
+    await server.expect(AttemptStarted, 2)
+    await server.end_of(order)
+    begin, end = read_stamps(stamps)
+    said = [each.type for each in server.between(begin, end)]
+    assert said == ["hello", "attempt.started"]
+    texts = {each.seq: each.text for each in server.of(AttemptLog)}
+    assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
+
+
+async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
+    device, server, storage, stamps
+):
+    server.heartbeat_s = 60.0  # a change is told at once, whatever the rhythm
+    first = await measure(device, server)
+    await until(stamps.exists)
+    storage.delay_s = 1.0
+    second = server.order(plan=THREE)
+    await server.send(second)
+    both = {first.attempt, second.attempt}
+    await until(lambda: any(beat.running == both for beat in server.front.beats))
+    assert len(server.of(AttemptStarted)) == 1  # it is named before it runs
+    await server.end_of(first)
+    await until(lambda: server.front.beats[-1].running == {second.attempt})
+    assert (await server.end_of(second)).exit_code == 0
+
+
+async def test_a_model_that_takes_every_core_does_not_make_the_worker_look_dead(
+    device, server, tmp_path
+):
+    every_s = server.heartbeat_s = 1.0
+    stamps = tmp_path / "stamps"
+    device.install(SPINNING.format(stamps=str(stamps), load_s=LOAD_S))
+    plan = Plan(preset="custom", clean=False, profiled=1)
+    order = await measure(device, server, plan)
+    end_of_run = await server.end_of(order, LOAD_S + 60)
+    assert end_of_run.exit_code == 0
+    begin, end = read_stamps(stamps)
+    assert end - begin >= LOAD_S
+    assert server.between(begin, end) == []
+    beats = [beat for beat in server.front.beats if begin < beat.at < end]
+    assert all(beat.running == {order.attempt} for beat in beats)
+    gaps = [after - before for before, after in pairwise([begin, *(b.at for b in beats), end])]
+    assert max(gaps) < MISSED * every_s
