@@ -47,7 +47,7 @@ class Report:
     watch: Watch | None = None
 
     def write(self, folder: Path) -> None:
-        """Reads the runtime's program for its SHA-256: call it in a thread. A full disk is logged."""
+        """Reads the runtime's program for its SHA-256: call it in a thread. Logs a full disk."""
         measurement, manifest = self.measurement(), self.manifest()
         try:
             (folder / MEASUREMENT_NAME).write_text(measurement.model_dump_json(), encoding="utf-8")

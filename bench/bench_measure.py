@@ -8,20 +8,29 @@ load, compile, end: what the process does beside iterations) is told apart for b
 
 import argparse
 import re
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from tabulate import tabulate
-
 from agent.protocol.measurement import Measurement
 from bench.bench_overhead import SETTLE_S, by_hand, forbid_warming, mean_ms
+from bench.pairs import in_turn, report
 from bench.site import send, shared, wait_for_end
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.site import running_site
 
 GOAL = 1.05
+HEADERS = (
+    "pair",
+    "by hand s",
+    "iteration ms",
+    "start-up s",
+    "site s",
+    "iteration ms",
+    "start-up s",
+    "ratio",
+    "iteration ratio",
+)
 ITERATIONS = 10
 
 
@@ -35,7 +44,7 @@ def main() -> None:
         if given.cold:
             forbid_warming(Path(folder))
         rows = measure(Path(folder), given.pairs, given.iterations)
-    print(report(rows))
+    print(report(rows, HEADERS, (1, 2), GOAL))
 
 
 def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:
@@ -43,18 +52,11 @@ def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]
     model, data = shared("models/resnet18.mge"), shared("inputs/resnet18/data.npy")
     with running_site(folder) as site, site.login() as visitor:
         worker = visitor.device()["id"]
-        steps = [
+        steps = (
             lambda: hand(folder, model, data, iterations),
             lambda: through_site(visitor, worker, model, data, iterations),
-        ]
-        rows = []
-        for pair in range(pairs + 1):  # the first pair warms caches up
-            results = {}
-            for number in (pair % 2, 1 - pair % 2):
-                time.sleep(SETTLE_S)
-                results[number] = steps[number]()
-            rows.append((float(pair), *results[0], *results[1]))
-    return rows[1:]
+        )
+        return in_turn(steps, pairs, SETTLE_S)
 
 
 def hand(folder: Path, model: Path, data: Path, iterations: int) -> tuple[float, float, float]:
@@ -75,27 +77,6 @@ def through_site(
     text = visitor.artifact(task, "measurement.json")
     (kept,) = [each for each in Measurement.model_validate_json(text).passes if each.kept]
     return wall_s, mean_ms(log), kept.start_s or 0.0
-
-
-def report(rows: list[tuple[float, ...]]) -> str:
-    headers = [
-        "pair",
-        "by hand s",
-        "iteration ms",
-        "start-up s",
-        "site s",
-        "iteration ms",
-        "start-up s",
-        "ratio",
-        "iteration ratio",
-    ]
-    table = [(*row, row[4] / row[1], row[5] / row[2]) for row in rows]
-    medians = [statistics.median(row[column] for row in table) for column in range(1, 9)]
-    text = tabulate([*table, ("median", *medians)], headers=headers, floatfmt=".3f")
-    ratio = medians[6]
-    return (
-        f"{text}\nmedian ratio {ratio:.3f}, goal {GOAL:.2f}: {'met' if ratio <= GOAL else 'MISSED'}"
-    )
 
 
 if __name__ == "__main__":

@@ -12,23 +12,30 @@ pause the agent has made the process that waits for the next task, and it distur
 
 import argparse
 import re
-import statistics
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from tabulate import tabulate
-
 from agent.conftest import find_megengine_python
 from agent.protocol.options import build_arguments
 from agent.runtimes import command_for
+from bench.pairs import in_turn, report
 from bench.site import sample, send, wait_for_end
 from webprofile.embedded.demo import Visitor
 from webprofile.embedded.layout import Layout
 from webprofile.tests.site import running_site
 
 GOAL = 1.10
+HEADERS = (
+    "pair",
+    "by hand s",
+    "iteration ms",
+    "site s",
+    "iteration ms",
+    "ratio",
+    "iteration ratio",
+)
 ITERATIONS = 10
 #: the agent waits 1 s, then imports MegEngine
 SETTLE_S = 2.0
@@ -44,7 +51,7 @@ def main() -> None:
         if given.cold:
             forbid_warming(Path(folder))
         rows = measure(Path(folder), given.pairs, given.iterations)
-    print(report(rows))
+    print(report(rows, HEADERS, (1, 2), GOAL))
 
 
 def forbid_warming(folder: Path) -> None:
@@ -55,29 +62,16 @@ def forbid_warming(folder: Path) -> None:
     config.write_text("warm = false\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
 
 
-def measure(
-    folder: Path, pairs: int, iterations: int
-) -> list[tuple[int, float, float, float, float]]:
+def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:
     """One row for each pair: its number, then (s, ms) by hand and through the site."""
-    with (
-        running_site(folder) as site,
-        site.login() as visitor,
-    ):
+    with running_site(folder) as site, site.login() as visitor:
         worker = visitor.device()["id"]
         model, data = sample(folder / "sample")
-        steps = [
+        steps = (
             lambda: hand(folder, model, data, iterations),
             lambda: through_site(visitor, worker, model, data, iterations),
-        ]
-        rows = []
-        for pair in range(pairs + 1):  # the first pair warms caches up
-            # in turn: whoever always went first would always meet the quieter machine
-            results = {}
-            for number in (pair % 2, 1 - pair % 2):
-                time.sleep(SETTLE_S)
-                results[number] = steps[number]()
-            rows.append((pair, *results[0], *results[1]))
-    return rows[1:]
+        )
+        return in_turn(steps, pairs, SETTLE_S)
 
 
 def hand(folder: Path, model: Path, data: Path, iterations: int) -> tuple[float, float]:
@@ -109,25 +103,6 @@ def mean_ms(log: str) -> float:
     found = re.search(r"avg_time=([\d.]+)", log)
     assert found, log
     return float(found[1])
-
-
-def report(rows: list[tuple[int, float, float, float, float]]) -> str:
-    headers = [
-        "pair",
-        "by hand s",
-        "iteration ms",
-        "site s",
-        "iteration ms",
-        "ratio",
-        "iteration ratio",
-    ]
-    table = [(*row, row[3] / row[1], row[4] / row[2]) for row in rows]
-    medians = [statistics.median(row[column] for row in table) for column in range(1, 7)]
-    text = tabulate([*table, ("median", *medians)], headers=headers, floatfmt=".3f")
-    ratio = medians[4]
-    return (
-        f"{text}\nmedian ratio {ratio:.3f}, goal {GOAL:.2f}: {'met' if ratio <= GOAL else 'MISSED'}"
-    )
 
 
 if __name__ == "__main__":
