@@ -31,6 +31,8 @@ class Delivery:
 
     def __init__(self, folder: Folder, outbox: Outbox, transfer: Transfer) -> None:
         self._folder, self._outbox, self._transfer = folder, outbox, transfer
+        #: file -> why the server does not want it
+        self._refused: dict[str, str] = {}
 
     async def run(self, end: AttemptFinished, policies: Policies, halt: asyncio.Event) -> None:
         """`end` has no files yet. Once `halt` is set no file is uploaded any more."""
@@ -67,7 +69,8 @@ class Delivery:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
         files = tuple(offer for offer in offers if offer in stored)
-        return end.model_copy(update={**changes, "files": files})
+        end = end.model_copy(update={**changes, "files": files})
+        return end.model_copy(update=_after_refusals(end, self._refused))
 
     async def _upload_patiently(
         self, offers: list[FileOffer], stored: list[FileOffer], policies: Policies
@@ -114,14 +117,19 @@ class Delivery:
         left: list[FileOffer],
         stored: list[FileOffer],
     ) -> str:
-        """One try for each file, all at once; what is stored moves from `left`.
+        """One try for each file, all at once; what is stored or refused moves from `left`.
 
         Returns the last problem that may pass. Raises UploadFailed for one that does not, once all
         tries have ended.
         """
 
         async def try_to_store(offer: FileOffer) -> str:
-            problem = await self._store_one(offer, targets.get(offer.name))
+            target = targets.get(offer.name)
+            if target is not None and target.refused:
+                self._refused[offer.name] = target.refused
+                left.remove(offer)
+                return ""
+            problem = await self._store_one(offer, target)
             if not problem:
                 left.remove(offer)
                 stored.append(offer)
@@ -158,3 +166,14 @@ def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, objec
     if end.reason is EndReason.EXITED and end.exit_code == 0:
         return {"reason": EndReason.UPLOAD_FAILED, "detail": str(error)[:1000]}
     return {"detail": f"{end.detail} ({error})".strip()[:1000]}
+
+
+def _after_refusals(end: AttemptFinished, refused: Mapping[str, str]) -> dict[str, object]:
+    """A file that the user asked for and does not get turns a success into a failure."""
+    if not refused:
+        return {}
+    told = "; ".join(f"{name}: refused: {why}" for name, why in sorted(refused.items()))
+    detail = "; ".join(filter(None, [end.detail, told]))[:1000]
+    if end.reason is EndReason.EXITED and end.exit_code == 0:
+        return {"reason": EndReason.OUTPUT_TOO_LARGE, "detail": detail}
+    return {"detail": detail}

@@ -2,8 +2,9 @@
 
 import tempfile
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import IO, Any
 
+import structlog
 from django.conf import settings
 from django.core.cache import cache
 
@@ -16,9 +17,13 @@ from profiles.parsers.execution import Maker, makers
 from profiles.parsers.tensor_dump import DumpError, TensorHeader, open_zip
 from webprofile.errors import DomainError
 
+log = structlog.get_logger()
+
 #: of each dump, packed and unpacked; larger ones are for `manage.py compare_binary_iodump`
-PACKED_LIMIT_BYTES = 512 << 20
-UNPACKED_LIMIT_BYTES = 1 << 30
+PACKED_LIMIT_BYTES = 128 << 20
+UNPACKED_LIMIT_BYTES = 512 << 20
+#: one comparison of the same dumps at a time; so long at most after one that was cut off
+_BUSY_S = 300
 MOST_ROWS = 10_000
 _KEPT_S = 3600
 
@@ -40,13 +45,19 @@ class Comparison:
 def dumps_compare(a: Artifact, b: Artifact) -> Comparison:
     """Compare two dumps; the answer is kept for an hour.
 
-    Raises DomainError dump_unreadable, object_missing, object_too_large, storage_unreachable.
+    Raises DomainError dumps_busy (another request does it now), dump_large, dump_unreadable,
+    object_missing, storage_unreachable.
     """
-    key = f"io-dumps:1:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
+    key = f"io-dumps:2:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
     known = cache.get(key)
     if known is None:
-        known = asdict(_compare(a, b))
-        cache.set(key, known, _KEPT_S)
+        if not cache.add(f"{key}:busy", 1, _BUSY_S):
+            raise DomainError("dumps_busy", status=503)
+        try:
+            known = asdict(_compare(a, b))
+            cache.set(key, known, _KEPT_S)
+        finally:
+            cache.delete(f"{key}:busy")
     return Comparison(**known)
 
 
@@ -54,12 +65,15 @@ def _compare(a: Artifact, b: Artifact) -> Comparison:
     order = execution_order(a)
     with tempfile.TemporaryFile() as file_a, tempfile.TemporaryFile() as file_b:
         for artifact, file in ((a, file_a), (b, file_b)):
-            storage.read_into(artifact.object_key, file, limit_bytes=PACKED_LIMIT_BYTES)
+            _fetch(artifact, file)
         try:
             dumps = [open_zip(file, most_bytes=UNPACKED_LIMIT_BYTES) for file in (file_a, file_b)]
             found = list(compare(*dumps, order=order))
         except DumpError as error:
-            raise DomainError("dump_unreadable", problem=str(error)) from error
+            if error.code == "too_large":
+                raise _too_large() from error
+            log.warning("dump_unreadable", a=a.pk, b=b.pk, error=str(error))
+            raise DomainError("dump_unreadable", problem=error.code) from error
     first = next((n for n, row in enumerate(found) if row.differs), None)
     return Comparison(
         rows=[_row(row, is_first=n == first) for n, row in enumerate(found[:MOST_ROWS])],
@@ -67,6 +81,21 @@ def _compare(a: Artifact, b: Artifact) -> Comparison:
         differing=sum(row.differs for row in found),
         changed=sum(row.status == "close" for row in found),
         ordered=bool(order),
+    )
+
+
+def _fetch(artifact: Artifact, file: IO[bytes]) -> None:
+    try:
+        storage.read_into(artifact.object_key, file, limit_bytes=PACKED_LIMIT_BYTES)
+    except DomainError as error:
+        if error.code == "object_too_large":
+            raise _too_large() from error
+        raise
+
+
+def _too_large() -> DomainError:
+    return DomainError(
+        "dump_large", packed_mib=PACKED_LIMIT_BYTES >> 20, unpacked_mib=UNPACKED_LIMIT_BYTES >> 20
     )
 
 

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from profiles.templatetags.quantities import ABSENT, bytesize
 
 State = Mapping[str, Any]
+_LARGEST = 2**63
 
 
 def device_rows(device: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -70,7 +71,9 @@ def _first(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether this is a number that can be shown; rows may be older than the rule for them."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= _LARGEST
 
 
 def _number(value: Any, form: str) -> str:

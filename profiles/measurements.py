@@ -37,7 +37,9 @@ _SHOWN_STATE = (
     "gpus",
 )
 #: cores, GPUs; a measurement has at most 200 passes
-_LONGEST_TEXT, _MOST_ROWS = 500, 200
+_LONGEST_TEXT, _LONGEST_KEY, _MOST_ROWS = 500, 100, 200
+#: larger numbers are none that a device counts, and break what formats them
+_LARGEST = 2**63
 
 
 class MeasurementFormatError(ValueError):
@@ -98,19 +100,19 @@ def measurement_row(
 
 
 def further_totals(attempt: Attempt, known_s: list[float | None]) -> list[float | None]:
-    """Device total of each profile of an attempt, s, the first of which are known already.
+    """Device total of each profiled pass, s, the first of which are known already.
 
     All of them together are read only as far as the limit of one: None stands for the rest, and
-    for profiles that cannot be read. Raises DomainError storage_unreachable.
+    for profiles that are missing or cannot be read. Raises DomainError storage_unreachable.
     """
     found = list(known_s)
     left = settings.PROFILE_SIZE_LIMIT_BYTES
     stored = attempt.artifacts.filter(is_stored=True)
     sizes = dict(stored.values_list("name", "size_bytes"))
-    for number in sorted(filter(None, map(profile_number, sizes)))[len(known_s) :]:
-        name = profile_name(number)
-        left -= sizes[name]
-        found.append(_total(attempt, name) if left >= 0 else None)
+    last = max(filter(None, map(profile_number, sizes)), default=0)
+    for name in map(profile_name, range(len(known_s) + 1, last + 1)):
+        left -= sizes.get(name, 0)
+        found.append(_total(attempt, name) if name in sizes and left >= 0 else None)
     return found
 
 
@@ -138,16 +140,23 @@ def _plain(value: Any, *, depth: int) -> Any:
     PostgreSQL's JSON holds neither NUL nor NaN.
     """
     if isinstance(value, str):
-        return value[:_LONGEST_TEXT].replace("\x00", "\ufffd")
-    if isinstance(value, float) and not (abs(value) < float("inf")):
+        return _text(value, _LONGEST_TEXT)
+    if isinstance(value, int | float) and not abs(value) <= _LARGEST:
         return None
     if isinstance(value, dict | list) and not depth:
         return None
     if isinstance(value, dict):
-        return {str(key)[:100]: _plain(value[key], depth=depth - 1) for key in _some(value)}
+        return {
+            _text(str(key), _LONGEST_KEY): _plain(value[key], depth=depth - 1)
+            for key in _some(value)
+        }
     if isinstance(value, list):
         return [_plain(item, depth=depth - 1) for item in _some(value)]
     return value
+
+
+def _text(text: str, limit: int) -> str:
+    return text[:limit].replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _some(items: Iterable[Any]) -> list[Any]:

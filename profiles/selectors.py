@@ -98,4 +98,4 @@ def _percent(ratio: float | None) -> str:
 
 def _seconds(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value else None
+    return float(value) if is_number and 0 < value <= 2**63 else None

@@ -41,23 +41,39 @@ from webprofile.errors import DomainError
 log = structlog.get_logger()
 
 
-def artifacts_allowed(attempt: Attempt, files: Iterable[FileOffer]) -> list[FileOffer]:
-    """Those of the offered files that the attempt may store, in their order.
+def artifacts_judge(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
+    """Each offered file with why it may not be stored, in one line; empty if it may.
 
     Each must have a known name and its size; with what is recorded already all must fit together.
     """
     known = dict(attempt.artifacts.values_list("name", "size_bytes"))
-    total, allowed = sum(known.values()), []
+    total, judged = sum(known.values()), []
     for file in files:
-        limit = limit_of(file.name)
         added = file.size_bytes - known.get(file.name, 0)
-        if limit is None or file.size_bytes > limit or total + added > TOTAL_LIMIT_BYTES:
-            log.warning("artifact_refused", attempt=str(attempt.pk), name=file.name)
-            continue
-        total += added
-        known[file.name] = file.size_bytes
-        allowed.append(file)
-    return allowed
+        refused = _why_refused(file, total + added)
+        if refused:
+            log.warning("artifact_refused", attempt=str(attempt.pk), name=file.name, why=refused)
+        else:
+            total += added
+            known[file.name] = file.size_bytes
+        judged.append((file, refused))
+    return judged
+
+
+def artifacts_allowed(attempt: Attempt, files: Iterable[FileOffer]) -> list[FileOffer]:
+    """Those of the offered files that the attempt may store, in their order."""
+    return [file for file, refused in artifacts_judge(attempt, files) if not refused]
+
+
+def _why_refused(file: FileOffer, total_bytes: int) -> str:
+    limit = limit_of(file.name)
+    if limit is None:
+        return "no file of this name is kept"
+    if file.size_bytes > limit:
+        return f"it has {file.size_bytes} bytes, the most is {limit}"
+    if total_bytes > TOTAL_LIMIT_BYTES:
+        return f"all files together would have {total_bytes} bytes, the most is {TOTAL_LIMIT_BYTES}"
+    return ""
 
 
 @transaction.atomic
@@ -219,7 +235,7 @@ def abandoned_uploads_purge(limit: int = 200) -> int:
     """Delete what was uploaded for tasks that never waited; returns how many files."""
     files = TaskFile.objects.filter(
         task__state=TaskState.FINISHED,
-        task__outcome=Outcome.CANCELLED,
+        task__outcome__in=(Outcome.CANCELLED, Outcome.FAILED),
         task__submitted_at=None,
         purged_at=None,
     )[:limit]

@@ -120,9 +120,12 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
     comparison = dumps_compare(dumps[0], dumps[1])
     only = "differing" in request.GET
     rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
+    first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
     context = {
         "task": task,
         "other": other,
+        # it may be beyond the rows that are kept
+        "first_page": None if first is None else first // COMPARE_ROWS + 1,
         "others": dumps_beside(task, reader_of(request)),
         "comparison": comparison,
         "only_differing": only,

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from accounts.models import User
+from agent.protocol import FEATURE_PLANS
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import Plan
 from tasks.asking import FileRequest, InputRequest, TaskRequest
 from tasks.files import check_files
 from tasks.inputs import read_inputs
+from tasks.measuring import DEFAULT
 from webprofile.errors import DomainError
 from workers.models import Runtime, Worker
 from workers.selectors import may_use_worker
@@ -27,6 +29,7 @@ def admit(
     Raises DomainError, naming the field and the cause.
     """
     runtime = runtime_of(owner, worker, request.runtime_version)
+    _check_agent(worker, request)
     check_files(request.files)
     named = frozenset(file.input for file in request.files if file.input)
     inputs = read_inputs(request.inputs, request.files, named, kind=runtime.kind)
@@ -39,6 +42,14 @@ def admit(
     ):
         raise refusal
     return check_options(request.options, files=request.option_files, profiled=False), inputs
+
+
+def _check_agent(worker: Worker, request: TaskRequest) -> None:
+    """An agent from before plans would drop them and the inputs without a word."""
+    features = worker.facts.get("features")
+    is_old = features is not None and FEATURE_PLANS not in features
+    if is_old and (request.plan != DEFAULT or request.inputs or request.option_files):
+        raise DomainError("agent_old", field="worker", worker=worker.name)
 
 
 def check_seed(seed: int) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
+from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
@@ -120,7 +121,7 @@ def upload_targets(task: Task) -> list[dict[str, Any]]:
 def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
     """Copy what lies in storage already, for files with a source. Raises DomainError.
 
-    `files` are those that the task was created with; if it fails, the task ends.
+    `files` are those that the task was created with; whatever fails, the task ends.
     """
     rows = {(row.kind, row.position): row for row in task.files.all()}
     positions: Counter[str] = Counter()
@@ -131,9 +132,16 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             if file.source:
                 storage.copy(file.source, row.object_key)
                 services.file_stored(row)
-    except DomainError:
-        services.task_cancel(task)
+    except Exception as error:
+        end_copy(task, error)
         raise
+
+
+def end_copy(task: Task, error: Exception) -> None:
+    """End a task that could not take over its files, in the words of what went wrong."""
+    with translation.override("en"):  # as all details
+        detail = word(error) if isinstance(error, DomainError) else ""
+    services.task_copy_failed(task, detail=detail)
 
 
 def cache_choices(reader: User) -> dict[str, list[Artifact]]:

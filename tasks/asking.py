@@ -26,6 +26,11 @@ class FileRequest:
     source: str = ""
 
     @property
+    def feeds_an_input(self) -> bool:
+        """It is for the one variable that `input` names."""
+        return self.kind == TaskFile.Kind.DATA and not self.names_its_inputs
+
+    @property
     def names_its_inputs(self) -> bool:
         """JSON says itself which variables it feeds."""
         return self.kind == TaskFile.Kind.DATA and self.name.lower().endswith(".json")

@@ -99,6 +99,8 @@ _BY_LOG = _compiled(
     (r"attempt to access dtype|unsupported numpy dtype", Reason.INPUT_DTYPE),
     (r"src\.dtype\.enumv\(\) == filter\.dtype", Reason.INPUT_DTYPE),
     (r"ERROR: (unknown command line flag|illegal value)", Reason.OPTION_UNKNOWN),
+    # the wheel's front end: `ERROR: --thread=0: ...`
+    (r"(?m)^ERROR: --\w", Reason.OPTION_UNSUPPORTED),
     (
         r"invalid options of both|should not bet? set at the same time|No compiler support"
         r"|to_json unsupported on|unexpected destruction of dnn opr|Xbyak::Error"
@@ -129,6 +131,7 @@ _BY_GARBAGE = {Reason.INPUT_SHAPE, Reason.CRASHED, Reason.RUN_FAILED}
 _WHAT = re.compile(r"what\(\):\s*(.+)")
 _EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
 _OTHER_SHAPE = re.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
+_THROWN = re.compile(r"terminate called after throwing|what\(\): |^extra message: ", re.MULTILINE)
 _ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
 
 
@@ -151,7 +154,8 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
 def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
     if "lar::InputError" in log_tail:
         return _of_input(cause)
-    found = _first(_BY_LOG, log_tail)
+    # a log may hold names of operators, and warnings, that read like causes
+    found = _first(_BY_LOG, _end_of(log_tail)) or _first(_BY_LOG, log_tail)
     if found in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
         log_tail
     ):
@@ -173,6 +177,14 @@ def _of_input(text: str) -> Reason:
 
 def _first(patterns: Patterns, text: str) -> Reason | None:
     return next((reason for pattern, reason in patterns if pattern.search(text)), None)
+
+
+def _end_of(log_tail: str) -> str:
+    """What was said when it ended: the exception with its backtrace, and lines of errors."""
+    said = [match[0] for match in _ERROR.finditer(log_tail)]
+    if thrown := _THROWN.search(log_tail):
+        said.append(log_tail[thrown.start() :])
+    return "\n".join(said)
 
 
 def _cause(log_tail: str) -> str:

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from django.conf import settings
 
 from agent.protocol.artifacts import limit_of
+from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 from agent.protocol.options import OPTIONS
 from tasks.asking import FileRequest
 from tasks.models import DATA_SUFFIXES, TaskFile
 from webprofile.errors import DomainError
 
 NAME_LIMIT = 255
-#: load_and_run splits its --input at these; it has no way to escape them
-INPUT_SEPARATORS = ":;"
 MIB = 1024**2
 #: for a file of an option that is no cache of ours
 OPTION_FILE_LIMIT_BYTES = 64 * MIB
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: control characters, and halves of characters, which no database stores
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -43,14 +43,14 @@ def check_files(files: Iterable[FileRequest]) -> None:
 
 def check_input_name(name: str, field: str) -> None:
     """Whether load_and_run could be told this variable. Raises DomainError."""
-    if len(name) > NAME_LIMIT:
-        raise DomainError("input_name_long", field=field, limit=NAME_LIMIT)
-    if not name.isprintable() or any(mark in name for mark in INPUT_SEPARATORS):
+    if len(name) > LONGEST_NAME:
+        raise DomainError("input_name_long", field=field, limit=LONGEST_NAME)
+    if not can_be_given(name):
         raise DomainError("input_name_bad", field=field, input=name)
 
 
 def _check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
-    if not file.name.strip() or _CONTROL.search(file.name):
+    if not file.name.strip() or _UNWRITABLE.search(file.name):
         raise DomainError("file_name_bad", field=field)
     if len(file.name) > NAME_LIMIT:
         raise DomainError("file_name_long", field=field, limit=NAME_LIMIT)

@@ -3,8 +3,7 @@
 The rules are in `tasks.admission`.
 """
 
-import json
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,6 +21,11 @@ from tasks.asking import FileRequest, InputRequest, TaskRequest
 from tasks.inputs import read_shape
 from tasks.measuring import read_plan
 from webprofile.errors import DomainError
+
+#: of a row in the database
+Key = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
+#: a version's name: what the database is asked for must be something that it can hold
+Version = Annotated[StrictStr, Field(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class _Body(BaseModel):
@@ -73,8 +77,8 @@ class TaskBody(_Body):
     "inputs": [...], "plan": {"preset": name} or a custom plan's fields, "seed": number}
     """
 
-    worker: StrictInt
-    runtime: StrictStr
+    worker: Key
+    runtime: Version
     options: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
         default_factory=dict, max_length=200
     )
@@ -111,8 +115,8 @@ class TaskBody(_Body):
 class DraftBody(TaskBody):
     """A task that is still being described: nothing has to be there yet."""
 
-    worker: StrictInt | None = None  # type: ignore[assignment]
-    runtime: StrictStr = ""
+    worker: Key | None = None  # type: ignore[assignment]
+    runtime: Version = ""
     files: list[FileBody] = Field(default_factory=list, max_length=200)
 
 
@@ -131,6 +135,7 @@ def read_draft_body(body: bytes) -> DraftBody:
 
 def _read(kind: type[_T], body: bytes) -> _T:
     try:
-        return kind.model_validate(json.loads(body))
+        # pydantic's own reader refuses halves of characters (\ud800), which no database stores
+        return kind.model_validate_json(body)
     except (ValidationError, ValueError, RecursionError) as error:
         raise DomainError("bad_request", status=400) from error

@@ -1,5 +1,6 @@
 """Input variables that no file feeds: numbers that a user typed, or random values."""
 
+import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -7,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from django.conf import settings
 
+from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, WHEEL_DTYPES
 from tasks.asking import FileRequest, InputRequest
 from tasks.files import check_input_name
 from tasks.literals import read_literal
@@ -14,11 +16,8 @@ from tasks.models import TaskFile
 from webprofile.errors import DomainError
 
 #: what load_and_run reads
-DTYPES = ("float32", "int32", "int16", "uint16", "int8", "uint8")
-#: what only the Python package is fed with
-WHEEL_DTYPES = ("float16", "int64", "uint32", "bool")
+DTYPES = BINARY_DTYPES
 _ITEM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
-MOST_AXES = 7
 #: names and numbers of all variables together: an order is one frame of 64 KiB
 TEXT_LIMIT_BYTES = 20_000
 
@@ -35,17 +34,22 @@ def read_inputs(
     `named` are the variables that files feed, `kind` that of the runtime. Raises DomainError; its
     field is `inputs.N`, counted from 0 in the order of `inputs`.
     """
-    data = sum(file.kind == TaskFile.Kind.DATA for file in files)
-    if len(inputs) + data > settings.DATA_FILES_LIMIT:
+    data = [file for file in files if file.kind == TaskFile.Kind.DATA]
+    if len(inputs) + len(data) > settings.DATA_FILES_LIMIT:
         raise DomainError("too_many_inputs", field="data", limit=settings.DATA_FILES_LIMIT)
     seen, kept = set(named), list[InputRequest]()
     for number, request in enumerate(inputs):
         field = f"inputs.{number}"
         _check_name(request.name, seen, field)
         kept.append(_read(request, field, kind))
-    if sum(len(i.name.encode()) + len(i.literal) for i in kept) > TEXT_LIMIT_BYTES:
+    texts = [*(i.name for i in kept), *(i.literal for i in kept), *(file.input for file in data)]
+    if sum(map(_bytes_in_frame, texts)) > TEXT_LIMIT_BYTES:
         raise DomainError("inputs_too_long", field="data", limit=TEXT_LIMIT_BYTES)
     return kept
+
+
+def _bytes_in_frame(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def read_shape(text: str, field: str) -> tuple[int, ...] | None:
@@ -77,7 +81,7 @@ def _read(request: InputRequest, field: str, kind: str) -> InputRequest:
         except DomainError as error:
             raise DomainError(error.code, field=field, input=request.name, **error.data) from error
         return InputRequest(request.name, literal.text)
-    if request.dtype and request.dtype not in (*DTYPES, *WHEEL_DTYPES):
+    if request.dtype and request.dtype not in ALL_DTYPES:
         raise DomainError("dtype_unknown", field=field, choices=", ".join(DTYPES))
     if request.dtype in WHEEL_DTYPES and kind != "wheel":
         raise DomainError(

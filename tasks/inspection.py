@@ -5,6 +5,7 @@ compared with the object's size. What the device would refuse after a wait is re
 """
 
 import io
+import json
 import math
 import re
 import tokenize
@@ -16,16 +17,23 @@ import msgspec
 import numpy as np
 from numpy.lib import format as npy_format
 
+from agent.protocol.input_rules import (
+    ALL_DTYPES,
+    BINARY_DTYPES,
+    JSON_DTYPES,
+    LONGEST_NAME,
+    MOST_AXES,
+    can_be_given,
+    instead_of,
+)
 from webprofile.errors import DomainError
 
 #: how much of an array or a picture is looked at
 HEAD_BYTES = 64 * 1024
-#: a JSON file is read as a whole, up to this size; a larger one is not looked into
-JSON_LIMIT_BYTES = 16 * 1024**2
+#: a JSON file is read as a whole; as on the device, a larger one is refused
+JSON_LIMIT_BYTES = 8 * 1024**2
 #: as on the device; a real header has about 100 characters
 LONGEST_NPY_HEADER = 10_000
-#: MegEngine's own limit
-MOST_AXES = 7
 MOST_JSON_INPUTS = 64
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -33,14 +41,9 @@ _PICTURE = re.compile(
     rb"P([56])(?:\s|#[^\n]{0,1000}\n){1,50}(\d{1,9})(?:\s|#[^\n]{0,1000}\n){1,50}(\d{1,9})"
     rb"(?:\s|#[^\n]{0,1000}\n){1,50}(\d{1,9})\s"
 )
-_JSON_TYPES = {
-    "float32": "float32",
-    "float": "float32",
-    "int32": "int32",
-    "int": "int32",
-    "int8": "int8",
-    "uint8": "uint8",
-}
+_NUMBERS = re.compile(rb"\s*\[([-+.0-9eE,\s]*)\]\s*")
+#: strings as they are, so that a list is not looked for in them
+_STRING_OR_NUMBERS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\[[-+.0-9eE,\s]*+\]', re.DOTALL)
 #: numpy evaluates a header as a literal, and before it gives up it takes its text for Python 2
 _UNREADABLE = (
     ValueError,
@@ -75,16 +78,16 @@ class _JsonInput(msgspec.Struct):
 
 
 def bytes_wanted(name: str, size_bytes: int) -> int:
-    """How many bytes from its begin `inspect` wants of a file; 0: it is not looked into."""
-    if _suffix(name) == ".json":
-        return size_bytes if size_bytes <= JSON_LIMIT_BYTES else 0
+    """How many bytes from its begin `inspect` wants of a file."""
+    if _suffix(name) == ".json" and size_bytes <= JSON_LIMIT_BYTES:
+        return size_bytes
     return min(size_bytes, HEAD_BYTES)
 
 
-def inspect(name: str, head: bytes, size_bytes: int) -> list[ArrayHeader]:
+def inspect(name: str, head: bytes, size_bytes: int, *, kind: str = "wheel") -> list[ArrayHeader]:
     """Return what the data file `name` holds, empty if it is not looked into.
 
-    head: its first `bytes_wanted` bytes; size_bytes: of the whole file
+    head: its first `bytes_wanted` bytes; size_bytes: of the whole file; kind: of the runtime
 
     Raises DomainError `input_*`, naming file and cause, if it cannot be an input.
     """
@@ -92,10 +95,12 @@ def inspect(name: str, head: bytes, size_bytes: int) -> list[ArrayHeader]:
         return []
     suffix = _suffix(name)
     if suffix == ".json":
+        if size_bytes > JSON_LIMIT_BYTES:
+            raise _refuse("json_large", name, limit_mib=JSON_LIMIT_BYTES >> 20)
         return _inspect_json(name, head)
     if suffix in (".ppm", ".pgm"):
         return [_inspect_picture(name, head, size_bytes)]
-    return [_inspect_npy(name, head, size_bytes)]
+    return [_inspect_npy(name, head, size_bytes, kind)]
 
 
 def _suffix(name: str) -> str:
@@ -109,7 +114,7 @@ def _refuse(code: str, name: str, **data: Any) -> DomainError:
 # -- arrays ---------------------------------------------------------------------------------------
 
 
-def _inspect_npy(name: str, head: bytes, size_bytes: int) -> ArrayHeader:
+def _inspect_npy(name: str, head: bytes, size_bytes: int, kind: str) -> ArrayHeader:
     file = io.BytesIO(head)
     shape, dtype = _npy_header(name, file)
     if dtype.hasobject:
@@ -118,10 +123,15 @@ def _inspect_npy(name: str, head: bytes, size_bytes: int) -> ArrayHeader:
         raise _refuse("structured", name)
     if dtype.kind not in "biufc":
         raise _refuse("not_numbers", name, dtype=dtype.name)
+    plain = dtype.newbyteorder("=").name
+    if plain not in ALL_DTYPES:
+        raise _refuse("no_type", name, dtype=plain, instead=instead_of(dtype.kind))
+    if kind == "binary" and plain not in BINARY_DTYPES:
+        raise _refuse("dtype_not_here", name, dtype=plain, choices=", ".join(BINARY_DTYPES))
     _check_shape(name, shape)
     wanted = file.tell() + math.prod(shape) * dtype.itemsize
     _check_size(name, f"{dtype.name} {braces(shape)}", wanted, size_bytes)
-    return ArrayHeader("", dtype.newbyteorder("=").name, shape)
+    return ArrayHeader("", plain, shape)
 
 
 def _npy_header(name: str, file: io.BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -207,19 +217,40 @@ def _inspect_picture(name: str, head: bytes, size_bytes: int) -> ArrayHeader:
 def _inspect_json(name: str, data: bytes) -> list[ArrayHeader]:
     try:
         inputs = msgspec.json.decode(data, type=dict[str, _JsonInput])
+        _refuse_twice(name, data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _refuse("json", name, problem=str(error)[:200]) from None
     except RecursionError:
-        raise _refuse("json", name, problem="it nests too deeply") from None
+        raise _refuse("json_deep", name) from None
     if not 1 <= len(inputs) <= MOST_JSON_INPUTS:
         raise _refuse("json_count", name, count=len(inputs), limit=MOST_JSON_INPUTS)
     return [_json_array(name, key, entry) for key, entry in inputs.items()]
 
 
+def _refuse_twice(name: str, data: bytes) -> None:
+    """Raise DomainError if a key stands twice in one object; `data` is well-formed JSON.
+
+    Numbers are left out, since as objects they take ten times their size.
+    """
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict[str, Any]()
+        for key, value in pairs:
+            if key in found:
+                raise _refuse("json_twice", name, input=key[:100])
+            found[key] = value
+        return found
+
+    bare = _STRING_OR_NUMBERS.sub(lambda m: m[0] if m[0][:1] == b'"' else b"[]", data)
+    json.loads(bare, object_pairs_hook=distinct)
+
+
 def _json_array(name: str, key: str, entry: _JsonInput) -> ArrayHeader:
-    dtype = _JSON_TYPES.get(entry.type)
+    if len(key) > LONGEST_NAME or not can_be_given(key):
+        raise _refuse("json_name", name, input=ascii(key[:100]), limit=LONGEST_NAME)
+    dtype = JSON_DTYPES.get(entry.type)
     if dtype is None:
-        kinds = ", ".join(_JSON_TYPES)
+        kinds = ", ".join(JSON_DTYPES)
         raise _refuse("json_type", name, input=key[:100], type=entry.type[:40], kinds=kinds)
     shape = tuple(entry.shape)
     _check_shape(f"{name}: {key[:100]}", shape)
@@ -227,18 +258,15 @@ def _json_array(name: str, key: str, entry: _JsonInput) -> ArrayHeader:
     if count != math.prod(shape):
         wanted = math.prod(shape)
         raise _refuse("json_numbers", name, input=key[:100], wanted=wanted, count=count)
-    return ArrayHeader(key[:300], dtype, shape)
+    return ArrayHeader(key, dtype, shape)
 
 
 def _count_numbers(raw: bytes) -> int | None:
     """How many numbers a flat JSON list holds, without making them; None if it is none."""
-    inner = raw.strip()
-    if not (inner.startswith(b"[") and inner.endswith(b"]")):
+    found = _NUMBERS.fullmatch(raw)
+    if found is None:
         return None
-    inner = inner[1:-1].strip()
-    if any(mark in inner for mark in b'[{"'):
-        return None
-    return inner.count(b",") + 1 if inner else 0
+    return found[1].count(b",") + 1 if found[1].strip() else 0
 
 
 def braces(shape: tuple[int, ...]) -> str:

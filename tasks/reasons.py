@@ -23,6 +23,7 @@ class Reason(Enum):
 
     CANCELLED_BY_USER = "cancelled_by_user"
     UPLOAD_ABANDONED = "upload_abandoned"
+    COPY_FAILED = "copy_failed"
     QUEUE_TIMED_OUT = "queue_timed_out"
     WORKER_WENT_OFFLINE = "worker_went_offline"
     RUNTIME_WENT_AWAY = "runtime_went_away"
@@ -81,6 +82,11 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The upload was never completed."),
         _("Start a new task and keep the page open until all files have arrived."),
+    ),
+    Reason.COPY_FAILED: Wording(
+        Blame.SERVER,
+        _("The stored files could not be taken over from an earlier task."),
+        _("Run the earlier task again in a minute, or start a new task and choose the files."),
     ),
     Reason.QUEUE_TIMED_OUT: Wording(
         Blame.DEVICE,

@@ -24,12 +24,16 @@ from tasks.hints import assign_on_commit
 from tasks.inspection import inspect
 from tasks.measuring import timeout_s_of
 from tasks.models import Task, TaskFile
+from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 from workers.models import Worker
 
 log = structlog.get_logger()
+
+#: a copy of the same task that is younger was asked for by the same click
+DOUBLE_CLICK_S = 5
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,9 @@ def task_create(*, owner: User, worker: Worker, request: TaskRequest) -> Task:
             task=task,
             kind=file.kind,
             position=positions[file.kind],
-            input="" if file.names_its_inputs else file.input,
-            option=file.option,
+            # what has no meaning is not kept: it was not checked either
+            input=file.input if file.feeds_an_input else "",
+            option=file.option if file.kind == TaskFile.Kind.OPTION else "",
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
@@ -104,7 +109,8 @@ def task_submit(
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
-    _look_into(files, heads or {})
+    _look_into(task, files, heads or {})
+    _check_feeds(task, files)
     # first in line on commit: the device should not wait for what browsers are told
     assign_on_commit(task.worker_id)
     now = timezone.now()
@@ -121,13 +127,30 @@ def task_submit(
         raise DomainError("not_initiated", status=409)
 
 
-def _look_into(files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
+def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
     """Keep what the headers of data files say; refuse those that cannot be inputs."""
+    runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
+    kind = runtime.kind if runtime else "wheel"
     for file in files:
         if file.kind == TaskFile.Kind.DATA and file.pk in heads:
-            found = inspect(file.name, heads[file.pk], file.size_bytes)
+            found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
             file.arrays = [array.as_row() for array in found]
             file.save(update_fields=["arrays"])
+
+
+def _check_feeds(task: Task, files: list[TaskFile]) -> None:
+    """Raise DomainError if two of files, JSON's entries and given inputs are for one variable."""
+    feeds = [(given["name"], "") for given in task.inputs]
+    for file in files:
+        if file.kind == TaskFile.Kind.DATA:
+            names = [file.input] if file.input else [array["name"] for array in file.arrays]
+            feeds += [(name, file.name) for name in names]
+    sources = dict[str, str]()
+    for name, source in feeds:
+        if name in sources:
+            both = sorted({sources[name], source} - {""})
+            raise DomainError("input_given_twice", field="data", input=name, files=", ".join(both))
+        sources[name] = source
 
 
 @transaction.atomic
@@ -139,6 +162,43 @@ def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskReq
     """
     request = replace(request_of(task), **changes)
     return task_create(owner=owner, worker=task.worker, request=request), request
+
+
+@transaction.atomic
+def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
+    """As `task_copy` without changes, but asked twice in a moment (a double click) it is one task.
+
+    That task comes without a request: who made it copies its files.
+    """
+    # two that ask at the same time do so one after the other
+    Task.objects.select_for_update().get(pk=task.pk)
+    same = Task.objects.filter(
+        copied_from=task,
+        owner=owner,
+        created_at__gt=_from_now(-DOUBLE_CLICK_S),
+    ).exclude(state=TaskState.FINISHED)
+    for copy in same.order_by("-pk"):
+        # another one may have been made with changes
+        if _asked(copy) == _asked(task):
+            return copy, None
+    return task_copy(task, owner=owner)
+
+
+def _asked(task: Task) -> tuple[Any, ...]:
+    return task.worker_id, task.runtime_version, task.options, task.plan, task.inputs, task.seed
+
+
+@transaction.atomic
+def task_copy_failed(task: Task, *, detail: str = "") -> bool:
+    """End a task whose files could not be taken over from an earlier one."""
+    return transition_if(
+        task,
+        TaskState.FINISHED,
+        {TaskState.INITIATED},
+        outcome=Outcome.FAILED,
+        reason=Reason.COPY_FAILED.value,
+        detail=detail[:1000],
+    )
 
 
 @transaction.atomic

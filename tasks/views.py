@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import reader_of
+from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
 from profiles import storage
@@ -27,7 +28,6 @@ from profiles.selectors import (
 )
 from tasks import api, option_rows, services
 from tasks.copying import form_data
-from tasks.inputs import DTYPES, WHEEL_DTYPES
 from tasks.inspection import bytes_wanted
 from tasks.measuring import plan_fields, plan_rows
 from tasks.models import Task, TaskFile
@@ -73,7 +73,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
         "plan_fields": plan_fields(),
-        "dtypes": (*DTYPES, *WHEEL_DTYPES),
+        "dtypes": ALL_DTYPES,
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
             "data": settings.DATA_SIZE_LIMIT_BYTES,
@@ -135,9 +135,14 @@ def submit(request: HttpRequest, task_id: int) -> JsonResponse:
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """The same once more, at once: device, version, options, plan, inputs, seed and files."""
     task = _task(request, task_id)
-    copy, asked = services.task_copy(task, owner=reader_of(request))
-    api.copy_sources(copy, asked.files)
-    _submit(copy)
+    copy, asked = services.task_rerun(task, owner=reader_of(request))
+    if asked is not None:
+        api.copy_sources(copy, asked.files)
+        try:
+            _submit(copy)
+        except Exception as error:
+            api.end_copy(copy, error)
+            raise
     if wants_json(request):
         return JsonResponse({"id": copy.pk, "url": reverse("tasks:detail", args=[copy.pk])})
     return redirect("tasks:detail", copy.pk)

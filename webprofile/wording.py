@@ -14,6 +14,11 @@ WORDINGS: dict[str, Any] = {
     "worker_is_offline": _(
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
+    "agent_old": _(
+        "The agent on %(worker)s is too old for this: it knows no plan but quick, and neither "
+        "values for inputs nor files for options. Choose another device, or ask its owner to "
+        "update the agent."
+    ),
     "runtime_missing": _(
         "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
     ),
@@ -104,7 +109,7 @@ WORDINGS: dict[str, Any] = {
         "of them off."
     ),
     "option_mdl": _(
-        "On the Python package %(option)s does not go with mdl. Switch one of them off."
+        "On the Python package %(option)s does not go with %(limit)s. Switch one of them off."
     ),
     "option_alone": _(
         "%(option)s does not go with profiling. Choose a custom plan with 0 profiled runs."
@@ -112,6 +117,16 @@ WORDINGS: dict[str, Any] = {
     "option_file_missing": _("%(option)s needs a file. Choose one."),
     "option_file_unwanted": _("%(option)s takes no such file. Remove it."),
     "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
+    "option_core_twice": _("%(option)s names a core twice. Give each thread a core of its own."),
+    "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
+    "option_target": _(
+        "%(option)s must be for what the model runs on, here %(limit)s. Change it, or the device "
+        "in “Device and threads”."
+    ),
+    "option_no_profile": _(
+        "This load_and_run was built without JSON and writes no profile. Choose a custom plan "
+        "with 0 profiled runs, or another runtime."
+    ),
     "option_thread_count": _("%(option)s must name as many cores as there are threads: %(limit)s."),
     "option_wheel": _(
         "%(option)s needs a compiled load_and_run; this runtime is the Python package. Choose "
@@ -170,6 +185,17 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” holds a structured type. Save each of its fields as an array of numbers."
     ),
     "input_not_numbers": _("“%(name)s” holds %(dtype)s. Inputs are numbers: convert the array."),
+    "input_no_type": _(
+        "“%(name)s” holds %(dtype)s, which MegEngine has no type for. Save it as %(instead)s, for "
+        "example with astype."
+    ),
+    "input_dtype_not_here": _(
+        "“%(name)s” holds %(dtype)s, which a compiled load_and_run cannot read. Save it as one of "
+        "%(choices)s, or choose a runtime that is the Python package."
+    ),
+    "input_given_twice": _(
+        "Two sources are for the input variable “%(input)s” (%(files)s). Keep one of them."
+    ),
     "input_no_axes": _(
         "“%(name)s” is a single number without axes. Save it with at least one axis, such as "
         "numpy.atleast_1d."
@@ -200,6 +226,15 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is not JSON as load_and_run reads it (%(problem)s). It is an object: for each "
         "input its name, with shape, type and raw."
     ),
+    "input_json_large": _(
+        "“%(name)s” is not read, since it is over %(limit_mib)s MiB: give large inputs as npy."
+    ),
+    "input_json_deep": _("“%(name)s” nests too deeply. Each input has shape, type and raw."),
+    "input_json_twice": _("In “%(name)s” the key “%(input)s” stands twice in one object."),
+    "input_json_name": _(
+        "In “%(name)s” an input is called %(input)s. Names are 1 to %(limit)s printable characters "
+        "without “:” and “;”. Rename the input when you dump the model."
+    ),
     "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
     "input_json_type": _(
         "In “%(name)s” the input %(input)s has the type %(type)s. Use one of: %(kinds)s."
@@ -214,7 +249,16 @@ WORDINGS: dict[str, Any] = {
     "dump_missing": _(
         "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
     ),
-    "dump_unreadable": _("The dumps cannot be compared: %(problem)s"),
+    "dump_unreadable": _(
+        "A dump is damaged, or is none. Run its task again with the option bin_io_dump; if that "
+        "does not help, tell an administrator (%(problem)s)."
+    ),
+    "dumps_busy": _("These dumps are being compared. Reload the page in some seconds."),
+    "dump_large": _(
+        "These dumps are too large for this page (at most %(packed_mib)s MiB each, unpacked "
+        "%(unpacked_mib)s MiB). Download both and compare them with manage.py "
+        "compare_binary_iodump."
+    ),
     "not_initiated": _("This task has ended. Start a new one."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
     "object_missing": _("The file is not in storage any more."),

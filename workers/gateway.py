@@ -34,7 +34,12 @@ from agent.protocol import (
 )
 from profiles import storage
 from profiles.models import artifact_key
-from profiles.services import artifacts_allowed, artifacts_offer, artifacts_record
+from profiles.services import (
+    artifacts_allowed,
+    artifacts_judge,
+    artifacts_offer,
+    artifacts_record,
+)
 from tasks import attempts
 from tasks.models import Attempt, TaskFile
 from tasks.scheduling import assign_waiting
@@ -52,6 +57,12 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     services.worker_introduce(
         worker, facts=message.facts, agent_version=message.agent_version, runtimes=message.runtimes
     )
+    # beside the facts, for `tasks.admission`: what an older agent cannot do is not asked of it
+    worker.facts = {
+        **message.facts.model_dump(mode="json"),
+        "features": sorted(message.features),
+    }
+    worker.save(update_fields=["facts"])
     attempts.leases_renew(worker, message.running)
     for attempt in _live(worker).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
@@ -89,23 +100,27 @@ def on_log(worker: Worker, message: AttemptLog) -> Replies:
 
 
 def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
-    """Sign a PUT for each file that an attempt may store; others count as stored already.
+    """Sign a PUT for each file that an attempt may store, or say why it may not.
 
-    What is signed is noted at once, so that the limit on all files holds over several questions.
+    All files of an attempt that is over count as stored already. What is signed is noted at once,
+    so that the limit on all files holds over several questions.
     """
     attempt = _find(worker, message.attempt)
-    allowed: list[FileOffer] = []
-    if attempt and attempt.ended_at is None:
-        allowed = artifacts_allowed(attempt, message.files)
-        artifacts_offer(attempt, allowed)
-    targets = []
-    for file in message.files:
-        url, headers = "", dict[str, str]()
-        if attempt and file in allowed:
-            key = artifact_key(str(attempt.pk), file.name)
-            url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)
-        targets.append(UploadTarget(name=file.name, url=url, headers=headers))
+    if attempt is None or attempt.ended_at is not None:
+        targets = [UploadTarget(name=file.name, url="") for file in message.files]
+    else:
+        judged = artifacts_judge(attempt, message.files)
+        artifacts_offer(attempt, [file for file, refused in judged if not refused])
+        targets = [_target(attempt, file, refused) for file, refused in judged]
     return [Uploads(attempt=message.attempt, targets=tuple(targets))]
+
+
+def _target(attempt: Attempt, file: FileOffer, refused: str) -> UploadTarget:
+    if refused:
+        return UploadTarget(name=file.name, url="", refused=refused)
+    key = artifact_key(str(attempt.pk), file.name)
+    url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)
+    return UploadTarget(name=file.name, url=url, headers=headers)
 
 
 def on_finished(worker: Worker, message: AttemptFinished) -> Replies:

@@ -75,7 +75,10 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
 
     The body is {"running": [attempt, ...], "sent_at": seconds}; no orders are answered.
     """
-    if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_FRAME_BYTES:
+    length = str(request.META.get("CONTENT_LENGTH") or "0")
+    if not (length.isascii() and length.isdigit()):
+        return _refuse(DomainError("bad_request", status=400))
+    if len(length) > 9 or int(length) > MAX_FRAME_BYTES:
         return _refuse(DomainError("bad_request", status=413))
     try:
         worker = token_check(_bearer(request))

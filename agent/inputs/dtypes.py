@@ -7,15 +7,11 @@ from numpy.typing import NDArray
 
 from agent.inputs.problems import InputError
 from agent.inputs.specs import Kind, Shape, braces
+from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, instead_of
+
+__all__ = ["MOST_AXES", "Array", "check_axes", "check_dtype", "is_known", "size_of"]
 
 Array = NDArray[np.generic]
-
-#: MegEngine's own limit
-MOST_AXES = 7
-#: what a compiled load_and_run reads from npy (`f4 i4 i2 u2 i1 u1`); it aborts at all others
-_BINARY = frozenset({"float32", "int32", "int16", "uint16", "int8", "uint8"})
-#: what MegEngine has a type for
-_WHEEL = _BINARY | {"float16", "int64", "uint32", "bool"}
 
 
 def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
@@ -30,28 +26,24 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
         raise InputError("dtype", f"{what} holds a structured type; inputs are plain numbers.")
     if dtype.kind not in "biufc":
         raise InputError("dtype", f"{what} holds {name}; inputs are numbers.")
-    if name not in _WHEEL:
+    if name not in ALL_DTYPES:
         raise InputError(
             "dtype",
             f"{what} holds {name}, which MegEngine has no type for. Save it as "
-            f"{_instead(dtype)}, for example with astype.",
+            f"{instead_of(dtype.kind)}, for example with astype.",
         )
-    if kind == "binary" and name not in _BINARY:
+    if kind == "binary" and name not in BINARY_DTYPES:
         raise InputError(
             "dtype",
             f"{what} holds {name}, which a compiled load_and_run cannot read from a file; it "
-            f"reads {', '.join(sorted(_BINARY))}. Choose a device with the MegEngine wheel, or a "
-            "model with an input of one of these types.",
+            f"reads {', '.join(sorted(BINARY_DTYPES))}. Choose a device with the MegEngine wheel, "
+            "or a model with an input of one of these types.",
         )
-
-
-def _instead(dtype: np.dtype[np.generic]) -> str:
-    return "float32" if dtype.kind in "fc" else "int32"
 
 
 def is_known(name: str) -> bool:
     """Whether this is MegEngine's and numpy's name of a plain type (not quantized, not empty)."""
-    return name in _WHEEL
+    return name in ALL_DTYPES
 
 
 def check_axes(what: str, shape: Shape) -> None:

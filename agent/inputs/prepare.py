@@ -25,10 +25,10 @@ from agent.inputs.specs import (
     braces,
 )
 from agent.inputs.written import parse_literal, read_json
+from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 
 #: of one prepared input: a batch size or a drawn shape must not fill the disk
 MOST_BYTES = 1 << 32
-_LONGEST_NAME = 200
 _LISTED = 20
 
 
@@ -216,12 +216,11 @@ class _Work:
 
 
 def _check_name(name: str) -> None:
-    """load_and_run splits at these; no version has a way to escape them."""
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable() or set(name) & set(":;"):
+    if len(name) > LONGEST_NAME or not can_be_given(name):
         shown = ascii(name[:60])
         raise InputError(
             "name",
-            f"An input cannot be named {shown}: names are 1 to {_LONGEST_NAME} printable "
+            f"An input cannot be named {shown}: names are 1 to {LONGEST_NAME} printable "
             'characters without ":" and ";". Rename the input when the model is dumped.',
         )
 

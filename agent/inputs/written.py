@@ -14,8 +14,8 @@ from agent.inputs.problems import Code, InputError
 from agent.inputs.specs import braces
 
 _LONGEST_LITERAL = 1 << 20
-#: a number of text takes ten times its size as an object
-LONGEST_JSON = 64 << 20
+#: numbers of text become objects of some twenty times their size, in the agent's own memory
+LONGEST_JSON = 8 << 20
 _TOKEN = re.compile(r"\s*(-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?|[\[\],])\s*")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.eE+])0+(?=[0-9])")
 

@@ -1,6 +1,7 @@
 """What agent and server say to each other; the only part of the agent that the server imports."""
 
 from agent.protocol.messages import (
+    FEATURE_PLANS,
     MAX_FILES,
     MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
@@ -35,6 +36,7 @@ from agent.protocol.messages import (
 from agent.protocol.plan import PRESETS, Plan
 
 __all__ = [
+    "FEATURE_PLANS",
     "MAX_FILES",
     "MAX_FRAME_BYTES",
     "PRESETS",

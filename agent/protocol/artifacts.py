@@ -12,7 +12,6 @@ LOG_NAME = "log.txt"
 MEASUREMENT_NAME = "measurement.json"
 #: what is needed to do it again: `agent.protocol.manifest`
 MANIFEST_NAME = "manifest.json"
-#: the file that fitting prints its best options to
 _PROFILE = re.compile(r"profile(?:-(\d{1,2}))?\.json")
 
 MIB = 1 << 20

@@ -17,6 +17,9 @@ PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
 #: files of one question for places: their presigned addresses must fit into a frame
 MAX_FILES = 16
+#: in `Hello.features` of an agent that runs plans of several passes, and gives inputs and files of
+#: options to a run
+FEATURE_PLANS = "plans"
 
 #: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -151,11 +154,15 @@ class FileOffer(_Message):
 
 
 class UploadTarget(_Message):
-    """Where to PUT one offered file. An empty `url` means: stored already."""
+    """Where to PUT one offered file. An empty `url` means: stored already, unless it is `refused`.
+
+    `refused` says in one line why the file must not be stored.
+    """
 
     name: FileName
     url: str = Field(max_length=4000)
     headers: dict[str, str] = Field(default_factory=dict)
+    refused: str = Field(default="", max_length=200)
 
 
 # -- agent to server ----------------------------------------------------------------------------
@@ -167,7 +174,9 @@ class Hello(_Message):
     type: Literal["hello"] = "hello"
     protocol: int = PROTOCOL_VERSION
     agent_version: str = Field(max_length=32)
-    features: frozenset[str] = frozenset()
+    features: frozenset[Annotated[str, Field(max_length=40)]] = Field(
+        default=frozenset(), max_length=50
+    )
     facts: Facts
     runtimes: tuple[RuntimeInfo, ...] = Field(default=(), max_length=50)
     running: frozenset[UUID4] = frozenset()

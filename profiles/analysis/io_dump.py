@@ -28,8 +28,8 @@ class Difference:
 
     status: equal, close (values differ, but within the limit), values, shape, dtype, only_a, only_b
     step: place in the order of execution, None if that is not known
-    max_abs, max_rel: largest |a - b| and |a - b| / max(|a|, |b|, 1), over pairs of finite numbers;
-        None where nothing was compared
+    max_abs, max_rel: largest |a - b| and |a - b| / max(|a|, |b|, 1); infinite where infinity
+        stands against a number; pairs with NaN are left out; None where nothing was compared
     differing: how many numbers are not the same; numbers: of how many
     nan_a, nan_b: how many are NaN
     first: index of the first number that is not the same, in C order
@@ -97,6 +97,8 @@ class _Sums:
         finite = np.isfinite(left) & np.isfinite(right)
         # NaN or infinity against a number, or infinities of unlike sign: no limit lets that pass
         self.over += int((~finite).sum())
+        if (~finite & ~np.isnan(left) & ~np.isnan(right)).any():
+            self.max_abs = self.max_rel = float("inf")
         left, right = left[finite], right[finite]
         if left.size:
             error = np.abs(left - right)

@@ -3,6 +3,7 @@
 Times of iterations are load_and_run's own, in ms (`agent.protocol.measurement`).
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from agent.protocol.measurement import Measurement, PassRecord
 
 Times = NDArray[np.float64]
+#: 11 days; what is longer, or negative, is no time of anything and is left out
+LONGEST_MS = 1e9
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class PassRow:
     iterations: int
     median_ms: float | None
     exit_code: int | None
-    run_s: float
+    run_s: float | None
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,18 @@ def figures(measurement: Measurement) -> Figures:
         profiled_iterations=len(profiled),
         profiled_median_ms=_median(profiled),
         overhead=overhead(clean, profiled),
-        start_s=_first(each.start_s for each in timed),
-        load_ms=_first(each.load_ms for each in timed),
+        start_s=_first(_possible(each.start_s, LONGEST_MS / 1000) for each in timed),
+        load_ms=_first(_possible(each.load_ms, LONGEST_MS) for each in timed),
         passes=tuple(_row(each) for each in measurement.passes),
     )
 
 
 def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
-    """Return (n,) float64, ms: the finite times of all iterations of the passes of this kind."""
-    return _finite([time for each in passes if each.kind == kind for time in each.e2e_ms])
+    """Return (n,) float64, ms: the times of all iterations of the passes of this kind.
+
+    What can be no time (negative, not finite, over LONGEST_MS) is left out.
+    """
+    return _plausible([time for each in passes if each.kind == kind for time in each.e2e_ms])
 
 
 def latency(times_ms: ArrayLike) -> Latency | None:
@@ -112,9 +118,11 @@ def variation(values: ArrayLike) -> float | None:
     values: (n,) finite; None for fewer than two, or a mean that is not positive
     """
     numbers = np.asarray(values, dtype=np.float64)
-    if numbers.size < 2 or numbers.mean() <= 0:
+    if numbers.size < 2 or not 0 < numbers.mean() < math.inf:
         return None
-    return float(numbers.std(ddof=1) / numbers.mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(numbers.std(ddof=1) / numbers.mean())
+    return found if math.isfinite(found) else None
 
 
 def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
@@ -126,11 +134,12 @@ def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
     clean, profiled = _median(clean_ms), _median(profiled_ms)
     if clean is None or profiled is None or clean <= 0:
         return None
-    return profiled / clean - 1
+    found = profiled / clean - 1
+    return found if math.isfinite(found) else None
 
 
 def _row(record: PassRecord) -> PassRow:
-    times = _finite(record.e2e_ms)
+    times = _plausible(record.e2e_ms)
     return PassRow(
         number=record.number,
         kind=record.kind,
@@ -138,13 +147,17 @@ def _row(record: PassRecord) -> PassRow:
         iterations=times.size,
         median_ms=_median(times),
         exit_code=record.exit_code,
-        run_s=record.run_s,
+        run_s=_possible(record.run_s, LONGEST_MS / 1000),
     )
 
 
-def _finite(times_ms: Sequence[float]) -> Times:
+def _plausible(times_ms: Sequence[float]) -> Times:
     times = np.array(times_ms, dtype=np.float64)
-    return times[np.isfinite(times)]
+    return times[(times >= 0) & (times <= LONGEST_MS)]
+
+
+def _possible(time: float | None, longest: float) -> float | None:
+    return time if time is not None and 0 <= time <= longest else None
 
 
 def _median(times_ms: ArrayLike) -> float | None:

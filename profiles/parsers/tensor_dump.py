@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,12 @@ MOST_AXES = 7
 MOST_RATIO = 1100
 
 _HEADER = struct.Struct("<III")
+#: of a zip's list of files, which Python reads as a whole: an entry of a dump has about 100
+_MOST_LIST_BYTES = MOST_FILES * 128
 _FILE_NAME = re.compile(r"[0-9a-f]{1,16}")
-#: what MegEngine says of a variable; names are the model's own and may hold commas
-_VARIABLE = re.compile(
-    r"var=\{id:\d+, layout:.{0,500}?, owner:(.{0,2000}?)\{(\w{1,100}(?:::\w{1,100}){0,5})\}, "
-    r"name:(.{0,2000}?), slot:(\d{1,6})",
-    re.DOTALL,
-)
+_TYPE = re.compile(r"\w+(?:::\w+)*")
+_SLOT = re.compile(r"\d{1,6}")
+_LONGEST_TYPE = 600
 
 #: dtype code -> its name and how its numbers are read (`megdnn::DTypeEnum`)
 _DTYPES: dict[int, tuple[str, str]] = {
@@ -140,10 +139,15 @@ def open_folder(folder: Path) -> Dump:
 
 def open_zip(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Dump:
     """A dump as the agent stored it; `file` must stay open. Raises DumpError."""
+    guarded = _ListReader(file)
     try:
-        archive = zipfile.ZipFile(file)
+        # a binary file in all but name
+        archive = zipfile.ZipFile(cast(IO[bytes], guarded))
+    except DumpError:
+        raise
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DumpError("not_zip", f"The dump is not a readable zip archive: {error}.") from error
+    guarded.most_bytes = None
     found: dict[str, zipfile.ZipInfo] = {}
     if len(archive.infolist()) > MOST_FILES:
         raise DumpError("too_many", _too_many(len(archive.infolist())))
@@ -162,6 +166,32 @@ def open_zip(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Dump:
     _check_sizes(sizes, most_bytes)
     # zipfile itself stops at the declared size and checks the CRC there
     return Dump(sizes, lambda name: archive.open(found[name]))
+
+
+class _ListReader:
+    """A file of which no single read is larger than a zip's list of files may be.
+
+    zipfile reads the whole list, and makes an object of each entry, before it can be asked how many
+    there are.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.most_bytes: int | None = _MOST_LIST_BYTES
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Raises DumpError if more is asked for than a list of files may have."""
+        most = self.most_bytes
+        if most is None:
+            return self._file.read(size)
+        # the end of the archive is read without a size
+        data = self._file.read(most + 1 if size < 0 else min(size, most + 1))
+        if len(data) > most:
+            raise DumpError(
+                "too_many", f"The dump's list of files has over {most} bytes, which is too many."
+            )
+        return data
 
 
 def _check_sizes(sizes: dict[str, int], most_bytes: int = MOST_BYTES) -> None:
@@ -228,11 +258,33 @@ def _numbers(
 
 
 def _names(text: str) -> tuple[str, int, str, str]:
-    """(variable, slot, operator, operator's type) of MegEngine's text about a variable."""
-    found = _VARIABLE.match(text)
-    if found is None:
-        return text[:1000], 0, "", ""
-    return found[3], int(found[4]), found[1], found[2]
+    """(variable, slot, operator, operator's type) of MegEngine's text about a variable.
+
+    It is `var={id:7, layout:.., .., owner:NAME{TYPE}, name:NAME, slot:0, ..`, where names are the
+    model's own and may hold commas. Each mark is looked for once, from left to right.
+    """
+    unknown = text[:1000], 0, "", ""
+    owner = text.find(", owner:")
+    if not text.startswith("var={id:") or owner < 0:
+        return unknown
+    owner += len(", owner:")
+    for mark, name in _places(text, "}, name:", owner):
+        brace = text.rfind("{", max(owner, mark - _LONGEST_TYPE), mark)
+        kind = text[brace + 1 : mark]
+        if brace < 0 or not _TYPE.fullmatch(kind):
+            continue
+        for slot, number in _places(text, ", slot:", name):
+            if found := _SLOT.match(text, number):
+                return text[name:slot], int(found[0]), text[owner:brace], kind
+        break
+    return unknown
+
+
+def _places(text: str, mark: str, begin: int) -> Iterator[tuple[int, int]]:
+    """Where `mark` begins and ends, from `begin` on."""
+    while (place := text.find(mark, begin)) >= 0:
+        begin = place + len(mark)
+        yield place, begin
 
 
 def _read_exactly(stream: IO[bytes], count: int, file: str) -> bytes:

@@ -4,11 +4,13 @@ import io
 
 import numpy as np
 import pytest
+from django.core.cache import cache
 from django.core.management import call_command
 
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles import storage as object_store
+from profiles.analysis.io_dump import compare
 from profiles.models import Artifact, artifact_key
 from profiles.services import artifacts_record
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
@@ -137,6 +139,7 @@ X = np.ones((2, 3), np.float32)
 @pytest.fixture
 def dumped(storage):
     """Two tasks of one user with dumps that differ in one of two variables."""
+    cache.clear()  # rows of other tests had the same keys
     alice, tasks = make_user(), []
     for value in (1.0, 2.0):
         attempt = make_attempt(make_waiting_task(alice))
@@ -197,3 +200,62 @@ def test_the_command_takes_tasks_zips_and_folders_and_tells_by_its_code(dumped, 
     assert run_command(a, b, "-e", "0.6")[0] == 0
     code, text = run_command(a, "999999")
     assert (code, "neither" in text) == (2, True)
+
+
+def test_a_file_that_is_refused_is_told_to_the_agent_and_what_is_over_is_not():
+    attempt = make_attempt()
+    most = limit_of("manifest.json")
+    asked = AttemptUploads(
+        attempt=attempt.pk,
+        files=(offer("log.txt"), offer("evil.sh"), offer("manifest.json", most + 1)),
+    )
+    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    assert [target.refused for target in answer.targets] == [
+        "",
+        "no file of this name is kept",
+        f"it has {most + 1} bytes, the most is {most}",
+    ]
+    finish(attempt)
+    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    assert {(target.url, target.refused) for target in answer.targets} == {("", "")}
+
+
+def test_the_link_to_the_first_difference_leads_to_its_page(client, dumped, monkeypatch):
+    monkeypatch.setattr("profiles.views.COMPARE_ROWS", 1)
+    a, b = dumped
+    client.force_login(a.owner)
+    address = f"/tasks/{a.pk}/compare-io/{b.pk}/"
+    assert 'href="?page=2#first"' in client.get(address).text
+    assert 'id="first"' in client.get(address, {"page": 2}).text
+    assert 'href="?page=1&amp;differing=1#first"' in client.get(address, {"differing": 1}).text
+
+
+def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, monkeypatch):
+    a, b = dumped
+    client.force_login(a.owner)
+    address = f"/tasks/{a.pk}/compare-io/{b.pk}/"
+    seen = []
+
+    def reload_meanwhile(*sides, **more):
+        seen.append(client.get(address))
+        return compare(*sides, **more)
+
+    monkeypatch.setattr("profiles.comparing.compare", reload_meanwhile)
+    assert client.get(address).status_code == 200
+    (meanwhile,) = seen
+    assert meanwhile.status_code == 503
+    assert "being compared" in meanwhile.text
+    assert client.get(address).status_code == 200
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("limit", ["PACKED_LIMIT_BYTES", "UNPACKED_LIMIT_BYTES"])
+def test_dumps_that_are_too_large_for_the_page_lead_to_the_command(
+    client, dumped, monkeypatch, limit
+):
+    monkeypatch.setattr(f"profiles.comparing.{limit}", 100)
+    a, b = dumped
+    client.force_login(a.owner)
+    answer = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")
+    assert answer.status_code == 422
+    assert "compare_binary_iodump" in answer.text

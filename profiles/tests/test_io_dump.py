@@ -5,6 +5,7 @@ import json
 import os
 import struct
 import subprocess
+import time
 import tracemalloc
 import warnings
 import zipfile
@@ -16,7 +17,7 @@ import pytest
 from profiles.analysis.io_dump import BLOCK, compare, index_of
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.execution import makers
-from profiles.parsers.tensor_dump import DumpError, open_folder, open_zip
+from profiles.parsers.tensor_dump import DumpError, _names, open_folder, open_zip
 from profiles.tests.dumps import make_files, tensor_bytes, write_folder, zip_bytes
 
 ROOT = Path(__file__).parents[2]
@@ -263,3 +264,46 @@ def test_dumps_of_real_runs_get_the_verdict_of_megengines_own_tool(
     assert {row.one.file for row in found if f"a/{row.one.file}:" in told} == {
         row.one.file for row in found if row.differs
     }
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity_against_a_number_is_an_infinite_error(value):
+    (row,) = compared({(1, "x"): ONES}, {(1, "x"): changed(ONES, (0, 0), value)})
+    assert (row.status, row.max_abs, row.max_rel) == ("values", np.inf, np.inf)
+    (row,) = compared({(1, "x"): ONES}, {(1, "x"): changed(ONES, (0, 0), np.nan)})
+    assert (row.status, row.max_abs, row.nan_b) == ("values", 0.0, 1)
+
+
+def test_a_list_of_very_many_files_is_not_even_read(monkeypatch):
+    entries = archive(lambda z: [z.writestr(f"{n:06x}.txt", "") for n in range(1000)])
+    monkeypatch.setattr("profiles.parsers.tensor_dump._MOST_LIST_BYTES", 30_000)
+    read = []
+    monkeypatch.setattr(zipfile.ZipInfo, "_decodeExtra", lambda *_: read.append(1))
+    with pytest.raises(DumpError) as caught:
+        open_zip(entries)
+    assert caught.value.code == "too_many"
+    assert not read
+
+
+TEXT = "var={id:7, layout:{1(3),3(1)}, Float32, owner:%s{%s}, name:%s, slot:%s, CompNode"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (TEXT % ("conv[7]", "mgb::Convolution", "x", 3), ("x", 3, "conv[7]", "mgb::Convolution")),
+        (TEXT % ("a, b", "Elemwise", "x, y", 0), ("x, y", 0, "a, b", "Elemwise")),
+        (TEXT % ("a{b}, name:c", "Elemwise", "x", 0), ("c{Elemwise}, name:x", 0, "a", "b")),
+        (TEXT % ("a", "no type", "x", 0), None),
+        (TEXT % ("a", "Elemwise", "x, slot:y", 5), ("x, slot:y", 5, "a", "Elemwise")),
+        ("var={id:7, layout:" * 3000, None),
+        ("var={id:1, owner:" + ", owner:}, name:, slot:" * 3000, None),
+        ("var={id:1, owner:" + ", owner:{a}, name:" * 3000, None),
+        ("var={id:1, layout:" + ", owner:" + "a{" * 30_000 + "}, name:, slot:", None),
+    ],
+)
+def test_the_names_of_a_variable_are_read_in_a_moment(text, names):
+    begin = time.process_time()
+    found = _names(text)
+    assert time.process_time() - begin < 0.1
+    assert found == (names or (text[:1000], 0, "", ""))

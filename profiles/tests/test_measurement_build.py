@@ -1,6 +1,7 @@
 """From an attempt's measurement to what its pages say."""
 
 import hashlib
+import json
 
 import pytest
 
@@ -204,3 +205,71 @@ def test_a_device_cannot_break_the_page_with_what_it_says_of_itself(client, stor
     task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
     client.force_login(task.owner)
     assert client.get(f"/tasks/{task.pk}/result/").status_code == 200
+
+
+HUGE = 10**400
+HOSTILE = {
+    "format": 1,
+    "plan": {"preset": "custom", "clean": True, "profiled": 0},
+    "passes": [
+        {
+            "number": HUGE,
+            "kind": "clean",
+            "e2e_ms": [1e308, 1e308, -5.0, 10.0, 12.0, 2e9],
+            "exit_code": HUGE,
+            "run_s": 1e308,
+            "start_s": -3.0,
+            "load_ms": 1e300,
+        }
+    ],
+    "gate": {"waited_s": HUGE, "a\x00b": {"c\x00": "d\x00"}, "reasons": [HUGE]},
+    "device": {
+        "before": {
+            "cpu_percent": HUGE,
+            "temperature_c": -HUGE,
+            "load_average": [HUGE],
+            "memory_available_bytes": HUGE,
+            "clocks": [{"current_mhz": HUGE, "\x00": 1}],
+            "gpus": [{"name": "\x00", "sm_clock_mhz": HUGE, "memory_used_bytes": -HUGE}],
+        },
+        "after": {"cpu_percent": 1e308, "gpus": [{"utilisation_percent": HUGE}]},
+    },
+    "contaminations": [{"code": "\x00", "detail": "\x00"}],
+    "notes": ["\x00"],
+}
+
+
+def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, storage):
+    data = json.dumps(HOSTILE).encode()
+    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    assert task.status == "succeeded"
+    row = AttemptMeasurement.objects.get()
+    assert (row.iterations, row.min_ms, row.max_ms, row.mean_ms) == (2, 10.0, 12.0, 11.0)
+    assert (row.start_s, row.load_ms, row.gate["waited_s"]) == (None, None, None)
+    kept = json.dumps([row.passes, row.gate, row.device, row.contaminations, row.notes])
+    assert "\\u0000" not in kept
+    assert str(HUGE) not in kept
+    client.force_login(task.owner)
+    for page in ("", "status/", "result/"):
+        assert client.get(f"/tasks/{task.pk}/{page}").status_code == 200, page
+
+
+def test_a_row_from_before_these_rules_is_shown_too(client, storage):
+    data = measurement(CLEAN, plan=CLEAN_ONLY)
+    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    AttemptMeasurement.objects.update(
+        gate={"waited_s": HUGE}, device={"before": HOSTILE["device"]["before"]}
+    )
+    client.force_login(task.owner)
+    assert client.get(f"/tasks/{task.pk}/").status_code == 200
+
+
+def test_totals_keep_the_place_of_their_pass_when_a_profile_is_missing(storage):
+    files = {
+        "profile.json": profile_json(0.010),
+        "profile-3.json": profile_json(0.030),
+        "measurement.json": measurement(CLEAN, plan=STANDARD),
+    }
+    built(ended_attempt(STANDARD, files))
+    totals = AttemptMeasurement.objects.get().device_totals_s
+    assert totals == [pytest.approx(0.010), None, pytest.approx(0.030)]

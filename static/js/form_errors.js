@@ -13,17 +13,35 @@ export function showError(field, message) {
   const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
   place.textContent = message;
   place.hidden = false;
-  const group = box?.closest("details");
-  if (group) group.open = true;
-  const control = box?.querySelector("input:not([type=hidden]), select");
+  reveal(box);
+  // in a row for an input: what gives its values, not how they are given
+  const control =
+    box?.querySelector("[data-for]:not([hidden]) :is(input, textarea)") ??
+    box?.querySelector("input:not([type=hidden]), select");
   if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
 }
 
-/** Show each of the server's problems at its field. */
+/** Bring an option into sight whose group is closed, or which a search left out. */
+function reveal(box) {
+  const group = box?.closest("details");
+  if (box) box.hidden = false;
+  if (!group) return;
+  group.hidden = false;
+  group.open = true;
+}
+
+/** Show each problem, {field, text}, at its field. */
 export function showProblems(problems) {
   const texts = new Map();
   for (const { field, text } of problems) texts.set(field, [...(texts.get(field) ?? []), text]);
   for (const [field, found] of texts) showError(field, found.join(" "));
+}
+
+/** Say beside the button which options are set that the runtime cannot do. */
+export function showImpossible(names) {
+  const place = document.getElementById("form-impossible");
+  place.hidden = names.length === 0;
+  place.textContent = fill(place.dataset.text, { number: names.length, names: names.join(", ") });
 }
 
 export function showRowError(row, message) {

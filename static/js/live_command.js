@@ -1,11 +1,13 @@
 // The command line under the form: asked of the server, which knows the rules, at every change.
 
-import { clearErrors, showProblems } from "./form_errors.js";
+import { clearErrors, showImpossible, showProblems } from "./form_errors.js";
 import { fill } from "./format.js";
 import { showUnavailable } from "./option_form.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
 
 const WAIT_MS = 200;
+/** until a question that the server did not answer is asked again */
+const AGAIN_MS = 10_000;
 
 export class LiveCommand {
   /** read: returns the draft of the task, as the server takes it */
@@ -16,6 +18,10 @@ export class LiveCommand {
     this.login = login;
     this.timer = null;
     this.asked = 0;
+    this.latest = null;
+    /** why the last question has no answer; empty if it has one */
+    this.failure = "";
+    window.addEventListener("online", () => this.ask());
   }
 
   /** Ask soon; several changes in a row become one question. */
@@ -24,29 +30,55 @@ export class LiveCommand {
     this.timer = window.setTimeout(() => this.check(), WAIT_MS);
   }
 
-  /** Ask now and show the answer. Returns whether anything is wrong with what was asked. */
-  async check() {
+  /** Ask now and show the answer. Returns whether the server found nothing wrong. */
+  check() {
     window.clearTimeout(this.timer);
     this.asked += 1;
-    const number = this.asked;
+    this.latest = this.#check(this.asked);
+    return this.latest;
+  }
+
+  async #check(number) {
     let answer;
     try {
       answer = await postJson(this.box.dataset.url, this.read(), { login: this.login });
     } catch (error) {
-      // the task itself is checked again when it is sent
-      if (error instanceof NoAnswer || error instanceof Refusal) return false;
-      throw error;
+      return number === this.asked ? this.#fail(error) : this.latest;
     }
-    if (number !== this.asked) return false;
-    showUnavailable(answer.unavailable, answer.libraries);
+    // a later question was asked meanwhile, and its answer counts
+    if (number !== this.asked) return this.latest;
+    this.#say("");
+    const impossible = showUnavailable(answer.unavailable, answer.libraries);
+    const told = new Set(answer.problems.map(({ field }) => field));
+    const problems = [...answer.problems, ...impossible.filter(({ field }) => !told.has(field))];
     clearErrors("live");
-    showProblems(answer.problems);
+    showProblems(problems);
+    showImpossible(impossible.map(({ field }) => field));
     this.#show(answer.commands);
-    return answer.problems.length > 0;
+    document.getElementById("command-wrong").hidden = problems.length === 0;
+    return problems.length === 0;
+  }
+
+  /** Show that nobody knows now whether the request is right. Returns false. */
+  #fail(error) {
+    if (error instanceof Refusal) this.#say(error.message);
+    else if (error instanceof NoAnswer) {
+      this.#say(this.box.dataset.unchecked);
+      this.timer = window.setTimeout(() => this.check(), AGAIN_MS);
+    } else throw error;
+    this.#show([]);
+    document.getElementById("command-wrong").hidden = true;
+    return false;
+  }
+
+  #say(failure) {
+    const place = document.getElementById("command-failed");
+    this.failure = failure;
+    place.textContent = failure;
+    place.hidden = !failure;
   }
 
   #show(commands) {
-    document.getElementById("command-wrong").hidden = commands.length > 0;
     this.lines.replaceChildren(
       ...commands.map(({ label, processes, line }) => {
         const pass = document.getElementById("command-line").content.cloneNode(true).firstElementChild;

@@ -156,15 +156,21 @@ if (form) {
   setUpPlan();
   setUpOptions();
   const live = setUpCommand();
+  let isAsking = false;
   if (form.dataset.origin) prefill().catch(() => showError(null, form.dataset.noOrigin));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    // a second press meanwhile must not make a second task
+    if (isAsking) return;
+    isAsking = true;
     clearErrors();
+    // before minutes go into checksums; the answer takes away what was said at options and inputs
+    const isRight = await live.check().finally(() => {
+      isAsking = false;
+    });
     checkFiles(form.elements.model.files[0] ?? null, readRows());
     checkOptionFiles();
-    if (focusFirstError()) return;
-    // before minutes go into checksums
-    if (!(await live.check())) start();
-    else focusFirstError();
+    if (live.failure) showError(null, live.failure);
+    if (!focusFirstError() && isRight) start();
   });
 }

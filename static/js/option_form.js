@@ -1,33 +1,29 @@
 // The options in the form: their values, which of them cannot be chosen, and the search.
 
 import { fill } from "./format.js";
+import { readNumber } from "./numbers.js";
 
 const part = document.getElementById("options");
 const search = document.getElementById("option-search");
 const boxes = [...part.querySelectorAll("[data-option]")];
 const groups = [...part.querySelectorAll("details[data-group]")];
 const count = document.getElementById("option-found");
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-
-/** Numbers as numbers; what is none is sent as it stands, for the server to say so. */
-export function number(text) {
-  return NUMBER.test(text) ? Number(text) : text;
-}
 
 /**
  * What is set: `options` by name, `files` [{option, file, stored}], and the names of options whose
  * file is `missing`. `stored`: where else than from `file` it comes, as the server takes it.
+ *
+ * What the runtime cannot do is among them as long as it is set: the server refuses it in words.
  */
 export function readOptions() {
   const options = {};
   for (const control of part.querySelectorAll("[data-kind]")) {
-    if (control.disabled) continue;
     if (control.type === "checkbox") {
       if (control.checked !== control.defaultChecked) options[control.name] = control.checked;
       continue;
     }
     const text = control.value.trim();
-    if (text) options[control.name] = control.dataset.kind === "number" ? number(text) : text;
+    if (text) options[control.name] = control.dataset.kind === "number" ? readNumber(text) : text;
   }
   return { options, ...readFiles() };
 }
@@ -37,7 +33,7 @@ function readFiles() {
   const missing = [];
   for (const source of part.querySelectorAll("[data-source]")) {
     const option = source.dataset.source;
-    if (source.disabled || !source.value) continue;
+    if (!source.value) continue;
     const file = chooserOf(source).files[0] ?? null;
     if (source.value === "taken") files.push({ option, file: null, stored: { from_file: Number(source.dataset.taken) } });
     else if (source.value !== "upload") files.push({ option, file: null, stored: { from_task: Number(source.value) } });
@@ -67,24 +63,57 @@ export function takeOption(name, value) {
   }
 }
 
-/** Let only those be chosen that the runtime can do. unavailable: {option: why}. */
+/**
+ * Let only those be chosen that the runtime can do. unavailable: {option: why}.
+ *
+ * One that is set stays as it is, so that it can be switched off. Returns those, as problems:
+ * [{field, text}].
+ */
 export function showUnavailable(unavailable, libraries) {
+  const problems = [];
   for (const box of boxes) {
-    const why = unavailable[box.dataset.option] ?? "";
-    const place = box.querySelector(".option__why");
-    place.textContent = why;
-    place.hidden = !why;
-    box.classList.toggle("option--off", Boolean(why));
-    for (const control of box.querySelectorAll("input, select")) control.disabled = Boolean(why);
+    const name = box.dataset.option;
+    const why = unavailable[name] ?? "";
+    const kept = Boolean(why) && isWanted(box);
+    const library = box.querySelector("[data-kind=library]");
+    const isOffered = !library || offer(library, libraries);
+    showReason(box, why, kept);
+    box.classList.toggle("option--wrong", kept || !isOffered);
+    if (kept) problems.push({ field: name, text: why });
+    else if (!isOffered) problems.push({ field: name, text: fill(part.dataset.noLibrary, { name: library.value }) });
   }
-  for (const select of part.querySelectorAll("[data-kind=library]")) offer(select, libraries);
   showCounts();
+  return problems;
 }
 
+/** Say why an option cannot be chosen; one that is set says it as its problem. */
+function showReason(box, why, kept) {
+  const place = box.querySelector(".option__why");
+  place.textContent = kept ? "" : why;
+  place.hidden = kept || !why;
+  box.classList.toggle("option--off", Boolean(why) && !kept);
+  for (const control of box.querySelectorAll("input, select")) {
+    // who just switched it off with the keyboard keeps their place
+    control.disabled = Boolean(why) && !kept && control !== document.activeElement;
+  }
+}
+
+/** Whether load_and_run would be asked for it. */
+function isWanted(box) {
+  return [...box.querySelectorAll("[data-kind], [data-source]")].some((control) =>
+    control.type === "checkbox" ? control.checked : control.value.trim(),
+  );
+}
+
+/** Offer the device's libraries. Returns whether what was chosen, and stays chosen, is among them. */
 function offer(select, names) {
   const chosen = select.value;
-  const options = names.map((name) => new Option(name, name, false, name === chosen));
+  const offered = !chosen || names.includes(chosen);
+  const options = [...names, ...(offered ? [] : [chosen])].map(
+    (name) => new Option(name, name, false, name === chosen),
+  );
   select.replaceChildren(select.options[0], ...options);
+  return offered;
 }
 
 function chooserOf(source) {
@@ -94,13 +123,14 @@ function chooserOf(source) {
 /** How many options of each group are set, beside its title. */
 function showCounts() {
   for (const group of groups) {
-    const switches = [...group.querySelectorAll("[data-kind][type=checkbox]:enabled")];
+    const switches = [...group.querySelectorAll("[data-kind][type=checkbox]")];
     const checked = switches.filter((c) => c.checked !== c.defaultChecked).length;
-    const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox]):enabled")].filter((c) => c.value.trim());
-    const files = [...group.querySelectorAll("[data-source]:enabled")].filter((source) => source.value);
+    const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox])")].filter((c) => c.value.trim());
+    const files = [...group.querySelectorAll("[data-source]")].filter((source) => source.value);
     const set = checked + filled.length + files.length;
     const mark = group.querySelector(".option-group__set");
     mark.hidden = set === 0;
+    mark.classList.toggle("option-group__set--wrong", Boolean(group.querySelector(".option--wrong")));
     mark.textContent = fill(part.dataset.set, { number: set });
   }
 }
@@ -110,8 +140,10 @@ function filter() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   let found = 0;
   for (const box of boxes) {
-    box.hidden = !words.every((word) => box.dataset.search.includes(word));
-    found += box.hidden ? 0 : 1;
+    const matches = words.every((word) => box.dataset.search.includes(word));
+    // a problem is never out of sight
+    box.hidden = !matches && !box.querySelector(".field__error:not([hidden])");
+    found += matches ? 1 : 0;
   }
   for (const group of groups) {
     group.dataset.was ??= group.open ? "open" : "closed";

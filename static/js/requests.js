@@ -1,5 +1,7 @@
 // Requests to our own server: JSON out and in, and HTML fragments.
 
+import { toJson } from "./numbers.js";
+
 /** What the server said no with: `code`, `message` in the reader's language, `field` or null. */
 export class Refusal extends Error {
   constructor(status, { error, message, field }) {
@@ -30,7 +32,7 @@ export async function postJson(url, body, { login }) {
       Accept: "application/json",
       "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value,
     },
-    body: JSON.stringify(body),
+    body: toJson(body),
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
   leaveIfLoggedOut(response, login);

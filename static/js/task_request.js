@@ -1,7 +1,8 @@
 // What the form asks for, as the server takes it.
 
 import { readRows } from "./file_rows.js";
-import { number, readOptions } from "./option_form.js";
+import { readNumber } from "./numbers.js";
+import { readOptions } from "./option_form.js";
 
 const form = document.getElementById("new-task");
 
@@ -80,7 +81,7 @@ function readPlan() {
   if (preset !== "custom") return { preset };
   const plan = { preset, clean: form.elements.clean.checked };
   for (const name of ["clean_min_s", "clean_min_iterations", "profiled"]) {
-    plan[name] = number(form.elements[name].value.trim());
+    plan[name] = readNumber(form.elements[name].value.trim());
   }
   return plan;
 }

@@ -3,10 +3,21 @@
 import pytest
 
 from accounts.models import User
+from agent.protocol import FEATURE_PLANS, PRESETS, Hello
+from tasks.asking import InputRequest
 from tasks.models import Task
-from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
+from tasks.tests.make import (
+    FACTS,
+    RUNTIMES,
+    data_file,
+    make_task,
+    make_user,
+    make_worker,
+    model_file,
+)
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from workers import gateway
 from workers.models import Grant, Worker
 
 pytestmark = pytest.mark.django_db
@@ -130,3 +141,35 @@ def test_json_names_its_inputs_itself_so_several_files_need_no_variable():
 def test_a_data_file_keeps_the_suffix_by_which_load_and_run_tells_kinds_apart(suffix):
     task = make_task(files=[model_file(), data_file(name=f"Photo{suffix.upper()}")])
     assert task.files.last().device_name == f"input-0{suffix}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"plan": PRESETS["standard"]},
+        {"inputs": (InputRequest("mask", shape=(1, 3)),)},
+        {
+            "files": [model_file(), model_file(kind="option", option="fast_run_algo_policy")],
+            "options": {"fast_run": True},
+        },
+    ],
+)
+def test_an_agent_from_before_plans_is_asked_for_nothing_that_it_would_drop(changes):
+    worker = make_worker()
+    hello = Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES)
+    gateway.on_hello(worker, hello)
+    worker.refresh_from_db()
+    error = refusal(worker=worker, **changes)
+    assert error.code == "agent_old"
+    assert "update the agent" in word(error)
+    gateway.on_hello(worker, hello.model_copy(update={"features": frozenset({FEATURE_PLANS})}))
+    worker.refresh_from_db()
+    assert make_task(worker=worker, **changes)
+
+
+def test_an_agent_from_before_plans_still_gets_what_it_understands():
+    worker = make_worker()
+    gateway.on_hello(worker, Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES))
+    worker.refresh_from_db()
+    assert worker.facts["hostname"] == FACTS.hostname
+    assert make_task(worker=worker)

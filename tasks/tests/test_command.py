@@ -185,7 +185,7 @@ def test_a_cache_that_storage_lost_ends_the_new_task_and_says_so(client, alice, 
     object_store.delete(Artifact.objects.get().object_key)
     answer = post(client, "/tasks/", request_with(source.pk))
     assert (answer.status_code, answer.json()["error"]) == (404, "object_missing")
-    assert Task.objects.latest("pk").outcome == "cancelled"
+    assert Task.objects.latest("pk").reason == "copy_failed"
 
 
 def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, storage):

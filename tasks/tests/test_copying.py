@@ -1,10 +1,15 @@
 """Asking for a task once more: as it was, or with changes."""
 
+import datetime
 import hashlib
+from importlib import import_module
 
 import pytest
+from django.apps import apps
+from django.utils import timezone
 
 from profiles import storage as object_store
+from profiles.services import abandoned_uploads_purge
 from tasks import services
 from tasks.asking import InputRequest
 from tasks.measuring import PRESETS
@@ -109,3 +114,94 @@ def test_a_copy_may_be_changed(done):
     assert [file.source for file in request.files] == [f.object_key for f in done.files.all()]
     with pytest.raises(DomainError, match="option_unknown"):
         services.task_copy(done, owner=done.owner, options={"nope": 1})
+
+
+@pytest.mark.parametrize("place", ["copy", "head", "read_start"])
+@pytest.mark.parametrize("error", [DomainError("storage_unreachable", status=503), ValueError("x")])
+def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
+    client, done, monkeypatch, place, error
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(f"profiles.storage.{place}", fail)
+    client.raise_request_exception = False
+    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    assert answer.status_code == getattr(error, "status", 500)
+    copy = Task.objects.latest("pk")
+    assert copy.pk != done.pk
+    assert (copy.state, copy.outcome, copy.reason) == ("finished", "failed", "copy_failed")
+    assert "could not be taken over" in client.get(f"/tasks/{copy.pk}/").text
+
+
+def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
+    first, second = (client.post(f"/tasks/{done.pk}/rerun/")["Location"] for _ in range(2))
+    assert first == second
+    assert Task.objects.count() == 2
+    Task.objects.filter(copied_from=done).update(
+        created_at=timezone.now() - datetime.timedelta(seconds=services.DOUBLE_CLICK_S + 1)
+    )
+    assert client.post(f"/tasks/{done.pk}/rerun/")["Location"] != first
+    assert Task.objects.count() == 3
+
+
+def test_a_click_after_the_copy_ended_makes_another_task(client, done):
+    client.post(f"/tasks/{done.pk}/rerun/")
+    services.task_cancel(Task.objects.latest("pk"))
+    client.post(f"/tasks/{done.pk}/rerun/")
+    assert Task.objects.count() == 3
+
+
+def test_a_task_from_before_the_sanity_check_was_left_out_still_means_the_same(client, done):
+    migration = import_module("tasks.migrations.0003_keep_sanity_check")
+    Task.objects.update(options={"iter": 3})
+    explicit = make_task(done.owner, done.worker)
+    Task.objects.filter(pk=explicit.pk).update(options={"no_sanity_check": True})
+    migration.tell_what_was_meant(apps, None)
+    done.refresh_from_db()
+    explicit.refresh_from_db()
+    assert done.options == {"iter": 3, "no_sanity_check": False}
+    assert explicit.options == {"no_sanity_check": True}
+    client.post(f"/tasks/{done.pk}/rerun/")
+    copy = Task.objects.latest("pk")
+    assert copy.copied_from == done
+    assert copy.options == done.options
+
+
+def test_a_task_with_a_value_that_is_not_accepted_any_more_is_refused_with_words(client, done):
+    Task.objects.update(options={"warmup_iter": 0})
+    assert client.get(f"/tasks/{done.pk}/").status_code == 200
+    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "option_too_small")
+    assert "warmup_iter" in answer.json()["message"]
+    assert Task.objects.count() == 1
+
+
+def test_a_copy_whose_file_is_not_accepted_any_more_says_which_and_why(client, done):
+    data = done.files.get(kind="data")
+    content = npy_bytes(dtype="float64")
+    object_store.write(data.object_key, content)
+    TaskFile.objects.filter(pk=data.pk).update(size_bytes=len(content), md5=md5(content))
+    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    assert answer.json()["error"] == "input_no_type"
+    copy = Task.objects.latest("pk")
+    assert copy.reason == "copy_failed"
+    assert "float64" in copy.detail
+
+
+def test_a_copy_with_changes_is_not_taken_for_the_same_click(client, done):
+    services.task_copy(done, owner=done.owner, seed=8)
+    client.post(f"/tasks/{done.pk}/rerun/")
+    assert Task.objects.latest("pk").seed == done.seed
+    assert Task.objects.count() == 3
+
+
+def test_what_a_failed_copy_left_in_storage_is_deleted(client, done, monkeypatch):
+    monkeypatch.setattr("profiles.storage.read_start", lambda *_, **__: 1 / 0)
+    client.raise_request_exception = False
+    client.post(f"/tasks/{done.pk}/rerun/")
+    copy = Task.objects.latest("pk")
+    assert all(object_store.head(file.object_key) for file in copy.files.all())
+    assert abandoned_uploads_purge() == 2
+    assert not any(object_store.head(file.object_key) for file in copy.files.all())
+    assert all(object_store.head(file.object_key) for file in done.files.all())

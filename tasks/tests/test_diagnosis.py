@@ -10,7 +10,7 @@ import pytest
 
 from agent.conftest import find_megengine_python
 from agent.protocol import AttemptFinished, EndReason
-from tasks.diagnosis import diagnose
+from tasks.diagnosis import _BY_REASON, diagnose
 from tasks.reasons import WORDINGS, Reason, wording_of
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +76,21 @@ def test_a_wrong_shape_names_both_shapes_and_what_the_operator_says():
         (134, "what():  can not handle dtype Byte in print_host_val", "option_unsupported"),
         (134, "what():  to_json unsupported on RecordedComputingSequence", "option_unsupported"),
         (134, "instance of 'lar::ProfileError'\n  what():  x", "no_profile"),
+        (2, "ERROR: --thread=0: the number of threads must be positive", "option_unsupported"),
+        (2, "ERROR: --cuda and --mdl together: no", "option_unsupported"),
+        (
+            134,
+            "opr out of memory/shape mismatch done\nfailed to alloc is a name of a model\n"
+            "terminate called after throwing an instance of 'x'\n"
+            "what():  can't find tensor named image",
+            "input_unknown",
+        ),
+        (
+            1,
+            "names: bad_alloc\nERROR: illegal value 'x' specified for int64 flag",
+            "option_unknown",
+        ),
+        (1, "MemoryError", "out_of_memory"),
         (
             134,
             'input "mask" (float32 {2,1}) is not given: the run takes what its memory holds\n'
@@ -94,6 +109,11 @@ def test_what_an_agent_may_say_has_words(reason):
     code, _ = diagnose(ended(None, reason), "")
     assert wording_of(code)
     assert wording_of(reason.value) or code != reason.value
+
+
+def test_every_end_but_those_that_the_log_explains_has_its_reason():
+    explained = {EndReason.EXITED, EndReason.INPUT_WRONG}
+    assert set(_BY_REASON) == set(EndReason) - explained
 
 
 def test_every_reason_has_words():

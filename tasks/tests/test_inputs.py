@@ -1,14 +1,20 @@
 """Inputs without a file: numbers as load_and_run reads them, random values, and their limits."""
 
+import json
+
 import pytest
 
-from tasks.asking import InputRequest
+from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
+from agent.protocol.input_rules import LONGEST_NAME
+from tasks import services
+from tasks.asking import FileRequest, InputRequest
 from tasks.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
 from tasks.literals import read_literal
 from tasks.models import Task
-from tasks.tests.make import data_file, make_task, make_worker, model_file
+from tasks.tests.make import data_file, make_attempt, make_task, make_worker, model_file, stored
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from workers import gateway
 from workers.models import Runtime
 
 
@@ -105,7 +111,8 @@ def given(name="x", **fields) -> InputRequest:
         ([given("")], "input_name_empty", "inputs.0"),
         ([given("a:b")], "input_name_bad", "inputs.0"),
         ([given("a;b")], "input_name_bad", "inputs.0"),
-        ([given("x" * 256)], "input_name_long", "inputs.0"),
+        ([given("x" * 201)], "input_name_long", "inputs.0"),
+        ([given("a\x00")], "input_name_bad", "inputs.0"),
         ([given(), given("y"), given()], "input_name_twice", "inputs.2"),
         ([given("data")], "input_name_twice", "inputs.0"),
         ([given(literal="[1,[2]]")], "literal_ragged", "inputs.0"),
@@ -159,7 +166,7 @@ def test_inputs_are_kept_as_the_agent_takes_them():
 
 
 def test_the_limits_of_the_wire_are_met():
-    assert read_inputs([given("x" * 255, literal="1,2")])
+    assert read_inputs([given("x" * 200, literal="1,2")])
 
 
 @pytest.mark.django_db
@@ -168,3 +175,54 @@ def test_a_seed_out_of_range_is_refused(seed):
     with pytest.raises(DomainError) as caught:
         make_task(seed=seed)
     assert caught.value.code == "seed_bad"
+
+
+@pytest.mark.parametrize("mark", ["x", '"', "\u6d4b", "\U0001f600"])
+@pytest.mark.django_db
+def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
+    """All files that there may be, names as long as they may be, and values up to the limit."""
+    settings.S3_PUBLIC_ENDPOINT_URL = f"https://{'storage.' * 7}example.org"
+
+    def files(count: int) -> list[FileRequest]:
+        names = (f"{number:02}" + mark * (LONGEST_NAME - 2) for number in range(count))
+        return [data_file(name=f"{name[:9]}.npy", input=name) for name in names]
+
+    options = [
+        model_file(kind="option", name="cache.bin", option=name)
+        for name in ("fast_run_algo_policy",)
+    ]
+    each = len(json.dumps(mark, ensure_ascii=False).encode()) - 2
+    most = settings.DATA_FILES_LIMIT
+    count = min(most - 1, TEXT_LIMIT_BYTES // (each * LONGEST_NAME + 4))
+    left = TEXT_LIMIT_BYTES - count * (each * (LONGEST_NAME - 2) + 4)
+    rest = [f"r{number}" for number in range(most - count)]
+    inputs = [InputRequest(name, shape=(2**20,) + (1,) * 6, dtype="float32") for name in rest]
+    left -= sum(len(name) + 2 + 2 for name in rest)
+    if inputs and left > 100:
+        digits = "1," * ((left - 40) // 2) + "1"
+        inputs[0] = InputRequest(rest[0], literal=digits)
+    task = make_task(
+        files=[model_file(), *files(count), *options],
+        inputs=tuple(inputs),
+        options={"fast_run": True},
+        plan=PRESETS["thorough"],
+        seed=2**63 - 1,
+    )
+    task.files.update(sha256="a" * 64, size_bytes=2**40)
+    services.task_submit(task, stored(task))
+    attempt = make_attempt(task)
+    (order,) = [each for each in gateway.desired_state(attempt.worker) if each.type == "start"]
+    frame = encode(order).encode()
+    assert len(frame) < MAX_FRAME_BYTES
+    # far enough from nothing: the limits are used up
+    assert len(frame) > 30_000
+
+
+@pytest.mark.django_db
+def test_the_names_of_files_count_among_the_text_of_inputs():
+    named = [data_file(name=f"{n}.npy", input=f"{n:02}" + "\u6d4b" * 198) for n in range(32)]
+    assert make_task(files=[model_file(), *named[:20]])
+    with pytest.raises(DomainError, match="inputs_too_long"):
+        make_task(
+            files=[model_file(), *named[:31]], inputs=(given("y", literal="1," * 2000 + "1"),)
+        )

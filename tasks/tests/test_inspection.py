@@ -7,10 +7,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from agent.inputs.written import LONGEST_JSON
 from profiles import storage as object_store
 from tasks import services
+from tasks.asking import InputRequest
 from tasks.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
-from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
+from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
 from webprofile.wording import WORDINGS, word
 
@@ -20,6 +22,8 @@ REFUSED = {
     "zero_width.npy": "input_no_numbers",
     "dtype_text.npy": "input_not_numbers",
     "dtype_datetime.npy": "input_not_numbers",
+    "dtype_complex64.npy": "input_no_type",
+    "dtype_uint64.npy": "input_no_type",
     "dtype_struct.npy": "input_structured",
     "text.npy": "input_not_npy",
     "truncated_body.npy": "input_cut_short",
@@ -79,11 +83,11 @@ def test_a_hostile_header_is_refused_as_such(data):
 
 
 def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
-    array = npy_bytes((2, 3), ">f8")
+    array = npy_bytes((2, 3), ">f4")
     version_3 = array[:6] + b"\x03\x00" + array[8:10] + b"\x00\x00" + array[10:]
     for data in (array, version_3):
         (found,) = look("x.npy", data)
-        assert (found.dtype, found.shape) == ("float64", (2, 3))
+        assert (found.dtype, found.shape) == ("float32", (2, 3))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +120,27 @@ def entry(**changes):
     return {"shape": [1, 2], "type": "float32", "raw": [0.5, -1e3]} | changes
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "uint64"])
+def test_a_type_that_megengine_lacks_is_refused_with_the_one_to_take(dtype):
+    with pytest.raises(DomainError, match="input_no_type") as caught:
+        look("x.npy", npy_bytes((2, 3), dtype))
+    assert ("int32" if dtype == "uint64" else "float32") in word(caught.value)
+    assert "astype" in word(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float16", "uint32"])
+def test_a_type_that_only_the_python_package_reads_is_refused_for_a_binary(dtype):
+    data = npy_bytes((2, 3), dtype)
+    assert look("x.npy", data)[0].dtype == dtype
+    with pytest.raises(DomainError, match="input_dtype_not_here"):
+        inspect("x.npy", data, len(data), kind="binary")
+
+
+def test_lists_within_the_names_of_json_are_no_numbers():
+    data = json.dumps({"a[1]": entry(), "a[2]": entry(), 'a"[3]': entry()}).encode()
+    assert [array.name for array in look("x.json", data)] == ["a[1]", "a[2]", 'a"[3]']
+
+
 def test_json_tells_every_input_that_it_names():
     data = json.dumps({"data": entry(), "ids": entry(type="int", raw=[1, 2])}).encode()
     assert [array.as_row() for array in look("all.json", data)] == [
@@ -141,6 +166,13 @@ def test_json_tells_every_input_that_it_names():
         (json.dumps({"a": entry(raw=[[1], [2]])}), "input_json_numbers"),
         (json.dumps({"a": entry(raw=3)}), "input_json_numbers"),
         (json.dumps({"a": entry(shape=[], raw=[1])}), "input_no_axes"),
+        (json.dumps({"a": entry(raw=[True, None])}), "input_json_numbers"),
+        (json.dumps({"": entry()}), "input_json_name"),
+        (json.dumps({"x;y:z": entry()}), "input_json_name"),
+        (json.dumps({"x\x00": entry()}), "input_json_name"),
+        (json.dumps({"x" * 201: entry()}), "input_json_name"),
+        (f'{{"a": {json.dumps(entry())}, "\\u0061": {json.dumps(entry())}}}', "input_json_twice"),
+        ('{"a": {"shape": [1], "shape": [2], "type": "int8", "raw": [1, 2]}}', "input_json_twice"),
     ],
 )
 def test_json_that_load_and_run_would_misread_is_refused(content, code):
@@ -149,9 +181,12 @@ def test_json_that_load_and_run_would_misread_is_refused(content, code):
     assert "x.json" in word(caught.value)
 
 
-def test_large_json_is_not_looked_into_and_a_full_one_costs_little_memory():
-    assert bytes_wanted("x.json", JSON_LIMIT_BYTES + 1) == 0
-    assert inspect("x.json", b"", JSON_LIMIT_BYTES + 1) == []
+def test_large_json_is_refused_and_a_full_one_costs_little_memory():
+    assert bytes_wanted("x.json", JSON_LIMIT_BYTES + 1) == HEAD_BYTES
+    with pytest.raises(DomainError, match="input_json") as caught:
+        inspect("x.json", b" " * HEAD_BYTES, JSON_LIMIT_BYTES + 1)
+    assert "it is over 8 MiB: give large inputs as npy" in word(caught.value)
+    assert LONGEST_JSON == JSON_LIMIT_BYTES
     count = 2_000_000
     numbers = b"0," * (count - 1) + b"0"
     data = b'{"a": {"shape": [%d], "type": "int8", "raw": [%s]}}' % (count, numbers)
@@ -209,3 +244,39 @@ def test_what_is_missing_is_said_before_what_is_wrong(storage):
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
         services.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("kind", "dtype", "code"),
+    [("wheel", "float64", "input_no_type"), ("binary", "int64", "input_dtype_not_here")],
+)
+def test_a_type_that_the_device_would_refuse_is_never_queued(client, storage, kind, dtype, code):
+    task = task_with(npy_bytes((1, 3), dtype))
+    task.worker.runtimes.update(kind=kind)
+    client.force_login(task.owner)
+    answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, code)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("other", ["file", "values", "json"])
+def test_a_variable_that_json_and_something_else_give_is_refused(other):
+    content = json.dumps({"data": entry()}).encode()
+    heads, extra = [content], {}
+    files = [model_file(), data_file(name="all.json", size_bytes=len(content), input="")]
+    if other == "values":
+        extra = {"inputs": (InputRequest("data", literal="1,2"),)}
+    else:
+        second = npy_bytes() if other == "file" else content
+        name = "data.npy" if other == "file" else "more.json"
+        files.append(data_file(name=name, size_bytes=len(second)))
+        heads.append(second)
+    task = make_task(files=files, **extra)
+    data = task.files.filter(kind="data")
+    found = {file.pk: head for file, head in zip(data, heads, strict=True)}
+    with pytest.raises(DomainError, match="input_given_twice") as caught:
+        services.task_submit(task, stored(task), found)
+    assert "all.json" in word(caught.value)
+    task.refresh_from_db()
+    assert task.state == "initiated"

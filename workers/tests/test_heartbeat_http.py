@@ -100,3 +100,13 @@ def test_a_body_that_is_too_large_is_refused(client):
 
 def test_only_a_post_is_a_beat(client):
     assert client.get("/api/agent/heartbeat/").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [("abc", 400), ("-1", 400), ("²", 400), ("9" * 5000, 413)]
+)
+def test_a_length_that_is_no_number_is_refused(length, status):
+    answer = Client().post(
+        "/api/agent/heartbeat/", "{}", content_type="application/json", CONTENT_LENGTH=length
+    )
+    assert answer.status_code == status

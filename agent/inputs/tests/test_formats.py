@@ -8,6 +8,7 @@ import pytest
 
 from agent.inputs import File, InputSpec, Literal, prepare_inputs
 from agent.inputs.tests.make import make, one, refused
+from agent.inputs.written import LONGEST_JSON
 
 # pictures
 
@@ -169,3 +170,13 @@ def test_a_wrong_literal_is_refused(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["[]", "[" * 7 + "1" + "]" * 7])
 def test_a_literal_without_numbers_or_too_deep_is_refused(text: str, tmp_path: Path) -> None:
     assert refused(tmp_path, Literal(text)).code == "axes"
+
+
+def test_json_that_would_take_the_agents_memory_is_to_be_given_as_npy(tmp_path: Path) -> None:
+    count = LONGEST_JSON // 2 + 1
+    raw = "0," * (count - 1) + "0"
+    content = f'{{"a": {{"shape": [{count}], "type": "int8", "raw": [{raw}]}}}}'
+    (tmp_path / "a.json").write_text(content)
+    error = refused(tmp_path, File(tmp_path / "a.json"))
+    assert error.code == "too_large"
+    assert error.text == '"a.json" is over 8 MiB; give large inputs as npy.'

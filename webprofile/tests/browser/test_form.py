@@ -1,5 +1,8 @@
 """The form for a new task, in a real browser: what it says before anything is sent."""
 
+import re
+from pathlib import Path
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -12,8 +15,9 @@ from profiles import storage as object_store
 from tasks.asking import InputRequest
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_worker
+from webprofile.errors import DomainError
 from webprofile.tests.browser.conftest import DESK, PHONE
-from workers.models import Runtime
+from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -25,8 +29,12 @@ class Form:
         self.browser, self.address = browser, address
 
     def open(self, query: str = "") -> None:
-        self.browser.get(f"{self.address}/tasks/new/{query}")
+        self.open_without_command(query)
         self.until(lambda: self.lines, "the command line")
+
+    def open_without_command(self, query: str) -> None:
+        """Where something is wrong with what the form starts from."""
+        self.browser.get(f"{self.address}/tasks/new/{query}")
 
     def find(self, css: str):
         return self.browser.find_element(By.CSS_SELECTOR, css)
@@ -54,6 +62,11 @@ class Form:
         return {box.get_attribute("data-option") for box in shown}
 
     @property
+    def focused(self) -> str:
+        """The id of what has the keyboard."""
+        return self.browser.execute_script("return document.activeElement.id")
+
+    @property
     def lines(self) -> list[str]:
         return [line.text for line in self.all(".command__text")]
 
@@ -69,6 +82,13 @@ def devices() -> None:
 @pytest.fixture
 def alice():
     return make_user("alice")
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    path = tmp_path / "net.mge"
+    path.write_bytes(b"hello world")
+    return path
 
 
 @pytest.fixture
@@ -181,6 +201,131 @@ def test_a_json_file_needs_no_variable(form, tmp_path):
     form.find("[name=data-file]").send_keys(str(tmp_path / "inputs.json"))
     assert not form.find("[name=data-input]").is_enabled()
     form.until(lambda: "input-0.json" in form.lines[0], "the file in the command")
+
+
+def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
+    form.open()
+    form.choose("#worker", "binary")
+    form.expand()
+    form.until(lambda: form.find("#option-check_dispatch").is_enabled(), "a switch to use")
+    form.find("#option-check_dispatch").click()
+    form.find("#option-enable_nchw4").click()
+    form.until(lambda: form.lines and "--check_dispatch" in form.lines[0], "the option")
+    summary = form.find("#form-impossible")
+    assert not summary.is_displayed()
+    form.choose("#worker", "wheel")
+    form.until(lambda: "compiled load_and_run" in form.error("check_dispatch"), "the reason")
+    assert "CUDA" in form.error("enable_nchw4")
+    assert form.lines == []
+    assert "2 (" in summary.text
+    assert {"check_dispatch", "enable_nchw4"} <= set(re.findall(r"\w+", summary.text))
+    # a wrong value elsewhere, and a search for something else, do not hide them
+    form.find("#option-iter").send_keys("x")
+    form.until(lambda: "whole number" in form.error("iter"), "the other problem")
+    assert "compiled load_and_run" in form.error("check_dispatch")
+    form.find("#option-search").send_keys("nchw88")
+    form.until(lambda: "enable_nchw88" in form.seen(), "the search")
+    assert form.find("#option-check_dispatch").is_displayed()
+    form.find("#option-search").clear()
+    form.find("#option-search").send_keys(" ")
+    form.expand()
+    form.find("#option-iter").clear()
+    for name in ("check_dispatch", "enable_nchw4"):
+        assert form.find(f"#option-{name}").is_selected()
+        form.find(f"#option-{name}").click()
+    form.until(lambda: form.lines and "check_dispatch" not in form.lines[0], "it gone")
+    assert not summary.is_displayed()
+    assert form.error("check_dispatch") == ""
+
+
+def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, model):
+    Runtime.objects.filter(worker__name="wheel").update(libraries=["other"])
+    form.open()
+    form.choose("#worker", "binary")
+    form.expand()
+    form.until(lambda: len(form.all("#option-c_opr_lib option")) == 2, "the library")
+    form.choose("#option-c_opr_lib", "mine")
+    form.until(lambda: form.lines and "--c_opr_lib=mine" in form.lines[0], "it in the command")
+    form.find("#model").send_keys(str(model))
+    form.choose("#worker", "wheel")
+    form.until(lambda: form.error("c_opr_lib"), "that it is not there")
+    assert "c_opr_lib" in form.find("#form-impossible").text
+    form.find("#submit").click()
+    form.until(lambda: form.focused == "option-c_opr_lib", "the way to the problem")
+    assert not form.find("#transfer").is_displayed()
+    assert not Task.objects.exists()
+    form.choose("#option-c_opr_lib", form.find("#option-c_opr_lib option").text)
+    form.until(lambda: form.lines and "c_opr_lib" not in form.lines[0], "it gone")
+    assert form.error("c_opr_lib") == ""
+
+
+def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(form, alice):
+    binary = Worker.objects.get(name="binary")
+    old = make_task(alice, binary, options={"check_dispatch": True, "c_opr_lib": "mine"})
+    Worker.objects.filter(pk=binary.pk).update(last_seen_at=None)
+    form.open_without_command(f"?from={old.pk}")
+    form.until(lambda: "compiled load_and_run" in form.error("check_dispatch"), "the reason")
+    assert form.error("c_opr_lib")
+    assert Select(form.find("#option-c_opr_lib")).first_selected_option.text == "mine"
+    assert "2 (" in form.find("#form-impossible").text
+
+
+def test_a_number_that_json_cannot_carry_is_a_problem_at_its_field(form, model):
+    form.open()
+    form.find("#option-iter").send_keys("1e999")
+    form.until(lambda: "whole number" in form.error("iter"), "the problem")
+    form.find("#model").send_keys(str(model))
+    form.find("#submit").click()
+    form.until(lambda: form.focused == "option-iter", "the way to the problem")
+    assert not form.find("#transfer").is_displayed()
+    assert "whole number" in form.error("iter")
+    assert not Task.objects.exists()
+
+
+def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
+    form.open()
+    form.choose("#worker", "wheel")
+    form.expand()
+    form.find("#option-workspace_limit").send_keys("9223372036854775807")
+    form.until(lambda: "=9223372036854775807" in " ".join(form.lines), "the number as typed")
+    form.find("#model").send_keys(str(model))
+    form.find("#submit").click()
+    form.until(Task.objects.exists, "the task")
+    assert Task.objects.get().options == {"workspace_limit": 2**63 - 1}
+
+
+def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.browser.execute_cdp_cmd("Network.enable", {})
+    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/tasks/*"]})
+    form.find("#option-iter").send_keys("7")
+    failed = form.find("#command-failed")
+    form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
+    assert form.lines == []
+    form.find("#submit").click()
+    form.until(lambda: "cannot be checked" in form.find("#form-error").text, "why it stays")
+    assert not form.find("#transfer").is_displayed()
+    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    form.find("#option-iter").send_keys("0")
+    form.until(lambda: form.lines and "--iter=70" in form.lines[0], "the command again")
+    assert not failed.is_displayed()
+    assert not Task.objects.exists()
+
+
+def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
+    form.open()
+    form.find("#model").send_keys(str(model))
+
+    def refuse(_body):
+        raise DomainError("bad_request", status=400)
+
+    monkeypatch.setattr("tasks.api.read_draft_body", refuse)
+    form.find("#submit").click()
+    text = "could not be read"
+    form.until(lambda: text in form.find("#command-failed").text, "the refusal")
+    assert text in form.find("#form-error").text
+    assert not form.find("#transfer").is_displayed()
 
 
 def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):
