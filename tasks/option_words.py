@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import artifact_of
 from agent.protocol.option import Group, Option
-from agent.protocol.option_table import KEPT_BY_FITTING
+from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS
 
 GROUP_TITLES: dict[Group, Any] = {
     Group.MODEL: _("Model interface"),
@@ -97,6 +97,9 @@ def conditions_of(option: Option) -> Iterator[str]:
             yield gettext("Needs %(option)s.") % {"option": option.needs[0]}
         else:
             yield gettext("Needs one of: %(options)s.") % {"options": ", ".join(option.needs)}
+    if option.wheel_needs:
+        needs = ", ".join(option.wheel_needs)
+        yield gettext("On the Python package it needs: %(options)s.") % {"options": needs}
     yield from _exclusions(option)
     if option.kind == "artifact":
         yield gettext("Leaves %(file)s.") % {"file": artifact_of(option.name)}
@@ -115,7 +118,17 @@ def _exclusions(option: Option) -> Iterator[str]:
     if option.lite != "ok" and "lite" not in option.excludes:
         yield gettext("Not together with lite.")
     if option.wheel and not option.wheel_mdl:
-        yield gettext("On the Python package not together with mdl.")
+        graph = ", ".join(each.name for each in OPTIONS.values() if each.wheel_graph)
+        yield gettext("On the Python package not together with: %(options)s.") % {"options": graph}
+    if option.wheel_graph:
+        yield gettext(
+            "On the Python package it runs the model by the graph interface, which some options "
+            "do not go with."
+        )
+    if option.name == "layout_transform":
+        yield gettext("For the device that the model runs on: cuda with the option cuda only.")
+    if option.name == "multi_thread_core_ids":
+        yield gettext("No core twice.")
 
 
 def _number(value: int | float) -> str:

@@ -103,6 +103,7 @@ class Runtime(models.Model):
             builds=frozenset(self.builds),
             libraries=frozenset(self.libraries),
             cpu_model=str(self.worker.facts.get("cpu_model", "")),
+            cores=int(self.worker.facts.get("cores", 0)),
         )
 
 

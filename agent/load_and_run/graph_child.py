@@ -13,7 +13,11 @@ import sys
 from load_and_run.errors import Failure
 
 #: what the child may be asked to do: name -> module that has `work(job)`
-WORK = {"passes": "load_and_run.graph_passes", "range": "load_and_run.graph_range"}
+WORK = {
+    "passes": "load_and_run.graph_passes",
+    "range": "load_and_run.graph_range",
+    "operators": "load_and_run.graph_operators",
+}
 # Neither the working folder nor this one may hide installed modules: so not -m, and at the end.
 _LAUNCH = (
     "import sys; sys.path[:1] = []; sys.path.append(sys.argv[1]); "

@@ -67,6 +67,7 @@ def _start(flags, positional):
     log("megbrain/lite/load_and_run:")
     _plain("using MegBrain {}(0) from megenginelite\n".format(lite.version))
     check_model(model)
+    rules.check_operators(model, flags)
     if flags["wait_gdb"]:
         _wait_for_debugger()
     given = inputs.parse_input(flags["input"])

@@ -6,7 +6,7 @@ Every refusal is one line, before the library is loaded and before a file is tou
 import os
 import re
 
-from load_and_run import algo_cache, devices
+from load_and_run import algo_cache, devices, graph_operators
 from load_and_run.errors import FlagError
 from load_and_run.flag_table import COMPILED_ONLY, FLAGS
 from load_and_run.model_file import is_packed, mentions
@@ -79,6 +79,27 @@ def check_model(model, flags):
     for name in _FILES_WRITTEN:
         if flags[name] and os.path.exists(model) and _same_file(flags[name], model):
             _refuse("--{} would overwrite the model {}", name, model)
+
+
+def check_operators(model, flags):
+    """Raise FlagError if an operator of the model would hang this CPU; the model is a valid file.
+
+    Loads the model in a process of its own, but only where that can matter.
+    """
+    if flags["layout_transform"] != "cpu" or not devices.is_amd():
+        return
+    if is_packed(model):
+        _refuse(
+            "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions, "
+            "which cannot be told of a packed model; give the plain one, or use an Intel CPU"
+        )
+    for name in graph_operators.operator_types(model):
+        if "Conv" in name:
+            _refuse(
+                "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions "
+                "(this one has {}), because it tries nchw88; leave it out, or use an Intel CPU",
+                name,
+            )
 
 
 _FILES_WRITTEN = (
@@ -206,14 +227,8 @@ def _wheel(flags):
             target,
             "add" if target == "cuda" else "leave out",
         )
-    if devices.is_amd():
-        if flags["enable_nchw88"]:
-            _refuse("--enable_nchw88 hangs or crashes MegEngine on AMD CPUs; it needs an Intel CPU")
-        if target == "cpu":
-            _refuse(
-                "--layout_transform=cpu hangs or crashes MegEngine on AMD CPUs, because it tries "
-                "nchw88; it needs an Intel CPU"
-            )
+    if flags["enable_nchw88"] and devices.is_amd():
+        _refuse("--enable_nchw88 hangs or crashes MegEngine on AMD CPUs; it needs an Intel CPU")
 
 
 def _modes(flags):

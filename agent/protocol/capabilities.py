@@ -9,6 +9,7 @@ class Capabilities:
     """`flags`: the options it knows, empty if that is not known. `builds`: cuda, tensorrt, opencl.
 
     `libraries`: names of the C operator libraries that the device's owner lists.
+    `cores`: how many the device has, 0 if that is not known.
     """
 
     kind: Literal["wheel", "binary"]
@@ -17,6 +18,7 @@ class Capabilities:
     builds: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()
     cpu_model: str = ""
+    cores: int = 0
 
     @property
     def is_amd(self) -> bool:

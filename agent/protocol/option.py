@@ -38,7 +38,10 @@ class Option:
     `alone`: it must not stand beside a profile, so it wants a plan without profiled passes.
     `platform`: what a device must have for the option to do anything. `lite`: what becomes of it
     together with `--lite` on a compiled load_and_run. `wheel`: the wheel can do it; `wheel_mdl`:
-    also together with `--mdl`. `since`: the first version that knows it, empty for all.
+    also in the graph interface, into which an option with `wheel_graph` puts the run;
+    `wheel_needs`: at least one of these must be set too, on the wheel only. `by_agent`: the agent
+    does it, so load_and_run need not know it. `since`: the first version that can do it, empty for
+    all.
     `file_taken`: an uploaded file may be its content at the start (caches).
     """
 
@@ -60,4 +63,7 @@ class Option:
     lite: Literal["ok", "abort", "no-op"] = "ok"
     wheel: bool = True
     wheel_mdl: bool = True
+    wheel_graph: bool = False
+    wheel_needs: tuple[str, ...] = ()
+    by_agent: bool = False
     since: str = ""

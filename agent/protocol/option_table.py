@@ -22,33 +22,50 @@ _LAYOUTS = (
 )
 _DUMPS = ("io_dump", "io_dump_stdout", "io_dump_stderr", "bin_io_dump", "bin_out_dump")
 _DEVICES = ("cpu", "cuda", "cpu_default", "multithread", "multithread_default")
+_RECORDS = ("record_comp_seq", "record_comp_seq2")
 _FAST_RUN = ("fast_run", "full_run")
 _PACK = ("packed_model_dump",)
+#: every copy of the model would write these to the same file
+_ONE_COPY = (
+    *_DUMPS,
+    "layout_transform_dump",
+    "tensorrt_cache",
+    "get_static_mem_info",
+    "packed_model_dump",
+    "model_dump",
+)
+#: none of the first goes with any other of the second
+_CONFLICTS = (
+    (("lite",), ("mdl",)),
+    (_FAST_RUN, _FAST_RUN),
+    (_LAYOUTS, _LAYOUTS),
+    (_DEVICES, _DEVICES),
+    (_DUMPS, _DUMPS),
+    # the first run is the one recorded; a replayed one writes the outputs only
+    (_RECORDS, (*_RECORDS, "fake_first", *_DUMPS[:4])),
+    (("thread",), _ONE_COPY),
+)
 
 
-def _others(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return tuple(other for other in names if other != name)
-
-
-def _one_of(names: tuple[str, ...], option: Option) -> Option:
-    """At most one of `names` may be set."""
-    return replace(option, excludes=_others(names, option.name))
+def _excludes(name: str) -> tuple[str, ...]:
+    both_ways = (*_CONFLICTS, *((others, some) for some, others in _CONFLICTS))
+    found = [other for some, others in both_ways if name in some for other in others]
+    return tuple(other for other in dict.fromkeys(found) if other != name)
 
 
 def _layout(name: str) -> Option:
-    return _one_of(_LAYOUTS, Option(name, Group.LAYOUT, "bool"))
+    return Option(name, Group.LAYOUT, "bool")
 
 
 def _threads(name: str) -> Option:
-    option = Option(name, Group.DEVICE, "int", -1, "int32", minimum=1, maximum=256, wheel_mdl=False)
-    return _one_of(_DEVICES, option)
+    return Option(name, Group.DEVICE, "int", -1, "int32", minimum=1, maximum=256, wheel_mdl=False)
 
 
 _CIPHERS = ("NONE", "AES_default", "RC4_default", "SIMPLE_FAST_RC4_default")
 
 _MODEL = (
-    Option("lite", Group.MODEL, "bool", excludes=("mdl",), since="1.7"),
-    Option("mdl", Group.MODEL, "bool", excludes=("lite",), since="1.11"),
+    Option("lite", Group.MODEL, "bool", since="1.7"),
+    Option("mdl", Group.MODEL, "bool", wheel_graph=True, since="1.11"),
 )
 _BASIC = (
     # 0 iterations would leave the warm-up in the profile, a negative number would never end
@@ -67,44 +84,21 @@ _BASIC = (
         alone=True,
         wheel_mdl=False,
     ),
-    Option("share_param_mem", Group.BASIC, "bool", lite="no-op"),
+    Option("share_param_mem", Group.BASIC, "bool", lite="no-op", wheel_mdl=False),
 )
 _IO = (
     Option("input", Group.IO, "agent", "", "string"),
-    Option("batch_size", Group.IO, "int", -1, "int32", minimum=1, maximum=65_536, since="1.11"),
-    *(
-        _one_of(_DUMPS, dump)
-        for dump in (
-            Option(
-                "io_dump", Group.IO, "artifact", "", "string", file="io_dump.txt", wheel_mdl=False
-            ),
-            Option("io_dump_stdout", Group.IO, "bool", lite="abort", wheel_mdl=False),
-            Option("io_dump_stderr", Group.IO, "bool", lite="abort", wheel_mdl=False),
-            Option(
-                "bin_io_dump",
-                Group.IO,
-                "artifact",
-                "",
-                "string",
-                file="bin_io_dump/",
-                wheel_mdl=False,
-            ),
-            Option(
-                "bin_out_dump",
-                Group.IO,
-                "artifact",
-                "",
-                "string",
-                file="bin_out_dump/",
-                lite="abort",
-            ),
-        )
-    ),
+    Option("batch_size", Group.IO, "int", -1, "int32", minimum=1, maximum=65_536, by_agent=True),
+    Option("io_dump", Group.IO, "artifact", "", "string", file="io_dump.txt", wheel_mdl=False),
+    Option("io_dump_stdout", Group.IO, "bool", lite="abort", wheel_mdl=False),
+    Option("io_dump_stderr", Group.IO, "bool", lite="abort", wheel_mdl=False),
+    Option("bin_io_dump", Group.IO, "artifact", "", "string", file="bin_io_dump/", wheel_mdl=False),
+    Option("bin_out_dump", Group.IO, "artifact", "", "string", file="bin_out_dump/", lite="abort"),
     Option("copy_to_host", Group.IO, "bool", lite="no-op"),
 )
 _ALGORITHMS = (
-    Option("fast_run", Group.FAST_RUN, "bool", excludes=("full_run",)),
-    Option("full_run", Group.FAST_RUN, "bool", excludes=("fast_run",), since="1.3"),
+    Option("fast_run", Group.FAST_RUN, "bool"),
+    Option("full_run", Group.FAST_RUN, "bool", since="1.3"),
     Option("binary_equal_between_batch", Group.FAST_RUN, "bool", wheel_mdl=False, since="1.5"),
     Option("reproducible", Group.FAST_RUN, "bool", lite="no-op"),
     Option(
@@ -171,34 +165,20 @@ _OPTIMIZE = (
     Option("enable_fuse_conv_bias_with_z", Group.OPTIMIZE, "bool", platform="cuda", lite="abort"),
     Option("optimize_for_inference", Group.OPTIMIZE, "bool", lite="abort", since="1.11"),
     Option("const_shape", Group.OPTIMIZE, "bool", wheel_mdl=False),
-    Option(
-        "fake_first",
-        Group.OPTIMIZE,
-        "bool",
-        excludes=("record_comp_seq", "record_comp_seq2"),
-        wheel_mdl=False,
-    ),
+    Option("fake_first", Group.OPTIMIZE, "bool", wheel_mdl=False),
     # on by default here (load_and_run: off): the check stops after every operator of the first run,
     # 3 to 5.6 s instead of 0.05 to 0.08 s with 5,326 operators
     Option("no_sanity_check", Group.OPTIMIZE, "bool", True),
-    Option(
-        "record_comp_seq",
-        Group.OPTIMIZE,
-        "bool",
-        excludes=("fake_first", "record_comp_seq2"),
-        alone=True,
-        wheel_mdl=False,
-    ),
+    Option("record_comp_seq", Group.OPTIMIZE, "bool", alone=True, wheel_mdl=False),
     Option(
         "record_comp_seq2",
         Group.OPTIMIZE,
         "bool",
         needs=("no_sanity_check",),
-        excludes=("fake_first", "record_comp_seq"),
         alone=True,
         wheel_mdl=False,
     ),
-    Option("disable_mem_opt", Group.OPTIMIZE, "bool", lite="abort"),
+    Option("disable_mem_opt", Group.OPTIMIZE, "bool", lite="abort", wheel_graph=True),
     Option(
         "workspace_limit",
         Group.OPTIMIZE,
@@ -210,8 +190,15 @@ _OPTIMIZE = (
         wheel_mdl=False,
     ),
     # without a compiler for kernels it ends in "No compiler support for cpu"
-    Option("enable_jit", Group.OPTIMIZE, "bool", platform="cuda"),
-    Option("tensorrt", Group.OPTIMIZE, "bool", platform="tensorrt", lite="abort"),
+    Option("enable_jit", Group.OPTIMIZE, "bool", platform="cuda", wheel_needs=("cuda",)),
+    Option(
+        "tensorrt",
+        Group.OPTIMIZE,
+        "bool",
+        platform="tensorrt",
+        lite="abort",
+        wheel_needs=("cuda",),
+    ),
     Option(
         "tensorrt_cache",
         Group.OPTIMIZE,
@@ -222,12 +209,13 @@ _OPTIMIZE = (
         file_taken=True,
         needs=("tensorrt",),
         platform="tensorrt",
+        wheel_mdl=False,
     ),
 )
 _DEVICE = (
-    _one_of(_DEVICES, Option("cpu", Group.DEVICE, "bool")),
-    _one_of(_DEVICES, Option("cuda", Group.DEVICE, "bool", platform="cuda", since="1.7")),
-    _one_of(_DEVICES, Option("cpu_default", Group.DEVICE, "bool", wheel_mdl=False)),
+    Option("cpu", Group.DEVICE, "bool"),
+    Option("cuda", Group.DEVICE, "bool", platform="cuda", since="1.7"),
+    Option("cpu_default", Group.DEVICE, "bool", wheel_mdl=False),
     _threads("multithread"),
     _threads("multithread_default"),
     Option(
@@ -266,7 +254,7 @@ _PLUGIN = (
     ),
     Option("profile", Group.PLUGIN, "agent", "", "string"),
     # the agent chooses the file; the switch only says by which of the two names it asks for it
-    Option("profile_host", Group.PLUGIN, "bool", type="string"),
+    Option("profile_host", Group.PLUGIN, "bool", type="string", by_agent=True),
 )
 _DEBUG = (
     Option("model_info", Group.DEBUG, "bool", since="1.5"),
@@ -285,7 +273,15 @@ _DEBUG = (
     ),
 )
 _C_OPR = (
-    Option("c_opr_lib", Group.C_OPR, "library", "", "string", pattern=r"[A-Za-z0-9_-]{1,40}"),
+    Option(
+        "c_opr_lib",
+        Group.C_OPR,
+        "library",
+        "",
+        "string",
+        pattern=r"[A-Za-z0-9_-]{1,40}",
+        wheel_mdl=False,
+    ),
     Option(
         "c_opr_lib_with_param",
         Group.C_OPR,
@@ -347,7 +343,7 @@ _FITTING = (
 _DTYPE = (Option("enable_ioc16", Group.DTYPE, "bool", since="1.12.4"),)
 
 OPTIONS: Mapping[str, Option] = {
-    option.name: option
+    option.name: replace(option, excludes=_excludes(option.name))
     for option in (
         *_MODEL,
         *_BASIC,

@@ -15,6 +15,7 @@ from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIO
 
 #: an uploaded cache of algorithms is used without choosing anew
 _SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
+_THREADED = ("multithread", "multithread_default")
 
 __all__ = [
     "OPTIONS",
@@ -35,8 +36,11 @@ class OptionError(ValueError):
     `code` names the rule; `limit` is the limit that was passed, the choices, or the names of the
     options that are missing or in the way. Codes: unknown, never (not taken from users), not_bool,
     not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded, needs,
-    needs_lite, lite (does not go with --lite), mdl (does not go with --mdl on a wheel), alone
-    (not beside a profile), file_missing, file_unwanted, thread_count, and those of `unavailable`.
+    needs_lite, lite (does not go with --lite), mdl (on a wheel not with the option `limit`, which
+    puts the run into the graph interface), alone (not beside a profile), file_missing,
+    file_unwanted, thread_count, core_twice, core_missing (the device has no core of that number),
+    target (the layouts are for another device than the model runs on, `limit`), no_profile (this
+    load_and_run writes none; the option is `profile`), and those of `unavailable`.
     """
 
     def __init__(self, option: str, code: str, limit: int | float | str | None = None) -> None:
@@ -53,12 +57,16 @@ def check_options(
 ) -> dict[str, Value]:
     """Return the options that differ from their defaults. Raises OptionError on the first bad one.
 
-    `runtime` None: what the device can do is not looked at. `files` are the options that a file is
-    uploaded for. `profiled`: the plan has profiled passes.
+    `runtime` None: what the device can do is not looked at; else `profile_host` is left out where
+    load_and_run does not know it, so that `build_arguments` asks by the other name. `files` are
+    the options that a file is uploaded for. `profiled`: the plan has profiled passes.
     """
     for problem in find_problems(given, runtime=runtime, files=files, profiled=profiled):
         raise problem
-    return _chosen(given, files)
+    chosen = _chosen(given, files)
+    if runtime is not None and runtime.flags and "profile_host" not in runtime.flags:
+        chosen.pop("profile_host", None)
+    return chosen
 
 
 def find_problems(
@@ -82,6 +90,8 @@ def find_problems(
         yield from _combination_problems(OPTIONS[name], chosen, files, profiled=profiled)
         if runtime is not None:
             yield from _runtime_problems(OPTIONS[name], chosen, runtime)
+    if profiled and runtime is not None and runtime.flags and "profile" not in runtime.flags:
+        yield OptionError("profile", "no_profile")
 
 
 def unavailable(option: Option, runtime: Capabilities) -> str:
@@ -96,7 +106,7 @@ def unavailable(option: Option, runtime: Capabilities) -> str:
         return "never"
     if runtime.kind == "wheel" and not option.wheel:
         return "wheel"
-    if runtime.flags and option.name not in runtime.flags:
+    if runtime.flags and option.name not in runtime.flags and not option.by_agent:
         return "flag"
     if option.platform and option.platform not in runtime.builds:
         return option.platform
@@ -187,17 +197,23 @@ def _combination_problems(
 
 
 def _special_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:
-    """Fitting resets all other options; each thread wants one core."""
+    """Fitting resets all other options; each thread wants a core of its own."""
     if option.name == "fitting":
         for other in chosen:
             if other not in KEPT_BY_FITTING:
                 yield OptionError(option.name, "excluded", other)
     if option.name != "multi_thread_core_ids":
         return
-    threads = chosen.get("multithread", chosen.get("multithread_default"))
-    given = str(chosen["multi_thread_core_ids"]).split(",")
+    threads = next((chosen[name] for name in _THREADED if name in chosen), None)
+    given = _core_ids(chosen)
     if threads is not None and len(given) != threads:
         yield OptionError("multi_thread_core_ids", "thread_count", str(threads))
+    if len(set(given)) < len(given):
+        yield OptionError("multi_thread_core_ids", "core_twice")
+
+
+def _core_ids(chosen: Mapping[str, Value]) -> list[int]:
+    return [int(number) for number in str(chosen["multi_thread_core_ids"]).split(",")]
 
 
 def _runtime_problems(
@@ -209,12 +225,44 @@ def _runtime_problems(
         return
     if option.kind == "library" and chosen[option.name] not in runtime.libraries:
         yield OptionError(option.name, "bad_choice", ", ".join(sorted(runtime.libraries)))
-    if chosen[option.name] == "cuda" and "cuda" not in runtime.builds:
-        yield OptionError(option.name, "cuda")
-    if runtime.kind == "wheel" and "mdl" in chosen and not option.wheel_mdl:
-        yield OptionError(option.name, "mdl")
-    if runtime.kind == "binary" and option.name == "workspace_limit" and "lite" not in chosen:
+    if option.name == "layout_transform":
+        yield from _target_problems(chosen, runtime)
+    if option.name == "multi_thread_core_ids" and 0 < runtime.cores <= max(_core_ids(chosen)):
+        yield OptionError(option.name, "core_missing", runtime.cores - 1)
+    if runtime.kind == "wheel":
+        yield from _wheel_problems(option, chosen)
+    elif option.name == "workspace_limit" and "lite" not in chosen:
         yield OptionError(option.name, "needs_lite")
+
+
+def _wheel_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:
+    """What the wheel has in one of its two interfaces only, or for CUDA only."""
+    for other in chosen:
+        if OPTIONS[other].wheel_graph and not option.wheel_mdl:
+            yield OptionError(option.name, "mdl", other)
+    needs = option.wheel_needs
+    if needs and not any(other in chosen for other in needs):
+        yield OptionError(option.name, "needs", ", ".join(needs))
+
+
+def _target_problems(chosen: Mapping[str, Value], runtime: Capabilities) -> Iterator[OptionError]:
+    """Layouts that were timed on one device are of no use to another."""
+    target = chosen["layout_transform"]
+    if target == "cuda" and "cuda" not in runtime.builds:
+        yield OptionError("layout_transform", "cuda")
+        return
+    device = _device_of(chosen, runtime)
+    if device and target != device:
+        yield OptionError("layout_transform", "target", device)
+
+
+def _device_of(chosen: Mapping[str, Value], runtime: Capabilities) -> str:
+    """Where the model runs: cpu or cuda; empty if the model itself may say so."""
+    if "cuda" in chosen:
+        return "cuda"
+    on_cpu = any(name in chosen for name in ("lite", "cpu", "cpu_default", *_THREADED))
+    sure = runtime.kind == "wheel" or "cuda" not in runtime.builds
+    return "cpu" if sure or on_cpu else ""
 
 
 def build_arguments(
@@ -234,17 +282,16 @@ def build_arguments(
     written while iterations run. `libraries` maps the names of C operator libraries to paths. Every
     value is glued to its flag with `=`: gflags then never takes one for a further argument.
 
-    `batch_size` is missing: load_and_run would ignore the data, so the agent gives it arrays of
-    that batch.
+    What the agent does itself is missing. Given `batch_size` load_and_run would ignore the data, so
+    the agent gives it arrays of that batch.
     """
     arguments = [model]
     if inputs:
         arguments.append("--input=" + ";".join(f"{name}:{file}" for name, file in inputs.items()))
-    left_out = {"batch_size", "profile_host"}
-    left_out |= set() if first else ONCE
+    left_out = set() if first else set(ONCE)
     left_out |= set() if dumps else DISTURBING
     for name, value in _active(options).items():
-        if name not in left_out:
+        if name not in left_out and not OPTIONS[name].by_agent:
             arguments.append(_argument(OPTIONS[name], value, libraries or {}))
     if profile:
         flag = "profile_host" if options.get("profile_host") else "profile"

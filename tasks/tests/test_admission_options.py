@@ -15,11 +15,12 @@ pytestmark = pytest.mark.django_db
 
 NO_PROFILE = Plan(preset="custom", clean=True, profiled=0)
 WHEEL, BINARY = {"kind": "wheel"}, {"kind": "binary"}
+GPU_WHEEL = {"kind": "wheel", "builds": ["cuda"]}
 CUDA = {"kind": "binary", "builds": ["cuda", "tensorrt"]}
 
 
 def on(runtime: dict, cpu: str = "") -> Worker:
-    worker = make_worker(facts={"cpu_model": cpu})
+    worker = make_worker(facts={"cpu_model": cpu, "cores": 8})
     Runtime.objects.filter(worker=worker).update(**runtime)
     return worker
 
@@ -65,6 +66,9 @@ def test_shell_and_path_characters_never_get_into_an_option(name, value):
         ({"multi_thread_core_ids": "0,1"}, "needs", "multi_thread_core_ids"),
         ({"c_opr_init_interface": "init"}, "needs", "c_opr_init_interface"),
         ({"multithread": 2, "multi_thread_core_ids": "0"}, "thread_count", "multi_thread_core_ids"),
+        ({"multithread": 2, "multi_thread_core_ids": "1,1"}, "core_twice", "multi_thread_core_ids"),
+        ({"multithread": 2, "multi_thread_core_ids": "0,8"}, "core_missing",
+         "multi_thread_core_ids"),
         ({"pack_model_cryption": "AES_default"}, "needs", "pack_model_cryption"),
         ({"dump_fitting_model": True}, "needs", "dump_fitting_model"),
         ({"packed_model_dump": True, "pack_info_json": True}, "file_missing", "pack_info_json"),
@@ -77,6 +81,9 @@ def test_shell_and_path_characters_never_get_into_an_option(name, value):
         ({"record_comp_seq2": True}, "alone", "record_comp_seq2"),
         ({"thread": 2}, "alone", "thread"),
         ({"fitting": True}, "alone", "fitting"),
+        # one file for several copies, or for a run that dumps nothing
+        ({"thread": 2, "model_dump": True}, "excluded", "thread"),
+        ({"record_comp_seq": True, "io_dump": True}, "excluded", "record_comp_seq"),
         # numbers that never end, abort, or mean nothing
         ({"iter": -1}, "too_small", "iter"),
         ({"warmup_iter": 0}, "too_small", "warmup_iter"),
@@ -116,9 +123,13 @@ def test_combinations_that_cannot_work_are_refused_with_the_cause(options, code,
         (WHEEL, "", {"check_dispatch": True}, "wheel"),
         (WHEEL, "", {"packed_model_dump": True}, "wheel"),
         (WHEEL, "", {"mdl": True, "io_dump": True}, "mdl"),
+        (WHEEL, "", {"disable_mem_opt": True, "io_dump": True}, "mdl"),
+        (GPU_WHEEL, "", {"enable_jit": True}, "needs"),
+        (GPU_WHEEL, "", {"layout_transform": "cuda"}, "target"),
         (WHEEL, "AMD EPYC", {"enable_nchw88": True}, "amd"),
         (BINARY, "AMD EPYC", {"layout_transform": "cpu"}, "amd"),
         (BINARY | {"flags": ["iter", "no_sanity_check"]}, "", {"model_info": True}, "flag"),
+        (BINARY | {"flags": ["iter", "no_sanity_check"]}, "", {}, "no_profile"),
         (BINARY | {"libraries": ["a"]}, "", {"c_opr_lib": "b"}, "bad_choice"),
     ],
     ids=str,
@@ -131,6 +142,17 @@ def test_a_sole_option_is_taken_by_a_plan_without_profile():
     task = make_task(options={"thread": 2, "record_comp_seq": True}, plan=NO_PROFILE)
     assert task.options == {"thread": 2, "record_comp_seq": True}
     assert task.plan["profiled"] == 0
+
+
+def test_a_python_package_on_amd_takes_the_layout_transform_and_looks_at_the_model_itself():
+    options = {"layout_transform": "cpu"}
+    assert make_task(worker=on(WHEEL, "AMD EPYC"), options=options).options == options
+
+
+def test_an_old_binary_takes_what_the_agent_does_itself():
+    worker = on(BINARY | {"flags": ["iter", "no_sanity_check", "profile"]})
+    options = {"batch_size": 2, "profile_host": True}
+    assert make_task(worker=worker, options=options).options == options
 
 
 def test_a_device_with_cuda_takes_what_needs_it():

@@ -1,12 +1,23 @@
 """What load_and_run forbids, ignores, crashes or hangs on is refused before anything runs."""
 
+import itertools
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from load_and_run import devices, rules
+from load_and_run import devices, graph_operators, rules
 from load_and_run.errors import FlagError
 from load_and_run.flag_table import COMPILED_ONLY, FLAGS
 from load_and_run.flags import parse
+
+from agent.load_and_run.tests.running import FOLDER, TIMEOUT_S, Runner, model
+from agent.passes import Recipe
+from agent.protocol.option_table import OPTIONS
+from agent.protocol.options import Capabilities, OptionError
+from agent.protocol.plan import Plan
 
 
 def refusal(*arguments: str) -> str:
@@ -116,13 +127,68 @@ def test_what_load_and_run_lacks_in_lite_mode_is_refused_there(flag: str) -> Non
     accepted(f"--{flag}")
 
 
-@pytest.mark.parametrize("flag", ["enable_nchw88", "layout_transform=cpu"])
-def test_an_amd_cpu_is_kept_from_what_hangs_there(
-    flag: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accepted(f"--{flag}")
+def test_an_amd_cpu_is_kept_from_what_hangs_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted("--enable_nchw88")
     monkeypatch.setattr(devices, "is_amd", lambda: True)
-    assert "AMD" in refusal(f"--{flag}")
+    assert "AMD" in refusal("--enable_nchw88")
+
+
+def test_an_amd_cpu_is_kept_from_the_layout_transform_of_convolutions_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain, packed = tmp_path / "m.mge", tmp_path / "packed"
+    plain.write_bytes(b"x" * 20)
+    packed.write_bytes(b"packed_model" + b"\0" * 20)
+    types = ["Elemwise", "ConvBiasForward"]
+    monkeypatch.setattr(graph_operators, "operator_types", lambda _: types)
+    transform = parse(["--layout_transform=cpu"])[0]
+    rules.check_operators(str(plain), transform)
+    monkeypatch.setattr(devices, "is_amd", lambda: True)
+    with pytest.raises(FlagError, match=r"hangs MegEngine on AMD .* has ConvBiasForward"):
+        rules.check_operators(str(plain), transform)
+    with pytest.raises(FlagError, match=r"cannot be told of a packed model"):
+        rules.check_operators(str(packed), transform)
+    rules.check_operators(str(plain), parse([])[0])
+    types[1] = "PoolingForward"
+    rules.check_operators(str(plain), transform)
+
+
+AMD_RUN = """
+import sys
+sys.path.append(sys.argv[1])
+from load_and_run import devices, program
+devices.is_amd = lambda: True
+sys.exit(program.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet18_fbs1", "quantized"])
+def test_on_amd_a_convolution_is_found_in_every_format(
+    run: Runner, tmp_path: Path, name: str
+) -> None:
+    done = on_amd(run, model(name), "--layout_transform=cpu", "--layout_transform_dump=t.mge")
+    assert done.returncode == 1, done.stderr
+    assert "ERROR: --layout_transform=cpu hangs MegEngine on AMD CPUs" in done.stderr
+    assert not (tmp_path / "t.mge").exists()
+
+
+def test_on_amd_a_model_without_convolutions_is_transformed(run: Runner, tmp_path: Path) -> None:
+    done = on_amd(run, model("tiny"), "--layout_transform=cpu", "--layout_transform_dump=t.mge")
+    assert done.returncode == 0, done.stderr
+    assert "=== finished test #0" in done.stderr
+    assert run("t.mge", "--iter=1").returncode == 0
+
+
+def on_amd(run: Runner, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [run.python, "-c", AMD_RUN, str(FOLDER.parent), *arguments],
+        cwd=run.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
 
 
 def test_a_cache_that_exists_needs_no_fast_run(tmp_path: Path) -> None:
@@ -166,3 +232,111 @@ def test_a_second_level_recording_is_kept_from_batch_normalization(tmp_path: Pat
     with pytest.raises(FlagError, match=r"add --optimize_for_inference"):
         rules.check_model(str(model), parse(flags)[0])
     rules.check_model(str(model), parse([*flags, "--optimize_for_inference"])[0])
+
+
+FILE = object()
+LIBRARY = "library.so"
+GPU = frozenset({"cuda", "tensorrt", "opencl"})
+WHEELS = {
+    "amd": Capabilities("wheel", libraries=frozenset({"mine"}), cpu_model="AMD EPYC", cores=8),
+    "intel": Capabilities("wheel", libraries=frozenset({"mine"}), cpu_model="Intel Xeon"),
+    "gpu": Capabilities("wheel", builds=GPU, libraries=frozenset({"mine"}), cpu_model="Intel"),
+}
+PLANS = {
+    "profiled": Plan(preset="custom", clean=True, profiled=2),
+    "clean": Plan(preset="custom", clean=True, profiled=0),
+}
+#: what the form allows and the runner refuses, with the reason: nothing
+EXCEPTIONS: dict[frozenset[str], str] = {}
+TEXTS = {
+    "multi_thread_core_ids": "0,1",
+    "check_var_value": "1:0",
+    "c_opr_init_interface": "start",
+    "c_opr_lib": "mine",
+}
+
+
+def sensible_values(name: str) -> list[Any]:
+    option = OPTIONS[name]
+    if option.kind == "agent":
+        return []
+    if option.kind in ("bool", "artifact", "file"):
+        return [option.default is not True, *([FILE] if option.file_taken else [])]
+    if option.kind in ("int", "float"):
+        return [2 if option.kind == "int" else 2.5]
+    return list(option.choices) or [TEXTS[name]]
+
+
+def asked() -> Iterator[dict[str, Any]]:
+    """Every option, every pair, and each of them with what it needs."""
+    single = [(name, value) for name in OPTIONS for value in sensible_values(name)]
+    pairs = [pair for pair in itertools.combinations(single, 2) if pair[0][0] != pair[1][0]]
+    for chosen in (*((each,) for each in single), *pairs):
+        options = dict(chosen)
+        yield options
+        if options != (completed := with_needs(options)):
+            yield completed
+
+
+def with_needs(options: dict[str, Any]) -> dict[str, Any]:
+    for name in options:
+        for needs in (OPTIONS[name].needs, OPTIONS[name].wheel_needs):
+            if needs and not set(needs) & set(options):
+                return with_needs({**options, needs[0]: sensible_values(needs[0])[0]})
+    if options.get("layout_transform") == "cuda" and "cuda" not in options:
+        return with_needs({**options, "cuda": True})
+    return options
+
+
+def command_lines(options: dict[str, Any], able: Capabilities, plan: Plan) -> list[tuple[str, ...]]:
+    """Those of all passes. Raises OptionError."""
+    order: Any = SimpleNamespace(
+        options={name: value for name, value in options.items() if value is not FILE},
+        data=[SimpleNamespace(option=name) for name in options if options[name] is FILE],
+        model=SimpleNamespace(name="m.mge"),
+        plan=plan,
+    )
+    recipe = Recipe(order, able, {"mine": LIBRARY})
+    fed = {"data": "data.npy"}
+    passes = [recipe.inspect(), recipe.clean(fed, first=True, iterations=20)]
+    if plan.profiled:
+        passes += [recipe.profiled(fed, "p.json", first=first) for first in (True, False)]
+    if recipe.dumps:
+        passes.append(recipe.dump(fed))
+    return [each.arguments for each in passes]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_the_runner_takes_whatever_the_form_takes(
+    wheel: str, plan: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(devices, "is_amd", lambda: wheel == "amd")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    Path(LIBRARY).touch()
+    cache = Path(OPTIONS["fast_run_algo_policy"].file)
+    taken, refused = [], []
+    for options in asked():
+        try:
+            lines = command_lines(options, WHEELS[wheel], PLANS[plan])
+        except OptionError:
+            continue
+        taken.append(set(options))
+        if options.get("fast_run_algo_policy") is FILE:
+            cache.write_bytes(bytes(4))
+        try:
+            for line in dict.fromkeys(lines):
+                rules.check(parse(list(line))[0])
+        except FlagError as error:
+            refused.append((frozenset(options), str(error)))
+        cache.unlink(missing_ok=True)
+    assert [each for each in refused if each[0] not in EXCEPTIONS] == []
+    assert {names for names, _ in refused} >= set(EXCEPTIONS)
+    # all that the wheel can do is among what was tried
+    tried = set().union(*taken)
+    able = {n for n, o in OPTIONS.items() if o.wheel and not o.platform and o.kind != "agent"}
+    able -= {"enable_nchw88"} if wheel == "amd" else set()
+    able -= {n for n in able if OPTIONS[n].alone} if plan == "profiled" else set()
+    assert able <= tried
+    assert len(taken) > 800

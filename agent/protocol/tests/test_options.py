@@ -23,6 +23,7 @@ from agent.protocol.options_json import describe
 
 #: load_and_run checks nothing on its first run unless it is told to: here the check is off
 DEFAULT = ["--no_sanity_check"]
+GPU_WHEEL = Capabilities("wheel", builds=frozenset({"cuda", "tensorrt"}))
 BINARY = Capabilities("binary", builds=frozenset({"cuda", "tensorrt", "opencl"}))
 
 
@@ -66,7 +67,7 @@ def test_a_row_does_not_contradict_itself(option):
         assert limit_of(artifact_of(option.name))
     assert option.file_taken <= (option.kind == "artifact")
     assert option.type == "bool" or option.kind not in ("text", "choice") or option.type == "string"
-    for other in (*option.needs, *option.excludes):
+    for other in (*option.needs, *option.wheel_needs, *option.excludes):
         assert other in OPTIONS
         assert other != option.name
     assert not set(option.needs) & set(option.excludes)
@@ -124,6 +125,8 @@ def test_defaults_are_left_out():
         ({"layout_transform_dump": True}, "needs"),
         ({"lite": True, "fuse_grain": True}, "lite"),
         ({"thread": 2}, "alone"),
+        ({"multithread": 2, "multi_thread_core_ids": "1,01"}, "core_twice"),
+        ({"mdl": True, "lite": True}, "excluded"),
     ],
 )
 def test_what_load_and_run_would_refuse_ignore_or_hang_on_is_refused(given_options, code):
@@ -137,6 +140,34 @@ def test_every_problem_is_found_not_only_the_first():
         "lite excluded", "mdl excluded", "thread alone",
     ]  # fmt: skip
     assert codes({"iter": 0, "nothing": 1}) == ["iter too_small", "nothing unknown"]
+
+
+@pytest.mark.parametrize("kind", ["wheel", "binary"])
+@pytest.mark.parametrize(
+    ("alone", "other"),
+    [
+        ("thread", "io_dump"),
+        ("thread", "io_dump_stdout"),
+        ("thread", "bin_out_dump"),
+        ("thread", "get_static_mem_info"),
+        ("thread", "model_dump"),
+        ("record_comp_seq", "io_dump"),
+        ("record_comp_seq", "io_dump_stdout"),
+        ("record_comp_seq2", "io_dump_stderr"),
+        ("record_comp_seq2", "bin_io_dump"),
+    ],
+)
+def test_what_would_be_overwritten_or_never_written_is_refused_everywhere(kind, alone, other):
+    options = {alone: 2 if alone == "thread" else True, other: True}
+    found = codes(options, runtime=Capabilities(kind), profiled=False)
+    assert f"{alone} excluded" in found
+    assert f"{other} excluded" in found
+
+
+def test_copies_and_recordings_leave_what_does_no_harm():
+    for options in ({"thread": 2, "range": 1.0}, {"record_comp_seq": True, "bin_out_dump": True}):
+        assert codes(options, runtime=Capabilities("binary"), profiled=False) == []
+    assert codes({"thread": 1, "io_dump": True}) == []
 
 
 def test_an_option_that_is_off_excludes_nothing():
@@ -167,6 +198,8 @@ def test_a_file_sets_its_option_and_is_missed_where_one_must_be():
         (Capabilities("wheel"), "fitting", "wheel"),
         (Capabilities("wheel"), "wait_gdb", "never"),
         (Capabilities("binary", flags=frozenset({"iter"})), "cpu", "flag"),
+        (Capabilities("binary", flags=frozenset({"iter"})), "batch_size", ""),
+        (Capabilities("binary", flags=frozenset({"iter"})), "profile_host", ""),
         (Capabilities("binary"), "enable_nchw4", "cuda"),
         (Capabilities("binary"), "tensorrt", "tensorrt"),
         (Capabilities("binary"), "enable_nhwcd4", "opencl"),
@@ -190,12 +223,56 @@ def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
         ({"workspace_limit": 9}, Capabilities("wheel"), []),
         ({"mdl": True, "const_shape": True}, Capabilities("wheel"), ["const_shape mdl"]),
         ({"mdl": True, "const_shape": True}, BINARY, []),
+        ({"disable_mem_opt": True, "io_dump": True}, Capabilities("wheel"), ["io_dump mdl"]),
+        ({"disable_mem_opt": True, "multithread": 2}, Capabilities("wheel"), ["multithread mdl"]),
+        ({"disable_mem_opt": True, "share_param_mem": True}, Capabilities("wheel"),
+         ["share_param_mem mdl"]),
+        ({"disable_mem_opt": True, "io_dump": True, "share_param_mem": True}, BINARY, []),
+        ({"mdl": True, "share_param_mem": True}, Capabilities("wheel"), ["share_param_mem mdl"]),
+        ({"mdl": True, "disable_mem_opt": True}, Capabilities("wheel"), []),
+        ({"enable_jit": True}, GPU_WHEEL, ["enable_jit needs"]),
+        ({"tensorrt": True}, GPU_WHEEL, ["tensorrt needs"]),
+        ({"tensorrt": True, "enable_jit": True, "cuda": True}, GPU_WHEEL, []),
+        ({"tensorrt": True, "enable_jit": True}, BINARY, []),
+        ({"layout_transform": "cuda"}, GPU_WHEEL, ["layout_transform target"]),
+        ({"layout_transform": "cuda", "cuda": True}, GPU_WHEEL, []),
+        ({"layout_transform": "cpu", "cuda": True}, GPU_WHEEL, ["layout_transform target"]),
+        ({"layout_transform": "cpu", "cuda": True}, BINARY, ["layout_transform target"]),
+        ({"layout_transform": "cuda", "cpu": True}, BINARY, ["layout_transform target"]),
+        ({"layout_transform": "cuda", "lite": True}, BINARY, ["layout_transform target"]),
+        ({"layout_transform": "cpu"}, BINARY, []),
+        ({"layout_transform": "cpu"}, Capabilities("wheel", cpu_model="AMD EPYC"), []),
+        ({"multithread": 2, "multi_thread_core_ids": "0,2"}, Capabilities("wheel", cores=2),
+         ["multi_thread_core_ids core_missing"]),
+        ({"multithread": 2, "multi_thread_core_ids": "0,1"}, Capabilities("wheel", cores=2), []),
+        ({"multithread": 2, "multi_thread_core_ids": "0,99"}, Capabilities("wheel"), []),
         ({"layout_transform": "cuda"}, Capabilities("binary"), ["layout_transform cuda"]),
         ({"layout_transform": "cuda"}, BINARY, []),
     ],
-)
+    ids=str,
+)  # fmt: skip
 def test_a_runtime_refuses_values_and_combinations(options, runtime, found):
     assert codes(options, runtime=runtime) == found
+
+
+def test_the_option_in_the_way_is_named():
+    wheel = Capabilities("wheel")
+    (problem,) = find_problems({"disable_mem_opt": True, "io_dump": True}, runtime=wheel)
+    assert problem.limit == "disable_mem_opt"
+
+
+def test_a_binary_without_json_profiles_nothing():
+    mute = Capabilities("binary", flags=frozenset({"iter", "no_sanity_check"}))
+    assert codes({}, runtime=mute) == ["profile no_profile"]
+    assert codes({}, runtime=mute, profiled=False) == []
+    assert codes({}, runtime=Capabilities("binary")) == []
+
+
+def test_a_host_profile_is_asked_for_by_the_name_that_the_binary_knows():
+    flags = frozenset({"iter", "no_sanity_check", "profile"})
+    for known, flag in ((flags, "--profile=p"), (flags | {"profile_host"}, "--profile_host=p")):
+        chosen = check_options({"profile_host": True}, runtime=Capabilities("binary", flags=known))
+        assert build_arguments("m.mge", {}, chosen, "p") == ["m.mge", *DEFAULT, flag]
 
 
 @pytest.mark.parametrize(
