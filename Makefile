@@ -13,12 +13,13 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	S3_ENDPOINT_URL=https://s3.example.org S3_ACCESS_KEY_ID=nobody-asks-with-it \
 	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
 
-.PHONY: help setup runtime locale demo run test e2e lint bench-dispatch bench-overhead bench-measure \
+.PHONY: help setup runtime locale demo run manage test e2e lint bench-dispatch bench-overhead bench-measure \
 	bench-repeat requirements clean
 
 help:
 	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
 	@echo 'make run         start everything, serve until Ctrl-C (PORT=N)'
+	@echo 'make manage ARGS="compare_binary_iodump 7 8"    a manage.py command for that site'
 	@echo 'make test        all tests        (ARGS="-k name" goes to pytest)'
 	@echo 'make e2e         the tests in a browser'
 	@echo 'make lint        ruff, mypy, Django'"'"'s own checks'
@@ -65,6 +66,10 @@ demo: setup locale
 
 run: setup locale
 	@$(PY) -m webprofile.embedded run $(if $(PORT),--port $(PORT))
+
+# manage.py with the settings of the site that make run or make demo started
+manage: setup
+	@$(PY) -m webprofile.embedded manage $(ARGS)
 
 # without MegEngine the tests that need it say so themselves
 test: setup locale

@@ -246,7 +246,10 @@ class Attempt:
     ) -> AttemptFinished:
         """Move what is to be uploaded into the result's folder. Runs in a thread."""
         report.write(folder.result)
-        changes: dict[str, object] = {"received": report.received}
+        changes: dict[str, object] = {
+            "received": report.received,
+            "command": "\n".join(measuring.done.distinct_commands())[:8000],
+        }
         if end.reason is EndReason.EXITED and end.exit_code == 0:
             try:
                 keep_artifacts(folder, measuring.promised())

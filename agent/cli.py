@@ -159,7 +159,7 @@ def _options(given: argparse.Namespace) -> int:
     for row in rows:
         default = json.dumps(row["default"])
         runs_on = "wheel, binary" if row["wheel"] else "binary"
-        print(f"--{row['name']:34}{row['type']:8}{default:>22}  {row['group']:17}{runs_on}")
+        print(f"--{row['name']:36}{row['type']:8}{default:>22}  {row['group']:17}{runs_on}")
     return 0
 
 

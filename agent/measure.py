@@ -62,6 +62,12 @@ class Passes:
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)
 
+    def distinct_commands(self) -> tuple[str, ...]:
+        """One of each kind of pass that counts, and the last one, which may have failed."""
+        counted = [record for record in self.records if record.kept] or self.records
+        by_kind = {record.kind: record for record in (*counted, *self.records[-1:])}
+        return tuple(shlex.join(record.argv) for record in by_kind.values())
+
 
 class Measuring:
     """One attempt's passes. `done` may be read at any time, also after a failure."""

@@ -84,6 +84,8 @@ def contamination_word(code: str) -> str:
 
 def pass_word(kind: str, *, kept: bool) -> str:
     """What a pass was for."""
+    if kind == "inspect":
+        return gettext("look at the model's inputs")
     if not kept:
         return gettext("trial, to find the number of iterations")
     return str(_PASSES.get(kind, kind))

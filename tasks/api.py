@@ -30,6 +30,7 @@ from tasks.forms import DraftBody, FileBody, read_draft_body, read_task_body
 from tasks.inputs import read_inputs
 from tasks.measuring import DEFAULT, read_plan
 from tasks.models import Task, TaskFile
+from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
@@ -135,6 +136,12 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
     except Exception as error:
         end_copy(task, error)
         raise
+
+
+def end_refused(task: Task, error: DomainError) -> None:
+    """End a task one of whose files cannot be an input, in the words of what is wrong with it."""
+    with translation.override("en"):  # as all details
+        services.task_fail(task, reason=Reason.INPUT_UNREADABLE.value, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:

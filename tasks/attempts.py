@@ -123,6 +123,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
         exit_code=report.exit_code,
         run_s=report.run_s,
         detail=report.detail,
+        command=report.command or attempt.command,
     )
     if not ended:
         return False

@@ -124,7 +124,13 @@ def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
 def submit(request: HttpRequest, task_id: int) -> JsonResponse:
     """Confirm that all files are stored; the task then waits for its device."""
     task = _task(request, task_id)
-    _submit(task)
+    try:
+        _submit(task)
+    except DomainError as error:
+        if error.code.startswith("input_"):
+            # the file will not get better: what is wanted is another task
+            api.end_refused(task, error)
+        raise
     return JsonResponse(
         {"status": task.status.value, "url": reverse("tasks:detail", args=[task.pk])}
     )

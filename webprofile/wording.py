@@ -117,6 +117,9 @@ WORDINGS: dict[str, Any] = {
     "option_file_missing": _("%(option)s needs a file. Choose one."),
     "option_file_unwanted": _("%(option)s takes no such file. Remove it."),
     "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
+    "option_warmup": _(
+        "%(option)s computes nothing in the first run. Set warmup_iter to at least %(limit)s."
+    ),
     "option_core_twice": _("%(option)s names a core twice. Give each thread a core of its own."),
     "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
     "option_target": _(

@@ -71,9 +71,11 @@ class _Work:
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
+    #: of the input that is looked at now
+    source: object = None
 
     def add(self, spec: InputSpec) -> None:
-        source = spec.source
+        source = self.source = spec.source
         if isinstance(source, Random):
             self._draw(spec.name, source)
         elif isinstance(source, Literal):
@@ -82,6 +84,7 @@ class _Work:
             self._add_file(spec.name, source)
 
     def fill(self, missing: list[Wanted], seed: int | None) -> None:
+        self.source = None
         for want in missing:
             about = f'Input "{want.name}" ({want.dtype or "unknown type"} {braces(want.shape)})'
             if seed is None:
@@ -173,7 +176,7 @@ class _Work:
             raise InputError(
                 "wrong_dtype",
                 f"{what} is given as {given} {braces(shape)}, but the model wants {want.dtype} "
-                f"{braces(want.shape)}. Save it as {want.dtype}, for example with astype.",
+                f"{braces(want.shape)}. {_advice(self.source, want.dtype)}",
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
@@ -213,6 +216,16 @@ class _Work:
             self.notes.append(
                 f'Input "{name}" holds NaN or infinity in {wrong} of {array.size} numbers.'
             )
+
+
+def _advice(source: object, dtype: str) -> str:
+    if isinstance(source, Literal):
+        if dtype == "float32":
+            return "Write a number with a point, as in 1.0: then all are float32."
+        return f"Give it as a file of type {dtype}: written numbers are float32 or int32."
+    if isinstance(source, Random):
+        return f"Choose {dtype}, or leave the type empty for the model's own."
+    return f"Save it as {dtype}, for example with astype."
 
 
 def _check_name(name: str) -> None:

@@ -61,7 +61,9 @@ def run_copy(plan, first):
     log("load model: {:.3f}ms\n".format(ms_since(started)))
     dump = dumps.IODump(flags)
     dump.attach(network)
-    arrays = _batch(network, flags["batch_size"]) or _arrays(plan.given, network)
+    arrays = _batch(network, flags["batch_size"]) or _arrays(
+        plan.given, network, flags["iter"] + flags["warmup_iter"] > 0
+    )
     if plan.profile and first:
         network.profile_to(plan.profile)
     if flags["model_info"]:
@@ -117,10 +119,13 @@ def _batch(network, size):
     return arrays
 
 
-def _arrays(given, network):
-    """(name, array) for each input, checked against what the model wants."""
+def _arrays(given, network, computes):
+    """(name, array) for each input, checked against what the model wants.
+
+    Without a run there is nothing to warn of: it is only asked what the model is.
+    """
     pairs, warnings = inputs.match(given, network.inputs())
-    for warning in warnings:
+    for warning in warnings if computes else ():
         log(warning, "WARN")
     arrays = []
     for item, want in pairs:

@@ -234,8 +234,8 @@ class AttemptFinished(_Message):
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
     `detail` says in one line what the agent itself can tell (a file's name, a limit); `cause` is
-    its code where `reason` is `input_wrong` (`agent.inputs.problems`). `received` are the files of
-    the order as they arrived.
+    its code where `reason` is `input_wrong` (`agent.inputs.problems`). `command` holds the command
+    lines of all kinds of passes, one each. `received` are the files of the order as they arrived.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -246,6 +246,7 @@ class AttemptFinished(_Message):
     detail: str = Field(default="", max_length=1000)
     cause: str = Field(default="", max_length=40)
     run_s: float | None = Field(default=None, ge=0)
+    command: str = Field(default="", max_length=8000)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
     received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
 

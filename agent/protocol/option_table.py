@@ -34,6 +34,15 @@ _ONE_COPY = (
     "packed_model_dump",
     "model_dump",
 )
+#: these do nothing on a CPU, or fail there
+_FOR_CUDA = (
+    *_LAYOUTS[:4],
+    "enable_fuse_conv_bias_with_z",
+    "enable_jit",
+    "tensorrt",
+    "tensorrt_cache",
+)
+_ON_CPU = ("cpu", "cpu_default", "multithread", "multithread_default")
 #: none of the first goes with any other of the second
 _CONFLICTS = (
     (("lite",), ("mdl",)),
@@ -44,6 +53,9 @@ _CONFLICTS = (
     # the first run is the one recorded; a replayed one writes the outputs only
     (_RECORDS, (*_RECORDS, "fake_first", *_DUMPS[:4])),
     (("thread",), _ONE_COPY),
+    (_FOR_CUDA, _ON_CPU),
+    # it looks at how CPU kernels are dispatched
+    (("check_dispatch",), ("cuda",)),
 )
 
 
@@ -190,15 +202,8 @@ _OPTIMIZE = (
         wheel_mdl=False,
     ),
     # without a compiler for kernels it ends in "No compiler support for cpu"
-    Option("enable_jit", Group.OPTIMIZE, "bool", platform="cuda", wheel_needs=("cuda",)),
-    Option(
-        "tensorrt",
-        Group.OPTIMIZE,
-        "bool",
-        platform="tensorrt",
-        lite="abort",
-        wheel_needs=("cuda",),
-    ),
+    Option("enable_jit", Group.OPTIMIZE, "bool", platform="cuda"),
+    Option("tensorrt", Group.OPTIMIZE, "bool", platform="tensorrt", lite="abort"),
     Option(
         "tensorrt_cache",
         Group.OPTIMIZE,
@@ -224,7 +229,7 @@ _DEVICE = (
         "text",
         "",
         "string",
-        pattern=r"\d{1,4}(,\d{1,4}){0,255}",
+        pattern=r"[0-9]{1,4}(,[0-9]{1,4}){0,255}",
         needs=("multithread", "multithread_default"),
         lite="abort",
         wheel_mdl=False,
@@ -248,7 +253,7 @@ _PLUGIN = (
         "text",
         "",
         "string",
-        pattern=r"[1-9]\d{0,8}(:\d{1,9})?",
+        pattern=r"[1-9][0-9]{0,8}(:[0-9]{1,9})?",
         lite="abort",
         wheel=False,
     ),
@@ -343,7 +348,12 @@ _FITTING = (
 _DTYPE = (Option("enable_ioc16", Group.DTYPE, "bool", since="1.12.4"),)
 
 OPTIONS: Mapping[str, Option] = {
-    option.name: replace(option, excludes=_excludes(option.name))
+    option.name: replace(
+        option,
+        excludes=_excludes(option.name),
+        # the wheel runs on the CPU unless it is told otherwise
+        wheel_needs=("cuda",) if option.name in _FOR_CUDA else (),
+    )
     for option in (
         *_MODEL,
         *_BASIC,

@@ -13,6 +13,8 @@ from agent.protocol.capabilities import Capabilities
 from agent.protocol.option import Option, Value
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
 
+#: the first run computes nothing: a second one warms up
+_FAKE_WARM_UPS = 2
 #: an uploaded cache of algorithms is used without choosing anew
 _SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
 _THREADED = ("multithread", "multithread_default")
@@ -38,7 +40,8 @@ class OptionError(ValueError):
     not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded, needs,
     needs_lite, lite (does not go with --lite), mdl (on a wheel not with the option `limit`, which
     puts the run into the graph interface), alone (not beside a profile), file_missing,
-    file_unwanted, thread_count, core_twice, core_missing (the device has no core of that number),
+    file_unwanted, thread_count, warmup (one more is wanted), core_twice, core_missing (the device
+    has no core of that number),
     target (the layouts are for another device than the model runs on, `limit`), no_profile (this
     load_and_run writes none; the option is `profile`), and those of `unavailable`.
     """
@@ -202,6 +205,8 @@ def _special_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[O
         for other in chosen:
             if other not in KEPT_BY_FITTING:
                 yield OptionError(option.name, "excluded", other)
+    if option.name == "fake_first" and int(chosen.get("warmup_iter", 1)) < _FAKE_WARM_UPS:
+        yield OptionError(option.name, "warmup", _FAKE_WARM_UPS)
     if option.name != "multi_thread_core_ids":
         return
     threads = next((chosen[name] for name in _THREADED if name in chosen), None)
@@ -233,6 +238,13 @@ def _runtime_problems(
         yield from _wheel_problems(option, chosen)
     elif option.name == "workspace_limit" and "lite" not in chosen:
         yield OptionError(option.name, "needs_lite")
+    elif option.name == "fitting" and not {"cpu", "cuda"} & set(chosen) and _lost_gpu(runtime):
+        yield OptionError(option.name, "needs", "cpu")
+
+
+def _lost_gpu(runtime: Capabilities) -> bool:
+    """A build for CUDA on a device without a GPU: fitting tries it first, and aborts."""
+    return "cuda" in runtime.flags and "cuda" not in runtime.builds
 
 
 def _wheel_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:

@@ -349,3 +349,15 @@ async def test_the_device_is_looked_at_before_and_after(device, server, storage)
     assert found.device["before"]["memory_available_bytes"] > 0
     assert found.device["after"]["at"] >= found.device["before"]["at"]
     assert found.gate["passed"] is True
+
+
+async def test_the_end_names_the_command_of_each_kind_of_pass(device, server, storage):
+    device.install(obedient())
+    device.start()
+    plan = Plan(preset="custom", clean=True, profiled=2)
+    end = await server.run(plan=plan, fill=True, options={"bin_io_dump": True})
+    assert end.exit_code == 0
+    clean, profiled, dump = end.command.splitlines()
+    assert "--profile" not in clean and "--input" in clean
+    assert "--profile=profile.json" in profiled
+    assert "--bin_io_dump" in dump

@@ -69,6 +69,8 @@ export class Transfer {
   /** Offer retry and abandon; resolves to true for retry, after abandoning to false. */
   decide(error, cancelUrl) {
     this.problem(this.cause(error));
+    // a file that cannot be an input will not get better
+    document.getElementById("transfer-retry").hidden = Boolean(error.code?.startsWith("input_"));
     const choice = (id) =>
       new Promise((resolve) => {
         document.getElementById(id).addEventListener("click", resolve, { once: true });

@@ -224,8 +224,10 @@ def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, 
     answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
     assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
     assert "data.npy" in answer.json()["message"]
+    # it will not get better: the task's page says what was wrong, also later
     task.refresh_from_db()
-    assert task.state == "initiated"
+    assert (task.state, task.outcome, task.reason) == ("finished", "failed", "input_unreadable")
+    assert "data.npy" in task.detail
 
 
 @pytest.mark.django_db

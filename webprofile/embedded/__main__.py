@@ -1,4 +1,4 @@
-"""Command line: `python -m webprofile.embedded run|demo [--once] [--port N]`."""
+"""Command line: `python -m webprofile.embedded run|demo [--once] [--port N]`, or `manage ...`."""
 
 import argparse
 import asyncio
@@ -9,15 +9,17 @@ from pathlib import Path
 from webprofile.embedded.console import complain
 from webprofile.embedded.layout import REPOSITORY, open_home
 from webprofile.embedded.lock import HomeInUseError, HomeLock
-from webprofile.embedded.site import Wishes, run_site
+from webprofile.embedded.site import Wishes, manage, run_site
 from webprofile.embedded.supervisor import PartError
 
 
 def main() -> int:
-    wishes = _parse()
     # everything below the home folder is for its owner alone
     os.umask(0o077)
     layout = open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var"))
+    if sys.argv[1:2] == ["manage"]:
+        return manage(layout, sys.argv[2:])
+    wishes = _parse()
     try:
         lock = HomeLock(layout.lock)
     except HomeInUseError as error:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -12,13 +13,24 @@ from typing import Any
 
 from webprofile.embedded import device, parts
 from webprofile.embedded.console import complain, say
-from webprofile.embedded.layout import Layout, free_ports, is_free, load_keys, socket_folder, stored
+from webprofile.embedded.layout import (
+    REPOSITORY,
+    Layout,
+    free_ports,
+    is_free,
+    load_keys,
+    socket_folder,
+    stored,
+    write_private,
+)
 from webprofile.embedded.lock import HomeLock
 from webprofile.embedded.supervisor import PartError, Supervisor
 
 ADMIN = "admin@example.com"
 DEMO_USER = "demo@example.com"
 USUAL_PORT = 8000
+#: ports and socket of the last start
+RUNNING_NAME = "running.json"
 #: the first start downloads MegEngine
 RUNTIME_TIMEOUT_S = 1800.0
 #: finding MegEngine takes less, installing it takes more
@@ -175,10 +187,33 @@ async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
     folder, is_temporary = socket_folder(layout)
     site = parts.Site(layout, load_keys(layout), folder / "redis.sock", *ports)
     lock.announce(site.address)
+    remember(site)
     environment = parts.environment(site, os.environ)
     supervisor = Supervisor(layout, environment, lock.descriptor)
     supervisor.open(layout.temporary, *([folder] if is_temporary else []))
     return await until_end(supervisor, _Start(site, supervisor, wishes).bring_up())
+
+
+def remember(site: parts.Site) -> None:
+    """Note the ports and the socket of this start, for `manage`."""
+    facts = {"redis": str(site.redis_socket), "port": site.port, "storage": site.storage_port}
+    write_private(site.layout.home / RUNNING_NAME, json.dumps(facts) + "\n")
+
+
+def manage(layout: Layout, arguments: list[str]) -> int:
+    """Run manage.py with what the site of this home was started with last; its exit code."""
+    try:
+        facts = json.loads((layout.home / RUNNING_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        complain("No site was started here yet: `make run` first.")
+        return 1
+    site = parts.Site(
+        layout, load_keys(layout), Path(facts["redis"]), facts["port"], facts["storage"]
+    )
+    environment = parts.environment(site, os.environ)
+    return subprocess.run(
+        parts.manage(*arguments), env=environment, cwd=REPOSITORY, check=False
+    ).returncode
 
 
 async def until_end(supervisor: Supervisor, bring_up: Coroutine[Any, Any, int]) -> int:

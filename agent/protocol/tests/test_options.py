@@ -330,3 +330,28 @@ HOSTILE = st.text().filter(lambda text: re.search(r"[^A-Za-z0-9_,:-]", text))
 def test_hostile_text_never_reaches_the_command_line(options):
     with pytest.raises(OptionError):
         check_options(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"cpu": True, "enable_nchw4": True}, "excluded"),
+        ({"cpu_default": True, "enable_jit": True}, "excluded"),
+        ({"enable_nchw32": True}, "needs"),
+        ({"fake_first": True}, "warmup"),
+        ({"multi_thread_core_ids": "\u0663", "multithread": 1}, "bad_text"),
+    ],
+)
+def test_what_would_do_nothing_on_a_device_with_cuda_is_refused(options, code):
+    runtime = Capabilities(kind="wheel", builds=frozenset({"cuda", "tensorrt"}))
+    with pytest.raises(OptionError) as caught:
+        check_options(options, runtime=runtime)
+    assert caught.value.code == code
+
+
+def test_fitting_on_a_build_for_cuda_without_a_gpu_wants_the_cpu():
+    runtime = Capabilities(kind="binary", flags=frozenset({"fitting", "cuda", "cpu"}))
+    with pytest.raises(OptionError) as caught:
+        check_options({"fitting": True}, runtime=runtime, profiled=False)
+    assert (caught.value.code, caught.value.limit) == ("needs", "cpu")
+    check_options({"fitting": True, "cpu": True}, runtime=runtime, profiled=False)

@@ -21,6 +21,7 @@ from webprofile.embedded.layout import (
     socket_folder,
 )
 from webprofile.embedded.parts import QUEUES, Site, environment, storage
+from webprofile.embedded.site import manage, remember
 
 
 def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
@@ -116,3 +117,10 @@ def test_every_actor_of_ours_has_its_queue_consumed() -> None:
     actors = dramatiq.get_broker().actors.values()
     ours = {actor.queue_name for actor in actors if "django_dramatiq" not in actor.fn.__module__}
     assert ours == set(QUEUES)
+
+
+def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
+    layout = open_home(tmp_path)
+    assert manage(layout, ["check"]) == 1  # nothing was started here yet
+    remember(Site(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
+    assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
