@@ -67,8 +67,12 @@ def check_options(
     for problem in find_problems(given, runtime=runtime, files=files, profiled=profiled):
         raise problem
     chosen = _chosen(given, files)
-    if runtime is not None and runtime.flags and "profile_host" not in runtime.flags:
-        chosen.pop("profile_host", None)
+    if runtime is not None and runtime.flags:
+        if "profile_host" not in runtime.flags:
+            chosen.pop("profile_host", None)
+        # what nobody asked for must not end the run of a program that does not know it
+        unknown = set(_active({})) - runtime.flags - set(given)
+        chosen.update(dict.fromkeys(sorted(unknown), False))
     return chosen
 
 
@@ -91,7 +95,7 @@ def find_problems(
     chosen = _active(_chosen(given, files))
     for name in chosen:
         yield from _combination_problems(OPTIONS[name], chosen, files, profiled=profiled)
-        if runtime is not None:
+        if runtime is not None and (name in given or name in files):
             yield from _runtime_problems(OPTIONS[name], chosen, runtime)
     if profiled and runtime is not None and runtime.flags and "profile" not in runtime.flags:
         yield OptionError("profile", "no_profile")

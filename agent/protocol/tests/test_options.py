@@ -355,3 +355,9 @@ def test_fitting_on_a_build_for_cuda_without_a_gpu_wants_the_cpu():
         check_options({"fitting": True}, runtime=runtime, profiled=False)
     assert (caught.value.code, caught.value.limit) == ("needs", "cpu")
     check_options({"fitting": True, "cpu": True}, runtime=runtime, profiled=False)
+
+
+def test_a_switch_that_is_on_by_itself_is_off_where_the_program_does_not_know_it():
+    runtime = Capabilities(kind="binary", flags=frozenset({"iter", "profile"}))
+    chosen = check_options({"iter": 3}, runtime=runtime)
+    assert "--no_sanity_check" not in build_arguments("m.mge", {}, chosen, "p.json")
