@@ -54,14 +54,18 @@ def update_config(file: Path, address: str, runtime: Runtime) -> None:
 
 
 def _as_toml(config: dict[str, Any]) -> str:
-    """Plain values, then one level of [[tables]]: all that an agent's configuration has."""
-    tables = {
+    """Plain values, then [tables] and [[tables]], one level: all that an agent's file has."""
+    single = {key: value for key, value in config.items() if isinstance(value, dict)}
+    several = {
         key: value
         for key, value in config.items()
         if isinstance(value, list) and value and isinstance(value[0], dict)
     }
-    lines = _lines({key: value for key, value in config.items() if key not in tables})
-    for key, rows in tables.items():
+    plain = {key: value for key, value in config.items() if key not in {**single, **several}}
+    lines = _lines(plain)
+    for key, table in single.items():
+        lines += ["", f"[{key}]", *_lines(table)]
+    for key, rows in several.items():
         for row in rows:
             lines += ["", f"[[{key}]]", *_lines(row)]
     return "\n".join(lines) + "\n"

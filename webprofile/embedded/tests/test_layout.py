@@ -124,3 +124,17 @@ def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
     assert manage(layout, ["check"]) == 1  # nothing was started here yet
     remember(Site(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
     assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
+
+
+def test_what_the_owner_set_in_tables_survives_a_start(tmp_path):
+    file = tmp_path / "agent" / "agent.toml"
+    file.parent.mkdir()
+    file.write_text(
+        'server = "http://old"\nspool = "spool"\n[gate]\nmax_load = 0.1\n[measure]\ncores = [1]\n'
+        '[[c_opr_lib]]\nname = "ops"\npath = "libops.so"\n'
+    )
+    update_config(file, "http://new", Runtime(python="/usr/bin/python3"))
+    config = tomllib.loads(file.read_text())
+    assert (config["server"], config["gate"]) == ("http://new", {"max_load": 0.1})
+    assert config["measure"] == {"cores": [1]}
+    assert config["c_opr_lib"] == [{"name": "ops", "path": "libops.so"}]
