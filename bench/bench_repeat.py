@@ -26,6 +26,7 @@ from tabulate import tabulate
 from agent.protocol.artifacts import profile_name
 from agent.protocol.plan import PRESETS
 from bench.site import send, shared, wait_for_end
+from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
 from webprofile.embedded.layout import Layout
 from webprofile.tests.site import running_site
@@ -76,10 +77,15 @@ def run_tasks(folder: Path, way: str, times: int) -> tuple[list[NDArray[np.float
             wait_for_end(visitor, sent)
             names = [profile_name(n + 1) for n in range(PRESETS["standard"].profiled)]
             columns = [parse(visitor.artifact(sent[0], name)) for name in names]
-            found.append(np.array([np.nan_to_num(each.device.end_s) for each in columns]))
+            found.append(np.array([times_by_id(each) for each in columns]))
             measured = json.loads(visitor.artifact(sent[0], "measurement.json"))
             contaminated += bool(measured["contaminations"])
     return found, contaminated
+
+
+def times_by_id(columns: ProfileColumns) -> NDArray[np.float64]:
+    """Device self times, s: (operators,). Each file has its operators in another order."""
+    return np.nan_to_num(columns.device.end_s)[np.argsort(np.array(columns.ids))]
 
 
 @contextlib.contextmanager
