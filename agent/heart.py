@@ -119,7 +119,7 @@ class Heart:
             self._line = Line(str(order["server"]), str(order["token"]))
             _settle(order.get("cores"))
         elif "running" in order:
-            running, every_s = list(order["running"]), float(order["every_s"])  # type: ignore
+            running, every_s = list(order["running"]), float(order["every_s"])  # type: ignore[call-overload,arg-type]
             if (running, every_s) != (self._running, self._every_s) or self._next_s is None:
                 self._running, self._every_s = running, every_s
                 self._next_s = time.monotonic()

@@ -15,7 +15,7 @@ from agent.inputs import InputError
 from agent.inventory import Runtime
 from agent.known_inputs import KnownInputs
 from agent.passes import Pass, Recipe
-from agent.protocol import EndReason, Start
+from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import PassRecord
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
@@ -58,6 +58,7 @@ class Passes:
 
     records: list[PassRecord] = field(default_factory=list)
     run_s: float = 0.0
+    notes: list[str] = field(default_factory=list)
 
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)
@@ -132,10 +133,12 @@ class Measuring:
             iterations = 0 if found.trials else self._recipe.enough_iterations(found)
             if not iterations:
                 return
-            if tries_left:
-                # it only told how many iterations are needed
-                last = self.done.records[-1]
-                self.done.records[-1] = last.model_copy(update={"kept": False})
+            if not tries_left or iterations <= len(found.e2e_ms):
+                self.done.notes.append(_too_short(found, self._order.plan))
+                return
+            # it only told how many iterations are needed
+            last = self.done.records[-1]
+            self.done.records[-1] = last.model_copy(update={"kept": False})
 
     async def _pass(self, run: Runner, each: Pass, profile: str = "") -> RunLog:
         """Run one process and note what it did; `profile` is what its profile is kept as."""
@@ -177,6 +180,14 @@ class Measuring:
         if each.kind == "clean" and not found.e2e_ms and not found.trials:
             raise PassFailed(result, EndReason.NOTHING_TIMED, "load_and_run timed no iteration")
         return found
+
+
+def _too_short(found: RunLog, plan: Plan) -> str:
+    seconds = sum(found.e2e_ms) / 1000
+    return (
+        f"The pass without profiling lasted {seconds:.2f} s in {len(found.e2e_ms)} iterations, "
+        f"less than the {plan.clean_min_s:g} s that the plan asks for."
+    )
 
 
 def _succeeded(result: RunResult) -> bool:

@@ -14,7 +14,6 @@ from agent.protocol.options import Value, build_arguments, check_options
 from agent.protocol.passes import (
     clean_iterations_of,
     has_dump_pass,
-    iterations_of,
     options_of_passes,
 )
 from agent.protocol.run_log import RunLog
@@ -33,7 +32,6 @@ class Pass:
     kind: Kind
     arguments: tuple[str, ...]
     profile: str = ""
-    iterations: int = 0
 
 
 class Recipe:
@@ -63,12 +61,12 @@ class Recipe:
         options = dict(self._shared)
         if "fitting" not in options:  # it counts its own
             options["iter"] = iterations
-        return Pass("clean", self._arguments(inputs, options, "", first=first), "", iterations)
+        return Pass("clean", self._arguments(inputs, options, "", first=first))
 
     def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool) -> Pass:
         """For one sample of each operator."""
         arguments = self._arguments(inputs, self._shared, profile, first=first)
-        return Pass("profiled", arguments, profile, iterations_of(self.options))
+        return Pass("profiled", arguments, profile)
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
         """One iteration that writes what would make timed ones slow."""
@@ -81,7 +79,7 @@ class Recipe:
             dumps=True,
             libraries=self._libraries,
         )
-        return Pass("dump", tuple(arguments), "", 1)
+        return Pass("dump", tuple(arguments))
 
     def promised(self) -> list[str]:
         """Options whose artifacts the passes are to leave."""
@@ -96,10 +94,10 @@ class Recipe:
         """How many the clean pass needs to last long enough; 0 if those that were tried are."""
         total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
         usual_ms = statistics.median(tried.e2e_ms) if tried.e2e_ms else 0
-        if total_ms >= wanted_ms or usual_ms <= 0 or len(tried.e2e_ms) >= _MOST_ITERATIONS:
+        if total_ms >= wanted_ms or usual_ms <= 0:
             return 0
         # by the median: one slow iteration of a short try would make the next one too short
-        needed = max(math.ceil(wanted_ms / usual_ms * _MARGIN), len(tried.e2e_ms) + 1)
+        needed = max(math.ceil(wanted_ms / usual_ms * _MARGIN), 2 * len(tried.e2e_ms))
         return min(needed, _MOST_ITERATIONS)
 
     def _arguments(

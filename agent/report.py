@@ -65,7 +65,7 @@ class Report:
             gate=watch.gate_json() if watch else {},
             device=watch.device_json() if watch else {},
             contaminations=watch.contaminations() if watch else (),
-            notes=tuple(note[:500] for note in self.notes[:50]),
+            notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
         )
 
     def manifest(self) -> Manifest:

@@ -6,6 +6,8 @@ network.
 """
 
 import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any
 
@@ -43,6 +45,19 @@ def _client(endpoint_url: str) -> "S3Client":
         region_name=settings.S3_REGION,
         config=_CONFIG,
     )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turn what storage says no with into DomainError: object_missing, storage_unreachable."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NotFound"}:
+            raise DomainError("object_missing", status=404) from error
+        raise DomainError("storage_unreachable", status=503) from error
+    except BotoCoreError as error:
+        raise DomainError("storage_unreachable", status=503) from error
 
 
 def _internal() -> "S3Client":
@@ -87,13 +102,12 @@ def head(key: str) -> tuple[int, str] | None:
     An object stored by a single PUT has its MD5 as ETag. Raises DomainError storage_unreachable.
     """
     try:
-        found = _internal().head_object(Bucket=settings.S3_BUCKET, Key=key)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NotFound"}:
+        with _answering():
+            found = _internal().head_object(Bucket=settings.S3_BUCKET, Key=key)
+    except DomainError as error:
+        if error.code == "object_missing":
             return None
-        raise DomainError("storage_unreachable", status=503) from error
-    except BotoCoreError as error:
-        raise DomainError("storage_unreachable", status=503) from error
+        raise
     return found["ContentLength"], found["ETag"].strip('"')
 
 
@@ -102,17 +116,11 @@ def read(key: str, *, limit_bytes: int) -> bytes:
 
     Raises DomainError: object_missing, object_too_large, storage_unreachable.
     """
-    try:
+    with _answering():
         found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
         if found["ContentLength"] > limit_bytes:
             raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
         return found["Body"].read()
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
-            raise DomainError("object_missing", status=404) from error
-        raise DomainError("storage_unreachable", status=503) from error
-    except BotoCoreError as error:
-        raise DomainError("storage_unreachable", status=503) from error
 
 
 def read_start(key: str, *, size_bytes: int) -> bytes:
@@ -121,15 +129,9 @@ def read_start(key: str, *, size_bytes: int) -> bytes:
     Raises DomainError: object_missing, storage_unreachable.
     """
     span = f"bytes=0-{size_bytes - 1}"
-    try:
+    with _answering():
         found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key, Range=span)
         return found["Body"].read(size_bytes)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
-            raise DomainError("object_missing", status=404) from error
-        raise DomainError("storage_unreachable", status=503) from error
-    except BotoCoreError as error:
-        raise DomainError("storage_unreachable", status=503) from error
 
 
 def read_into(key: str, file: IO[bytes], *, limit_bytes: int) -> None:
@@ -137,26 +139,18 @@ def read_into(key: str, file: IO[bytes], *, limit_bytes: int) -> None:
 
     Raises DomainError: object_missing, object_too_large, storage_unreachable.
     """
-    try:
+    with _answering():
         found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
         if found["ContentLength"] > limit_bytes:
             raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
         for piece in found["Body"].iter_chunks(1 << 20):
             file.write(piece)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
-            raise DomainError("object_missing", status=404) from error
-        raise DomainError("storage_unreachable", status=503) from error
-    except BotoCoreError as error:
-        raise DomainError("storage_unreachable", status=503) from error
 
 
 def write(key: str, data: bytes) -> None:
     """Store an object, replacing one of the same key. Raises DomainError storage_unreachable."""
-    try:
+    with _answering():
         _internal().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=data)
-    except (ClientError, BotoCoreError) as error:
-        raise DomainError("storage_unreachable", status=503) from error
 
 
 def copy(source_key: str, target_key: str) -> tuple[int, str]:
@@ -165,14 +159,8 @@ def copy(source_key: str, target_key: str) -> tuple[int, str]:
     Raises DomainError: object_missing, storage_unreachable.
     """
     source: CopySourceTypeDef = {"Bucket": settings.S3_BUCKET, "Key": source_key}
-    try:
+    with _answering():
         _internal().copy_object(Bucket=settings.S3_BUCKET, Key=target_key, CopySource=source)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
-            raise DomainError("object_missing", status=404) from error
-        raise DomainError("storage_unreachable", status=503) from error
-    except BotoCoreError as error:
-        raise DomainError("storage_unreachable", status=503) from error
     found = head(target_key)
     if found is None:
         raise DomainError("object_missing", status=404)

@@ -166,7 +166,7 @@ def _caches(reader: User) -> QuerySet[Artifact]:
     own = Artifact.objects.filter(
         is_stored=True, attempt__task__owner=reader, attempt__task__state=TaskState.FINISHED
     )
-    return own.select_related("attempt__task")
+    return own.select_related("attempt__task").prefetch_related("attempt__task__files")
 
 
 def _completed(file: FileBody, reader: User) -> FileRequest:

@@ -80,6 +80,11 @@ class Task(models.Model):
         return f"#{self.pk}"
 
     @property
+    def model_name(self) -> str:
+        """The model's file name; of prefetched files without a query."""
+        return next((f.name for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), "")
+
+    @property
     def status(self) -> Status:
         return status_of(self.state, self.outcome)
 

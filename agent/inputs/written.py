@@ -12,22 +12,13 @@ from agent.inputs.dtypes import MOST_AXES, Array, check_axes
 from agent.inputs.npy import open_regular
 from agent.inputs.problems import Code, InputError
 from agent.inputs.specs import braces
+from agent.protocol.input_rules import JSON_DTYPES
 
 _LONGEST_LITERAL = 1 << 20
 #: numbers of text become objects of some twenty times their size, in the agent's own memory
 LONGEST_JSON = 8 << 20
 _TOKEN = re.compile(r"\s*(-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?|[\[\],])\s*")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.eE+])0+(?=[0-9])")
-
-#: the types that load_and_run's JSON inputs know
-_JSON_TYPES = {
-    "float32": "float32",
-    "float": "float32",
-    "int32": "int32",
-    "int": "int32",
-    "int8": "int8",
-    "uint8": "uint8",
-}
 
 
 def parse_literal(name: str, text: str) -> Array:
@@ -122,8 +113,8 @@ def _json_array(path: Path, name: str, entry: Any) -> Array:
     if not isinstance(entry, dict) or not {"shape", "type", "raw"} <= set(entry):
         raise InputError("json", f"{what} must have shape, type and raw.")
     shape, kind, raw = entry["shape"], entry["type"], entry["raw"]
-    if not isinstance(kind, str) or kind not in _JSON_TYPES:
-        known = ", ".join(sorted(_JSON_TYPES))
+    if not isinstance(kind, str) or kind not in JSON_DTYPES:
+        known = ", ".join(sorted(JSON_DTYPES))
         raise InputError("json", f"{what} has a type that load_and_run does not know ({known}).")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise InputError("json", f"{what}: shape must be a list of positive integers.")
@@ -135,7 +126,7 @@ def _json_array(path: Path, name: str, entry: Any) -> Array:
             "json",
             f"{what}: shape {braces(shape)} takes {math.prod(shape)} numbers, raw has {len(raw)}.",
         )
-    return _numbers("json", what, raw, _JSON_TYPES[kind]).reshape(shape)
+    return _numbers("json", what, raw, JSON_DTYPES[kind]).reshape(shape)
 
 
 def _numbers(code: Code, what: str, flat: list[Any], kind: str) -> Array:

@@ -81,7 +81,8 @@ _MODEL = (
 )
 _BASIC = (
     # 0 iterations would leave the warm-up in the profile, a negative number would never end
-    Option("iter", Group.BASIC, "int", 10, "int32", minimum=1, maximum=100_000),
+    # so that the times of 50 profiled passes fit into `measurement.json`
+    Option("iter", Group.BASIC, "int", 10, "int32", minimum=1, maximum=10_000),
     # without a warm-up the host's times are some 90 times too high
     Option("warmup_iter", Group.BASIC, "int", 1, "int32", minimum=1, maximum=1_000),
     # each thread writes the profile to the same file, so a profile would be that of any of them

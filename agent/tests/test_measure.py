@@ -182,6 +182,18 @@ async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device,
     assert sum(measured(storage).passes[-1].e2e_ms) >= 200
 
 
+async def test_a_clean_pass_that_stays_too_short_is_kept_and_the_result_says_so(
+    device, server, storage
+):
+    device.install(obedient().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
+    device.start()
+    plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    found = measured(storage)
+    assert [each.kept for each in found.passes] == [False, False, True]
+    assert "less than the 0.1 s" in found.notes[-1]
+
+
 async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
     device.install(
         obedient('say("given " + " ".join(sorted(f for f in os.listdir(".") if "input" in f)))')

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from agent.protocol import AttemptStarted, EndReason, Hello
 from agent.sandbox import find_sandbox
 from agent.tests.conftest import Device
 from agent.tests.fakes import is_alive
-from agent.tests.test_sandbox import LOOK_AROUND
+from agent.tests.test_sandbox import LOOK_AROUND, need_bubblewrap
 from agent.tests.warmed import until_gone
 
 AGENT = """\
@@ -32,9 +31,7 @@ asyncio.run(work(config, Policies(), {"1.13.0": runtime}, sandbox))
 
 
 def box(device: Device) -> None:
-    if not shutil.which("bwrap"):
-        reason = "no bwrap: install the distribution's bubblewrap"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_bubblewrap()
     device.spool.mkdir(exist_ok=True)
     device.sandbox = find_sandbox((device.spool,), ())
     if device.sandbox.problem:
@@ -129,7 +126,7 @@ async def test_a_sandboxed_warm_run_sees_only_its_own_folder(warmed, device, ser
         site=str(device.folder / "no such folder" / "secrets.json"),
         outside=str(device.folder / "file"),
         port=server.port,
-        home="/root/.bashrc",
+        home=str(Path.home() / "diary"),
         agent=os.getpid(),
     )
     look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
