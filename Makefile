@@ -3,6 +3,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+ASSETS := static/vendor/.fetched
 PACKAGES := agent accounts workers tasks profiles webprofile
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
@@ -28,9 +29,9 @@ help:
 	@echo 'make locale      compile translations'
 	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat    measure'
 	@echo 'make requirements    resolve requirements/*.in again'
-	@echo 'make clean       remove .venv and caches; var/ (your data) stays'
+	@echo 'make clean       remove .venv, fetched scripts and caches; var/ (your data) stays'
 
-setup: $(INSTALLED)
+setup: $(INSTALLED) $(ASSETS)
 
 # a name on PATH may be a shim that does not run: each candidate is tried
 $(INSTALLED): requirements/dev.txt
@@ -51,6 +52,11 @@ $(INSTALLED): requirements/dev.txt
 	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^\(uv==[0-9.]*\).*/\1/p' $<)"
 	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $< \
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# echarts and htmx, by npm
+$(ASSETS): package-lock.json webprofile/assets.py | $(INSTALLED)
+	@$(PY) -m webprofile.assets
 	@touch $@
 
 runtime: setup
@@ -111,5 +117,5 @@ requirements: setup
 	done
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(CATALOGUES)
+	rm -rf $(VENV) node_modules static/vendor .pytest_cache .mypy_cache .ruff_cache .hypothesis $(CATALOGUES)
 	find $(PACKAGES) bench examples -name __pycache__ -prune -exec rm -rf {} +

@@ -1,5 +1,6 @@
 """What an attempt left behind: its files in storage, and the profile made of them."""
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -26,10 +27,49 @@ class Artifact(models.Model):
         return artifact_key(str(self.attempt_id), self.name)
 
 
-class Profile(models.Model):
-    """The summary of an attempt's profile; its columns lie beside the artifact, as npz."""
+class ProfileUpload(models.Model):
+    """A profile that a user made elsewhere and opened here, without a run."""
 
-    attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="profile")
+    class State(models.TextChoices):
+        INITIATED = "initiated", _("initiated")
+        PROCESSING = "processing", _("processing")
+        READY = "ready", _("ready")
+        FAILED = "failed", _("failed")
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="profile_uploads"
+    )
+    name = models.CharField(_("name"), max_length=255)
+    size_bytes = models.PositiveBigIntegerField()
+    md5 = models.CharField("MD5", max_length=32)
+    state = models.CharField(max_length=10, choices=State, default=State.INITIATED)
+    #: why it failed: a code of `parsers.errors` or `webprofile.errors`, and one line in English
+    problem = models.CharField(max_length=40, blank=True)
+    problem_detail = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("opened profile")
+        verbose_name_plural = _("opened profiles")
+        ordering = ["-pk"]
+        indexes = [models.Index(name="upload_state_created", fields=["state", "created_at"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Profile(models.Model):
+    """The summary of a profile; its derived columns lie beside the raw file, as npz.
+
+    It belongs to an attempt that left it or to an upload, never to both.
+    """
+
+    attempt = models.OneToOneField(
+        "tasks.Attempt", models.CASCADE, related_name="profile", null=True, blank=True
+    )
+    upload = models.OneToOneField(
+        ProfileUpload, models.CASCADE, related_name="profile", null=True, blank=True
+    )
     operators = models.PositiveIntegerField(_("operators"))
     device_total_s = models.FloatField(_("total device time (s)"), null=True)
     host_total_s = models.FloatField(_("total host time (s)"), null=True)
@@ -43,13 +83,25 @@ class Profile(models.Model):
     class Meta:
         verbose_name = _("profile")
         verbose_name_plural = _("profiles")
+        constraints = [
+            models.CheckConstraint(
+                name="profile_of_one_source",
+                condition=models.Q(attempt__isnull=True) ^ models.Q(upload__isnull=True),
+            )
+        ]
 
     def __str__(self) -> str:
-        return f"{self.attempt} profile"
+        return f"{self.attempt or self.upload} profile"
+
+    def object_key(self, name: str) -> str:
+        """Where a raw or derived file of this profile lies in storage."""
+        if self.attempt_id is not None:
+            return artifact_key(str(self.attempt_id), name)
+        return upload_key(self.upload_id or 0, name)
 
     @property
     def columns_key(self) -> str:
-        return artifact_key(str(self.attempt_id), "columns.npz")
+        return self.object_key("columns.npz")
 
 
 class AttemptMeasurement(models.Model):
@@ -97,3 +149,7 @@ class AttemptMeasurement(models.Model):
 
 def artifact_key(attempt_id: str, name: str) -> str:
     return f"attempts/{attempt_id}/{name}"
+
+
+def upload_key(upload_id: int, name: str) -> str:
+    return f"opened/{upload_id}/{name}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
@@ -16,6 +16,16 @@ from tasks.selectors import tasks_visible_to
 IO_DUMP_NAME = "bin_io_dump.zip"
 #: tasks that are offered for a comparison
 MOST_CHOICES = 50
+
+
+def profiles_visible_to(user: User) -> QuerySet[Profile]:
+    """Profiles of the tasks that a user sees and those opened by him; all for administrators."""
+    profiles = Profile.objects.select_related(
+        "attempt__task__worker", "attempt__task__owner", "upload__owner"
+    )
+    if user.is_staff:
+        return profiles
+    return profiles.filter(Q(attempt__task__owner=user) | Q(upload__owner=user))
 
 
 def profile_of(task: Task) -> Profile | None:

@@ -6,7 +6,7 @@ from django.urls import include, path
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
-from profiles import views as profile_views
+from profiles.views import artifacts, compare_io, result
 from tasks import api as task_api
 from tasks import views as task_views
 from webprofile.views import favicon, healthz
@@ -28,19 +28,19 @@ task_patterns = (
         path("<int:task_id>/submit/", task_views.submit, name="submit"),
         path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
         path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
-        path("<int:task_id>/result/", profile_views.result, name="result"),
-        path("<int:task_id>/result.txt", profile_views.result_text, name="result-text"),
-        path("<int:task_id>/artifacts/<str:name>", profile_views.artifact, name="artifact"),
+        path("<int:task_id>/result/", result.result, name="result"),
+        path("<int:task_id>/result.txt", result.result_text, name="result-text"),
+        path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
         path(
             "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",
-            profile_views.artifact,
+            artifacts.artifact,
             name="attempt-artifact",
         ),
         path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
         path("<int:task_id>/form/", task_views.copy_data, name="copy-data"),
-        path("<int:task_id>/compare-io/", profile_views.compare_choose, name="compare-choose"),
+        path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),
         path(
-            "<int:task_id>/compare-io/<int:other_id>/", profile_views.compare_io, name="compare-io"
+            "<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"
         ),
     ],
     "tasks",
@@ -58,6 +58,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="tasks:list"), name="home"),
     path("tasks/", include(task_patterns)),
     path("workers/", include(worker_patterns)),
+    path("profiles/", include("profiles.urls")),
     path("docs/options/", task_views.options, name="options"),
     path("api/agent/enrol/", worker_views.agent_enrol, name="agent-enrol"),
     path("api/agent/check/", worker_views.agent_check, name="agent-check"),

@@ -11,7 +11,8 @@ FormatCode = Literal[
     "not_a_profile",  # JSON, but of something else
     "missing_key",
     "bad_value",
-    "bad_columns",  # not what `to_npz` wrote
+    "bad_columns",
+    "graph_unreadable",  # not what `to_npz` wrote
 ]
 
 

@@ -147,7 +147,12 @@ def _decode_either_spelling(data: bytes) -> ProfileFile:
         return _PROFILE.decode(data)
     except msgspec.DecodeError:
         pass
-    return _decode_by_entry(_TOKENS.sub(_spell, data))
+    return _decode_by_entry(respelled(data))
+
+
+def respelled(data: bytes) -> bytes:
+    """Return JSON in which NaN and infinity are spelled as MegEngine spells them: as texts."""
+    return _TOKENS.sub(_spell, data)
 
 
 def _spell(match: re.Match[bytes]) -> bytes:

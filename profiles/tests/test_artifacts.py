@@ -221,7 +221,7 @@ def test_a_file_that_is_refused_is_told_to_the_agent_and_what_is_over_is_not():
 
 
 def test_the_link_to_the_first_difference_leads_to_its_page(client, dumped, monkeypatch):
-    monkeypatch.setattr("profiles.views.COMPARE_ROWS", 1)
+    monkeypatch.setattr("profiles.views.compare_io.COMPARE_ROWS", 1)
     a, b = dumped
     client.force_login(a.owner)
     address = f"/tasks/{a.pk}/compare-io/{b.pk}/"

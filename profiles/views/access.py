@@ -1,0 +1,25 @@
+"""What a request may see: others' tasks and profiles do not exist for a stranger (404)."""
+
+from django.http import Http404, HttpRequest
+
+from accounts.selectors import reader_of
+from profiles.models import Profile
+from profiles.selectors import profiles_visible_to
+from tasks.models import Task
+from tasks.selectors import tasks_visible_to
+
+
+def task_or_404(request: HttpRequest, task_id: int) -> Task:
+    """The reader's task of this number. Raises Http404."""
+    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
+    if task is None:
+        raise Http404
+    return task
+
+
+def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
+    """The profile of this number, if the reader may see its task or opened it. Raises Http404."""
+    profile = profiles_visible_to(reader_of(request)).filter(pk=profile_id).first()
+    if profile is None:
+        raise Http404
+    return profile

@@ -1,0 +1,53 @@
+"""The values of all variables of two tasks, compared."""
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from accounts.selectors import reader_of
+from profiles.comparing import dumps_compare
+from profiles.selectors import dump_of, dumps_beside
+from profiles.views.access import task_or_404
+from webprofile.errors import DomainError
+
+COMPARE_ROWS = 200
+
+
+@login_required
+@require_GET
+def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
+    """`?other=N` leads to the comparison; the form of a task's page comes here."""
+    task = task_or_404(request, task_id)
+    try:
+        other = task_or_404(request, int(request.GET.get("other", "")))
+    except ValueError:
+        raise Http404 from None
+    return redirect("tasks:compare-io", task.pk, other.pk)
+
+
+@login_required
+@require_GET
+def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpResponse:
+    """The values of all variables of two tasks, side by side, in order of execution."""
+    task, other = task_or_404(request, task_id), task_or_404(request, other_id)
+    dumps = [dump_of(each) for each in (task, other)]
+    if dumps[0] is None or dumps[1] is None:
+        number = task.pk if dumps[0] is None else other.pk
+        raise DomainError("dump_missing", status=404, task=number)
+    comparison = dumps_compare(dumps[0], dumps[1])
+    only = "differing" in request.GET
+    rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
+    first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
+    context = {
+        "task": task,
+        "other": other,
+        # it may be beyond the rows that are kept
+        "first_page": None if first is None else first // COMPARE_ROWS + 1,
+        "others": dumps_beside(task, reader_of(request)),
+        "comparison": comparison,
+        "only_differing": only,
+        "page": Paginator(rows, COMPARE_ROWS).get_page(request.GET.get("page")),
+    }
+    return render(request, "profiles/compare_io.html", context)
