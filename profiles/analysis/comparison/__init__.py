@@ -1,0 +1,1 @@
+"""Two to eight profiles side by side: which operators correspond, and what became of their time."""

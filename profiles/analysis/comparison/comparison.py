@@ -1,0 +1,94 @@
+"""Profiles compared: rows, their times on both sides, and how much they have in common."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from profiles.analysis.comparison.confidence import VERDICTS
+from profiles.analysis.comparison.nodes import Nodes, nodes_of
+from profiles.analysis.comparison.numbers import SideNumbers, side_numbers
+from profiles.analysis.comparison.rows import Row, rows_of
+from profiles.analysis.data import ProfileData
+from profiles.parsers.columns import Side
+
+#: profiles that are compared at once
+FEWEST, MOST = 2, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two to eight profiles, the first of which is the baseline.
+
+    nodes: one for each profile; members of rows are counted in them
+    common: for each other profile how many rows it shares with the baseline, constants and the
+        model's inputs and outputs left out
+    main: for each row (profile, node) of the operator it is called after: the slowest on the
+        device that computes, of the first profile that has any
+    """
+
+    nodes: tuple[Nodes, ...]
+    rows: tuple[Row, ...]
+    device: SideNumbers
+    host: SideNumbers
+    common: tuple[int, ...]
+    main: tuple[tuple[int, int], ...]
+
+    def side(self, side: Side) -> SideNumbers:
+        """The times of one side."""
+        return self.device if side == "device" else self.host
+
+
+def compare(profiles: Sequence[ProfileData]) -> Comparison:
+    """Compare two to eight profiles with the first of them.
+
+    Raises ValueError for another number of them.
+    """
+    if not FEWEST <= len(profiles) <= MOST:
+        raise ValueError(f"{len(profiles)} profiles")
+    nodes = tuple(nodes_of(data) for data in profiles)
+    rows = rows_of(nodes)
+    device = side_numbers(profiles, nodes, rows, "device")
+    times_s = [np.nan_to_num(data.columns.device.end_s, nan=-1.0).tolist() for data in profiles]
+    return Comparison(
+        nodes=nodes,
+        rows=_with_times(rows, device),
+        device=device,
+        host=side_numbers(profiles, nodes, rows, "host"),
+        common=tuple(_common(rows, nodes[0], other) for other in range(len(profiles) - 1)),
+        main=tuple(_main(row, nodes, times_s) for row in rows),
+    )
+
+
+def _main(row: Row, nodes: Sequence[Nodes], times_s: Sequence[list[float]]) -> tuple[int, int]:
+    profile = next(number for number in range(len(nodes)) if row.members(number))
+    its, members = nodes[profile], row.members(profile)
+    computing = [x for x in members if not its.is_constant(x)] or members
+    return profile, max(computing, key=lambda x: times_s[profile][its.rows[x]])
+
+
+def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
+    """Call rows changed that are the same but for a clear difference on the device."""
+    clear = [
+        set(np.flatnonzero(each.verdict == VERDICTS.index("clear")).tolist())
+        for each in device.judgements
+    ]
+    made = list(rows)
+    for number in set().union(*clear):
+        row = rows[number]
+        cells = tuple(
+            replace(cell, status="changed", reasons=(*cell.reasons, "time"))
+            if cell and cell.status in ("same", "changed") and number in clear[other]
+            else cell
+            for other, cell in enumerate(row.cells)
+        )
+        made[number] = replace(row, cells=cells)
+    return tuple(made)
+
+
+def _common(rows: Sequence[Row], baseline: Nodes, other: int) -> int:
+    """How many rows both have that compute; of a model that computes nothing, any."""
+    shared = [row for row in rows if row.baseline and (cell := row.cells[other]) and cell.members]
+    computing = [row for row in shared if any(map(baseline.computes, row.baseline))]
+    has_any = any(map(baseline.computes, range(len(baseline))))
+    return len(computing if has_any else shared)

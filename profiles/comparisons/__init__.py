@@ -1,0 +1,1 @@
+"""Results compared, as pages, exports and commands need them."""

@@ -1,0 +1,177 @@
+"""What differs between runs beside their times, so that apples and oranges are seen as such."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from profiles.analysis.comparison.comparison import Comparison
+from profiles.analysis.comparison.nodes import Nodes
+from profiles.analysis.data import ProfileData
+from profiles.comparisons.loading import Compared
+from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.models import AttemptMeasurement, Profile
+from profiles.parsers.columns import MISSING
+from profiles.templatetags.quantities import ABSENT
+from profiles.words import contamination_word
+from tasks.models import Task, TaskFile
+
+_UNKNOWN_SHAPE = "[]"
+#: inputs that are told by name
+_MOST_NAMED = 4
+_INPUT_TYPES = ("InputCallback", "Host2DeviceCopy")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that can be said of each run; `values` has one text for each."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+def facts_of(compared: Compared) -> list[Fact]:
+    """Everything that is known of the runs, whether it differs or not."""
+    columns = [
+        _of_run(profile) | _of_graph(data, nodes)
+        for profile, data, nodes in zip(
+            compared.profiles, compared.data, compared.comparison.nodes, strict=True
+        )
+    ]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    return [Fact(name, tuple(column.get(name) or ABSENT for column in columns)) for name in names]
+
+
+def warnings_of(compared: Compared) -> list[str]:
+    """What a reader must know before trusting a difference, in sentences."""
+    found = _other_inputs(compared.comparison)
+    for number, profile in enumerate(compared.profiles):
+        disturbed = _disturbances(_measurement(profile))
+        if disturbed:
+            found.append(
+                _("%(letter)s was disturbed: %(causes)s. Its times may be too high.")
+                % {"letter": letter(number), "causes": disturbed}
+            )
+    single = [letter(n) for n, data in enumerate(compared.data) if len(data.passes) < 2]
+    if single:
+        found.append(
+            ngettext(
+                "%(letters)s has one sample of each operator, so nothing says whether a "
+                "difference is more than noise. A run with the plan “standard” has five.",
+                "%(letters)s have one sample of each operator, so nothing says whether a "
+                "difference is more than noise. A run with the plan “standard” has five.",
+                len(single),
+            )
+            % {"letters": ", ".join(single)}
+        )
+    return found
+
+
+def input_shapes(nodes: Nodes) -> dict[str, str]:
+    """{name: shape} of the model's inputs, `1,3,224,224`; empty where nothing tells it."""
+    found = {}
+    for x, kind in enumerate(nodes.kinds):
+        if kind in _INPUT_TYPES and nodes.value_names[x] and nodes.consumers[x]:
+            shape = nodes.value_shapes[x][0]
+            if shape in (None, _UNKNOWN_SHAPE):
+                shape = _shape_as_read(nodes, x)
+            found[nodes.value_names[x][0]] = (shape or "").strip("[]")
+    return found
+
+
+def _shape_as_read(nodes: Nodes, x: int) -> str | None:
+    """An input that a callback gives has its shape only where it is read."""
+    for reader, slot, _output in nodes.consumers[x]:
+        shapes = nodes.read_shapes[reader] if nodes.rows[reader] != MISSING else None
+        if not shapes:
+            continue
+        each = msgspec.json.decode(shapes)
+        if isinstance(each, list) and slot < len(each) and each[slot]:
+            return msgspec.json.encode(each[slot]).decode()
+    return None
+
+
+def _other_inputs(comparison: Comparison) -> list[str]:
+    first = input_shapes(comparison.nodes[0])
+    found = []
+    for number, nodes in enumerate(comparison.nodes[1:], start=1):
+        shapes = input_shapes(nodes)
+        if shapes != first:
+            found.append(
+                _(
+                    "%(letter)s has other inputs than the baseline: %(ours)s instead of "
+                    "%(theirs)s. Differences of times show both."
+                )
+                % {
+                    "letter": letter(number),
+                    "ours": _shapes_text(shapes) or ABSENT,
+                    "theirs": _shapes_text(first) or ABSENT,
+                }
+            )
+    return found
+
+
+def _shapes_text(shapes: Mapping[str, str]) -> str:
+    named = [f"{name} {{{shape}}}" for name, shape in sorted(shapes.items())]
+    more = len(named) - _MOST_NAMED
+    if more > 0:
+        named[_MOST_NAMED:] = [_("%(number)s more") % {"number": more}]
+    return ", ".join(named)
+
+
+def _of_run(profile: Profile) -> dict[str, str]:
+    if profile.attempt is None:
+        return {
+            _("Model or file"): title_of(profile),
+            _("Device"): origin_of(profile),
+        }
+    task = profile.attempt.task
+    measurement = _measurement(profile)
+    files = list(task.files.all())
+    model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
+    return {
+        _("Model or file"): title_of(profile),
+        _("Model's checksum (MD5)"): model.md5 if model else "",
+        _("Device"): task.worker.name,
+        _("MegEngine version"): task.runtime_version,
+        _("Options"): _options(task),
+        _("Data files"): ", ".join(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
+        _("Random seed"): str(task.seed),
+        _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
+        _("Disturbed by"): _disturbances(measurement) or _("nothing known"),
+    }
+
+
+def _options(task: Task) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(task.options.items()))
+
+
+def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
+    graph = data.graph
+    lanes = sorted({value.split('"')[1] if '"' in value else value for value in _comp_nodes(data)})
+    return {
+        _("Inputs"): _shapes_text(input_shapes(nodes)),
+        _("Profiled passes"): str(len(data.passes)),
+        _("Operators that ran"): str(len(graph.execution_order())),
+        _("Computing nodes"): ", ".join(lanes),
+    }
+
+
+def _comp_nodes(data: ProfileData) -> tuple[str, ...]:
+    return data.graph.variables.comp_nodes.values
+
+
+def _measurement(profile: Profile) -> AttemptMeasurement | None:
+    return getattr(profile.attempt, "measurement", None)
+
+
+def _disturbances(measurement: AttemptMeasurement | None) -> str:
+    found: list[dict[str, Any]] = measurement.contaminations if measurement else []
+    return ", ".join(dict.fromkeys(contamination_word(each["code"]) for each in found))

@@ -1,0 +1,321 @@
+"""A comparison as its page shows it: numbers with their words, row by row."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.core.paginator import Page, Paginator
+from django.utils.translation import gettext as _
+
+from profiles.analysis.comparison.classify import STATUSES
+from profiles.analysis.comparison.comparison import Comparison
+from profiles.analysis.comparison.latency import judge_latency
+from profiles.analysis.comparison.nodes import Nodes
+from profiles.analysis.comparison.question import SORTS, Answer
+from profiles.analysis.comparison.rows import Cell, Row
+from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
+from profiles.comparisons import words
+from profiles.comparisons.loading import Compared
+from profiles.comparisons.request import SIDES, Asked
+from profiles.parsers.columns import Side
+from profiles.templatetags.quantities import seconds
+
+PAGE_SIZE = 100
+#: operators of a group that the table names; the selected row names all
+_MOST_NAMED = 4
+
+
+def row_page(compared: Compared, asked: Asked, answer: Answer) -> "Page[Any]":
+    """The page of rows that is asked for; `object_list` holds what the table shows."""
+    page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(asked.page)
+    page.object_list = [row_view(compared, number, asked) for number in page.object_list]
+    return page
+
+
+def row_view(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
+    """One row of the table."""
+    comparison, side = compared.comparison, asked.question.side
+    row, numbers = comparison.rows[number], comparison.side(side)
+    profile, x = comparison.main[number]
+    nodes = comparison.nodes[profile]
+    base_s = float(numbers.time_s[0, number])
+    return {
+        "number": number,
+        "name": nodes.short_names[x],
+        "type": nodes.kinds[x],
+        "value": nodes.value_names[x][0] if nodes.is_named(x) else "",
+        "change": _became(comparison, row),
+        "base": seconds(base_s),
+        "has_base": bool(row.baseline),
+        "address": asked.changed(row=number),
+        "selected": number == asked.row,
+        "cells": [_cell_view(comparison, number, other, side) for other in range(len(row.cells))],
+    }
+
+
+def _became(comparison: Comparison, row: Row) -> list[dict[str, str]]:
+    """What groups consist of: `Conv + BN + ADD → ConvBias`, one line for each profile with one."""
+    lines = []
+    before = _kinds(comparison.nodes[0], row.baseline)
+    for other, cell in enumerate(row.cells):
+        if (cell and cell.status in ("fused", "split")) or (cell and "type" in cell.reasons):
+            after = _kinds(comparison.nodes[other + 1], cell.members)
+            lines.append({"letter": words.letter(other + 1), "before": before, "after": after})
+    return lines
+
+
+def _kinds(nodes: Nodes, members: tuple[int, ...]) -> str:
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    named = [nodes.kinds[x] for x in computing[:_MOST_NAMED]]
+    more = ["…"] if len(computing) > _MOST_NAMED else []
+    return " + ".join(named + more)
+
+
+def _cell_view(comparison: Comparison, number: int, other: int, side: Side) -> dict[str, Any]:
+    cell, numbers = comparison.rows[number].cells[other], comparison.side(side)
+    if cell is None:
+        return {"status": ""}
+    base_s, time_s = (float(numbers.time_s[k, number]) for k in (0, other + 1))
+    delta_s = float(numbers.delta_s[other, number])
+    verdict = words.verdict_words(numbers.judgements[other], number, base_s=base_s, delta_s=delta_s)
+    return {
+        "status": cell.status,
+        "word": words.STATUS_WORDS[cell.status][0],
+        "reasons": [words.REASON_WORDS[reason] for reason in cell.reasons],
+        "time": seconds(time_s),
+        "delta": words.signed(delta_s),
+        "percent": words.signed_percent(delta_s / base_s)
+        if base_s >= 1e-6 and cell.members
+        else "",
+        "verdict": verdict,
+    }
+
+
+def total_rows(compared: Compared) -> list[dict[str, Any]]:
+    """Totals and iteration time, for each profile with bar, difference and verdict."""
+    comparison = compared.comparison
+    rows = []
+    for side, title in (("device", _("Device total")), ("host", _("Host total"))):
+        numbers = comparison.side("device" if side == "device" else "host")
+        values = numbers.total_s.tolist()
+        judged = [
+            words.verdict_words(each, 0, base_s=values[0], delta_s=numbers.total_delta_s(other))
+            for other, each in enumerate(numbers.totals, start=1)
+        ]
+        rows.append({"key": side, "title": title, "cells": _total_cells(values, judged)})
+    if any(compared.clean_ms):
+        rows.append(
+            {
+                "key": "latency",
+                "title": _("Iteration without profiling, median"),
+                "cells": _latency_cells(compared),
+            }
+        )
+    return rows
+
+
+def _total_cells(values: list[float], judged: list[dict[str, str]]) -> list[dict[str, Any]]:
+    most = max((value for value in values if math.isfinite(value)), default=0.0)
+    cells = []
+    for number, value in enumerate(values):
+        delta_s = value - values[0]
+        known = bool(number) and math.isfinite(delta_s)
+        cells.append(
+            {
+                "letter": words.letter(number),
+                "value": seconds(value),
+                "share": f"{value / most:.4f}" if most > 0 and math.isfinite(value) else "",
+                "delta": words.signed(delta_s) if known else "",
+                "percent": words.signed_percent(delta_s / values[0])
+                if known and values[0] > 0
+                else "",
+                "verdict": judged[number - 1] if known else None,
+            }
+        )
+    return cells
+
+
+def _latency_cells(compared: Compared) -> list[dict[str, Any]]:
+    values = [float(np.median(times)) / 1000 if times else math.nan for times in compared.clean_ms]
+    judged = [
+        words.verdict_words(
+            judge_latency(compared.clean_ms[0], times),
+            0,
+            base_s=values[0],
+            delta_s=values[other] - values[0],
+        )
+        for other, times in enumerate(compared.clean_ms[1:], start=1)
+    ]
+    return _total_cells(values, judged)
+
+
+def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
+    """The waterfall to one of the other profiles: steps for its table, and for the chart."""
+    other = asked.other
+    steps = waterfall(compared.comparison, other, side=asked.question.side, by=asked.by)
+    shown = [_step_view(step, asked) for step in steps]
+    start_s = steps[0].to_s if steps else 0.0
+    for view, step in zip(shown, steps, strict=True):
+        if step.kind in ("step", "rest"):
+            view["percent"] = words.signed_percent(step.delta_s / start_s) if start_s else ""
+    return {
+        "other": other,
+        "letter": words.letter(other),
+        "steps": shown,
+        "data": [
+            {
+                "kind": step.kind,
+                "name": view["name"],
+                "from": step.from_s,
+                "to": step.to_s,
+                "delta": step.delta_s,
+                "row": step.row,
+            }
+            for step, view in zip(steps, shown, strict=True)
+        ],
+        "others": [
+            {
+                "letter": words.letter(n),
+                "address": asked.changed(other=n),
+                "is_current": n == other,
+            }
+            for n in range(1, len(compared.profiles))
+        ],
+        "bys": [
+            {
+                "word": words.BY_WORDS[by],
+                "address": asked.changed(by=by),
+                "is_current": by == asked.by,
+            }
+            for by in BYS
+        ],
+    }
+
+
+def _step_view(step: Step, asked: Asked) -> dict[str, Any]:
+    names = {
+        "start": _("Total of the baseline"),
+        "rest": _("everything else"),
+        "end": _("Total"),
+    }
+    name = step.name or names.get(step.kind) or _("without a scope")
+    return {
+        "kind": step.kind,
+        "name": name,
+        "rows": step.rows,
+        "delta": words.signed(step.delta_s) if step.kind in ("step", "rest") else "",
+        "total": seconds(step.to_s),
+        "address": asked.changed(row=step.row) if step.row is not None else "",
+        "tone": "slower" if step.delta_s > 0 else "faster",
+    }
+
+
+def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
+    """The form above the table."""
+    question = asked.question
+    return {
+        "text": question.text,
+        "least": "" if question.least_percent is None else f"{question.least_percent:g}",
+        "every": question.every,
+        "statuses": [
+            {
+                "key": status,
+                "word": words.STATUS_WORDS[status][0],
+                "help": words.STATUS_WORDS[status][1],
+                "count": answer.counts[status],
+                "is_chosen": status in question.statuses,
+            }
+            for status in STATUSES
+        ],
+        "sorts": [
+            {"key": sort, "word": words.SORT_WORDS[sort], "is_chosen": sort == question.sort}
+            for sort in SORTS
+        ],
+        "sides": [{"key": side, "is_chosen": side == question.side} for side in SIDES],
+        "all_address": asked.changed(question=replace(question, every=True, least_percent=None)),
+        "reset_address": asked.changed(question=type(question)()),
+        "quiet": answer.quiet,
+        "quiet_delta": ", ".join(
+            f"{words.letter(n)} {words.signed(value)}"
+            for n, value in enumerate(answer.quiet_delta_s.tolist(), start=1)
+        ),
+    }
+
+
+def selected_view(compared: Compared, asked: Asked) -> dict[str, Any] | None:
+    """The selected row with all of its operators, None without one."""
+    comparison = compared.comparison
+    if asked.row is None or asked.row >= len(comparison.rows):
+        return None
+    row = comparison.rows[asked.row]
+    return {
+        **row_view(compared, asked.row, asked),
+        "close_address": asked.changed(row=None),
+        "graph_row": _graph_row(comparison, row, asked.drawn),
+        "profiles": [
+            {
+                "letter": words.letter(profile),
+                **_operators(compared, profile, row, asked.question.side),
+                "samples": _samples(comparison, profile, asked),
+                "how": _how(row.cells[profile - 1]) if profile else "",
+            }
+            for profile in range(len(compared.profiles))
+        ],
+    }
+
+
+def _graph_row(comparison: Comparison, row: Row, profile: int) -> int | None:
+    """Which row of its own table stands for the group in the graph of a profile."""
+    nodes, members = comparison.nodes[profile], row.members(profile)
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    return nodes.rows[computing[0]] if computing else None
+
+
+def _how(cell: Cell | None) -> str:
+    return ", ".join(str(words.HOW_WORDS[how]) for how in cell.how) if cell else ""
+
+
+def _samples(comparison: Comparison, profile: int, asked: Asked) -> list[str]:
+    samples_s = comparison.side(asked.question.side).samples[profile][:, asked.row]
+    return [seconds(value) for value in sorted(samples_s[~np.isnan(samples_s)].tolist())]
+
+
+def _operators(compared: Compared, profile: int, row: Row, side: Side) -> dict[str, Any]:
+    """The operators that compute one by one, the constants of a group as a number and a time."""
+    nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
+    times_s, members = columns.times(side).end_s, row.members(profile)
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    constants = sorted(set(members) - set(computing))
+    return {
+        "operators": [
+            {
+                "name": nodes.short_names[x],
+                "type": nodes.kinds[x],
+                "time": seconds(float(times_s[nodes.rows[x]])),
+                "reads": _shapes(nodes.read_shapes[x]),
+                "makes": ", ".join(shape or "?" for shape in nodes.value_shapes[x]),
+                "params": _params(nodes.params[x]),
+            }
+            for x in computing
+        ],
+        "constants": len(constants),
+        "constants_time": seconds(
+            float(np.nansum([times_s[nodes.rows[x]] for x in constants])) if constants else None
+        ),
+    }
+
+
+def _shapes(shapes: str | None) -> str:
+    decoded = msgspec.json.decode(shapes) if shapes else None
+    if not isinstance(decoded, list):
+        return ""
+    return ", ".join(msgspec.json.encode(each).decode() for each in decoded)
+
+
+def _params(params: str | None) -> str:
+    decoded = msgspec.json.decode(params) if params else None
+    if not isinstance(decoded, dict):
+        return ""
+    return ", ".join(f"{name}={value}" for name, value in sorted(decoded.items()))

@@ -1,0 +1,137 @@
+"""`manage.py compare_profiles BASE OTHER [OTHER ...]`: where the difference of runs went."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from tabulate import tabulate
+
+from profiles.analysis.comparison.comparison import FEWEST, MOST, Comparison, compare
+from profiles.analysis.comparison.question import Question, ask
+from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.comparisons.words import letter, signed, signed_percent, verdict_words
+from profiles.parsers.columns import Side
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.templatetags.quantities import seconds
+
+
+class Command(BaseCommand):
+    """Exit code 1 if a file cannot be read."""
+
+    help = "Compare profiles of load_and_run, the first of which is the baseline."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "profiles",
+            nargs="+",
+            help="files that --profile wrote; several passes of one run are joined by commas",
+        )
+        parser.add_argument("--host", action="store_true", help="times of the host")
+        parser.add_argument("-t", "--top", type=int, default=20, help="rows (default: 20; 0: all)")
+        parser.add_argument("--by", choices=BYS, default="row", help="steps of the waterfall")
+        parser.add_argument("--all", action="store_true", help="rows that did not change, too")
+        parser.add_argument("--json", action="store_true", help="rows as JSON, in s")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = options["profiles"]
+        if not FEWEST <= len(names) <= MOST:
+            raise CommandError(f"{FEWEST} to {MOST} profiles can be compared.")
+        try:
+            comparison = compare([_read(name) for name in names])
+        except (OSError, ProfileFormatError) as error:
+            self.stderr.write(str(error))
+            sys.exit(1)
+        side: Side = "host" if options["host"] else "device"
+        question = Question(side=side, every=options["all"])
+        rows = ask(comparison, question).rows.tolist()
+        rows = rows[: options["top"]] if options["top"] else rows
+        if options["json"]:
+            self.stdout.write(msgspec.json.encode(_as_json(comparison, rows, side)).decode())
+            return
+        for other, name in enumerate(names[1:], start=1):
+            self.stdout.write(f"A {names[0]}\n{letter(other)} {name}\n")
+            if not comparison.common[other - 1]:
+                self.stdout.write("They have no operator in common.\n")
+            steps = waterfall(comparison, other, side=side, by=options["by"])
+            self.stdout.write(_steps_text(steps) + "\n")
+            self.stdout.write(_rows_text(comparison, rows, other, side) + "\n")
+
+
+def _read(names: str) -> ProfileData:
+    limit = settings.PROFILE_SIZE_LIMIT_BYTES
+    passes = []
+    first = b""
+    for name in names.split(","):
+        data = Path(name).read_bytes()
+        first = first or data
+        passes.append((name, parse(data, max_bytes=limit)))
+    return merge(passes, parse_graph(first, passes[0][1]))
+
+
+def _steps_text(steps: tuple[Step, ...]) -> str:
+    names = {"start": "total of A", "rest": "everything else", "end": "total"}
+    lines = [
+        (
+            step.name or names.get(step.kind, "without a scope"),
+            signed(step.delta_s) if step.kind in ("step", "rest") else "",
+            seconds(step.to_s),
+        )
+        for step in steps
+    ]
+    return str(
+        tabulate(lines, headers=("step", "difference", "total so far"), disable_numparse=True)
+    )
+
+
+def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) -> str:
+    lines = []
+    numbers = comparison.side(side)
+    for number in rows:
+        cell = comparison.rows[number].cells[other - 1]
+        if cell is None:
+            continue
+        profile, node = comparison.main[number]
+        base_s = float(numbers.time_s[0, number])
+        delta_s = float(numbers.delta_s[other - 1, number])
+        verdict = verdict_words(
+            numbers.judgements[other - 1], number, base_s=base_s, delta_s=delta_s
+        )
+        lines.append(
+            (
+                comparison.nodes[profile].short_names[node][:60],
+                comparison.nodes[profile].kinds[node],
+                cell.status,
+                seconds(base_s),
+                seconds(float(numbers.time_s[other, number])),
+                signed(delta_s),
+                signed_percent(delta_s / base_s) if base_s > 0 else "",
+                " ".join(filter(None, (verdict["word"], verdict["interval"]))),
+            )
+        )
+    headers = ("operator", "type", "status", "A", letter(other), "difference", "", "confidence")
+    return str(tabulate(lines, headers=headers, disable_numparse=True))
+
+
+def _as_json(comparison: Comparison, rows: list[int], side: Side) -> list[dict[str, Any]]:
+    numbers = comparison.side(side)
+    return [
+        {
+            "row": number,
+            "operators": [
+                [nodes.short_names[x] for x in comparison.rows[number].members(profile)]
+                for profile, nodes in enumerate(comparison.nodes)
+            ],
+            "status": [cell.status if cell else None for cell in comparison.rows[number].cells],
+            "time_s": numbers.time_s[:, number].tolist(),
+            "difference_s": numbers.delta_s[:, number].tolist(),
+        }
+        for number in rows
+    ]

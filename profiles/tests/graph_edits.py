@@ -1,0 +1,178 @@
+"""Edits of real profiles whose effect on an alignment is known."""
+
+import json
+import random
+import re
+from typing import Any
+
+from profiles.analysis.comparison.nodes import Nodes, nodes_of
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.tests.shared_data import DATA, good_profile
+
+_NUMBER = re.compile(r"\[(\d+)\]")
+
+
+def read_data(data: bytes) -> ProfileData:
+    """A profile of one pass."""
+    columns = parse(data)
+    return merge([("profile.json", columns)], parse_graph(data, columns))
+
+
+def read_nodes(data: bytes) -> Nodes:
+    """The operators of a profile."""
+    return nodes_of(read_data(data))
+
+
+def compiled_profile(name: str) -> bytes:
+    """A profile that a compiled load_and_run left."""
+    return (DATA / "load_and_run" / name / "profile.json").read_bytes()
+
+
+def profile_of(name: str) -> dict[str, Any]:
+    """A recorded profile as an object."""
+    return json.loads(good_profile(name))
+
+
+def to_bytes(profile: dict[str, Any]) -> bytes:
+    return json.dumps(profile).encode()
+
+
+def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """As another dump of the same model: all ids and the numbers in names are others, and so is
+    the order of operators in the file.
+    """
+    graph, times = profile["graph_exec"], profile["profiler"]
+    ids = [*graph["operator"], *graph["var"]]
+    fresh = chance.sample(range(10_000, 99_999), len(ids))
+    new = {old: str(number) for old, number in zip(ids, fresh, strict=True)}
+
+    def name(text: str) -> str:
+        # what a module was called has small numbers: they belong to the name
+        return _NUMBER.sub(
+            lambda m: f"[{new.get(m[1], chance.randrange(10**6))}]" if "(" in text else m[0], text
+        )
+
+    operators = {
+        new[key]: {
+            **each,
+            "id": new[key],
+            "name": name(each["name"]),
+            "input": [new[i] for i in each["input"]],
+            "output": [new[i] for i in each["output"]],
+        }
+        for key, each in graph["operator"].items()
+    }
+    variables = {
+        new[key]: {**each, "id": new[key], "name": name(each["name"])}
+        for key, each in graph["var"].items()
+    }
+    return {
+        "graph_exec": {
+            **graph,
+            "operator": _shuffled(operators, chance),
+            "var": _shuffled(variables, chance),
+            "comp_seq": [new[key] for key in graph["comp_seq"]],
+            "mem_chunk": {},
+        },
+        "profiler": {
+            side: {new[key]: value for key, value in times[side].items()}
+            for side in ("device", "host", "opr_footprint")
+        },
+    }
+
+
+def without(profile: dict[str, Any], key: str) -> dict[str, Any]:
+    """Without one operator; what read it reads its first input instead."""
+    graph = profile["graph_exec"]
+    gone = graph["operator"][key]
+    instead = gone["input"][0]
+    operators = {
+        k: {**each, "input": [instead if i in gone["output"] else i for i in each["input"]]}
+        for k, each in graph["operator"].items()
+        if k != key
+    }
+    return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k != key])
+
+
+def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
+    """With an operator of a type of its own between an operator and all that read it."""
+    graph = profile["graph_exec"]
+    outputs = graph["operator"][key]["output"]
+    read = next(i for each in graph["operator"].values() for i in each["input"] if i in outputs)
+    made = {"name": "inserted", "type": "Inserted", "id": "777777", "input": [read]}
+    operators = {
+        k: {**each, "input": ["777778" if i == read else i for i in each["input"]]}
+        for k, each in graph["operator"].items()
+    }
+    operators["777777"] = {**graph["operator"][key], **made, "output": ["777778"]}
+    sequence = list(graph["comp_seq"])
+    sequence.insert(sequence.index(key) + 1, "777777")
+    changed = _with_operators(profile, operators, sequence)
+    changed["graph_exec"]["var"] = {
+        **graph["var"],
+        "777778": {**graph["var"][read], "id": "777778", "name": "inserted"},
+    }
+    for side in ("device", "host", "opr_footprint"):
+        changed["profiler"][side] = {
+            **changed["profiler"][side],
+            "777777": changed["profiler"][side][key],
+        }
+    return changed
+
+
+def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dict[str, Any]:
+    """With a chain of operators, in order, made one: it reads what all of them read from outside
+    and makes what the last one makes.
+    """
+    graph = profile["graph_exec"]
+    chain = [graph["operator"][key] for key in keys]
+    inside = {i for each in chain for i in each["output"]}
+    inputs = [i for each in chain for i in each["input"] if i not in inside]
+    last = {**chain[-1], "type": type_, "name": "fused", "input": inputs}
+    operators = {k: each for k, each in graph["operator"].items() if k not in keys[:-1]}
+    operators[keys[-1]] = last
+    return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k not in keys[:-1]])
+
+
+def chains(profile: dict[str, Any], length: int) -> list[list[str]]:
+    """Operators that run, each of which alone reads what the one before it makes."""
+    operators = profile["graph_exec"]["operator"]
+    running = set(profile["graph_exec"]["comp_seq"])
+    readers: dict[str, list[str]] = {}
+    for key, each in operators.items():
+        for i in each["input"]:
+            readers.setdefault(i, []).append(key)
+    followers = {
+        key: {reader for i in each["output"] for reader in readers.get(i, [])}
+        for key, each in operators.items()
+    }
+    found = []
+    for key, each in operators.items():
+        chain = [key]
+        while len(chain) < length and len(followers[chain[-1]]) == 1:
+            chain.extend(followers[chain[-1]])
+        ends = {operators[k]["type"] for k in chain} & {"InputCallback", "OutputCallback"}
+        if len(chain) == length and each["input"] and not ends and running.issuperset(chain):
+            found.append(chain)
+    return found
+
+
+def _with_operators(
+    profile: dict[str, Any], operators: dict[str, Any], sequence: list[str]
+) -> dict[str, Any]:
+    return {
+        "graph_exec": {**profile["graph_exec"], "operator": operators, "comp_seq": sequence},
+        "profiler": {
+            side: {k: value for k, value in profile["profiler"][side].items() if k in operators}
+            for side in ("device", "host", "opr_footprint")
+        },
+    }
+
+
+def _shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    keys = list(entries)
+    chance.shuffle(keys)
+    return {key: entries[key] for key in keys}

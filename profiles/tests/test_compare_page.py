@@ -1,0 +1,312 @@
+"""Results compared on their page: choosing, filters, exports, and what can go wrong."""
+
+import csv
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from profiles.comparisons import loading
+from profiles.models import AttemptMeasurement
+from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import DATA, good_profile
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client, storage):
+    user = make_user()
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def related(alice):
+    """resnet18, the same optimized, and the same with other shapes."""
+    names = ("resnet18", "resnet18_opt", "resnet18_fbs1")
+    return [make_result(good_profile(name), owner=alice) for name in names]
+
+
+def address(*profiles, **more):
+    parts = [f"p={getattr(each, 'pk', each)}" for each in profiles]
+    return "/profiles/compare/?" + "&".join([*parts, *(f"{k}={v}" for k, v in more.items())])
+
+
+def text_of(response):
+    return response.content.decode()
+
+
+def test_a_fusion_is_shown_with_what_became_of_it_and_of_its_time(client, related):
+    page = client.get(address(*related[:2]))
+    text = text_of(page)
+    assert "ConvolutionForward + BatchNormForward + Elemwise RELU → ConvBiasForward" in text
+    first = page.context["page"].object_list[0]
+    assert (first["cells"][0]["status"], first["cells"][0]["delta"]) == ("fused", "+3.862 ms")
+    assert first["cells"][0]["verdict"]["word"] == "single sample"
+    assert page.context["totals"][0]["cells"][1]["delta"] == "+9.702 ms"
+    steps = page.context["waterfall"]["steps"]
+    assert [steps[0]["total"], steps[-1]["total"]] == ["13.75 ms", "23.45 ms"]
+
+
+def test_with_passes_the_page_says_how_sure_it_is(client, alice):
+    one, other = good_profile("resnet18"), good_profile("resnet18_opt")
+    profiles = [
+        make_result(data, *(another_pass(data, seed) for seed in range(4)), owner=alice)
+        for data in (one, other)
+    ]
+    page = client.get(address(*profiles))
+    words = [row["cells"][0]["verdict"]["word"] for row in page.context["page"].object_list]
+    assert any(word.startswith("slower by ") for word in words)
+    assert "95 %" in text_of(page)
+    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "clear"
+
+
+def test_the_first_result_is_the_baseline_and_another_can_be_made_it(client, related):
+    page = client.get(address(*related[:2]))
+    runs = page.context["runs"]
+    assert [run["is_baseline"] for run in runs] == [True, False]
+    turned = client.get("/profiles/compare/?" + runs[1]["as_baseline"])
+    assert [run["profile"].pk for run in turned.context["runs"]] == [related[1].pk, related[0].pk]
+    assert turned.context["page"].object_list[0]["cells"][0]["status"] == "split"
+
+
+def test_other_inputs_are_warned_of(client, related):
+    page = client.get(address(related[0], related[2]))
+    assert any("1,3,64,64" in warning for warning in page.context["warnings"])
+    inputs = next(fact for fact in page.context["facts"] if fact.name == "Inputs")
+    assert inputs.differs
+    assert inputs.values == ("data {1,3,224,224}", "data {1,3,64,64}")
+
+
+def test_a_disturbed_run_is_warned_of(client, related):
+    AttemptMeasurement.objects.create(
+        attempt=related[1].attempt, contaminations=[{"code": "hot", "detail": "93 °C"}]
+    )
+    page = client.get(address(*related[:2]))
+    assert any(
+        w.startswith("B was disturbed: the device was hot") for w in page.context["warnings"]
+    )
+
+
+def test_models_without_a_common_operator_are_told_so(client, alice):
+    profiles = [make_result(good_profile(name), owner=alice) for name in ("bert_tiny", "tiny")]
+    page = client.get(address(*profiles))
+    assert "B and the baseline have no operator in common" in text_of(page)
+    assert page.status_code == 200
+
+
+def test_an_opened_profile_can_be_compared_with_a_task(client, alice, related):
+    upload = make_opened(alice, compiled_profile("resnet18_opt__profile"), name="elsewhere.json")
+    page = client.get(address(related[1], upload.profile))
+    assert [run["title"] for run in page.context["runs"]][1] == "elsewhere.json"
+    assert page.context["filter"]["statuses"][0]["count"] > 70  # same
+
+
+@pytest.mark.parametrize("strange", ["99999", "abc", "-1", "1e3", "%00"])
+def test_what_is_not_there_for_the_reader_is_not_found(client, related, strange):
+    assert client.get(address(related[0], strange)).status_code == 404
+
+
+def test_a_strangers_result_does_not_exist(client, related):
+    theirs = make_result(good_profile("tiny"), owner=make_user("carol"))
+    for path in (address(related[0], theirs), address(theirs)):
+        assert client.get(path).status_code == 404
+    export = address(related[0], theirs).replace("compare/", "compare.csv")
+    assert client.get(export).status_code == 404
+
+
+def test_a_result_is_not_compared_with_itself(client, related):
+    page = client.get(address(related[0], related[0]))
+    assert page.status_code == 400
+    assert "chosen twice" in text_of(page)
+    assert page.context["kept"] == [related[0].pk]
+
+
+def test_more_than_eight_results_are_too_many(client, alice):
+    profiles = [make_result(good_profile("tiny"), owner=alice) for _ in range(9)]
+    page = client.get(address(*profiles))
+    assert page.status_code == 400
+    assert "At most 8 results" in text_of(page)
+    assert len(client.get(address(*profiles[:8])).context["runs"]) == 8
+
+
+def test_results_that_are_too_large_together_are_refused_with_a_way_out(
+    client, related, monkeypatch
+):
+    monkeypatch.setattr(loading, "MOST_OPERATORS", 200)
+    page = client.get(address(*related[:2]))
+    assert page.status_code == 422
+    assert "249 operators" in text_of(page)
+    assert "manage.py compare_profiles" in text_of(page)
+
+
+def test_the_chooser_offers_runs_of_the_same_model_first(client, related, alice):
+    related[0].attempt.task.files.filter(kind="model").update(md5="1" * 32, name="net.mge")
+    related[1].attempt.task.files.filter(kind="model").update(md5="2" * 32, name="other.mge")
+    related[2].attempt.task.files.filter(kind="model").update(md5="1" * 32, name="copy.mge")
+    page = client.get(address(related[0]))
+    assert "One more result is needed" in text_of(page)
+    offered = page.context["page"].object_list
+    assert [(each.profile.pk, each.kin) for each in offered] == [
+        (related[2].pk, "same_file"),
+        (related[1].pk, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("find", "found"),
+    [("other", [1]), ("OTHER.mge", [1]), ("desk", [2, 1, 0]), ("1.13 net", [0]), ("nothing", [])],
+)
+def test_the_chooser_searches(client, related, find, found):
+    for profile, name in zip(related, ("net.mge", "other.mge", "third.mge"), strict=True):
+        profile.attempt.task.files.filter(kind="model").update(name=name)
+        type(profile.attempt.task.worker).objects.update(name="desk")
+    page = client.get("/profiles/compare/", {"find": find})
+    numbers = [each.profile.pk for each in page.context["page"].object_list]
+    assert numbers == [related[n].pk for n in found]
+
+
+def test_the_chooser_finds_days_and_tasks(client, related):
+    task = related[1].attempt.task
+    day = task.created_at.strftime("%Y-%m-%d")
+
+    def count(find):
+        return len(client.get("/profiles/compare/", {"find": find}).context["page"].object_list)
+
+    assert (count(day), count(day[:7]), count("1999-01"), count("2026-99")) == (3, 3, 0, 0)
+    assert count(f"#{task.pk}") == 1
+
+
+def test_filters_live_in_the_address(client, related):
+    page = client.get(address(*related[:2], status="fused", q="layer4", sort="order"))
+    rows = page.context["page"].object_list
+    assert rows
+    assert {row["cells"][0]["status"] for row in rows} == {"fused"}
+    assert [row["number"] for row in rows] == sorted(row["number"] for row in rows)
+    assert "status=fused" in page.context["export_address"]
+    assert client.get(address(*related[:2], q="no such thing")).context["page"].object_list == []
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [{"sort": "x"}, {"min": "abc"}, {"page": "-5"}, {"row": "99999"}, {"with": "7"}, {"by": "%"}],
+)
+def test_strange_parameters_change_nothing(client, related, strange):
+    assert client.get(address(*related[:2], **strange)).status_code == 200
+
+
+def test_ten_thousand_rows_come_in_pages(client, alice):
+    profile = make_result(good_profile("deep_loop"), owner=alice)
+    small = make_result(good_profile("tiny"), owner=alice)
+    page = client.get(address(profile, small, rows="all"))
+    assert len(page.context["page"].object_list) == 100
+    assert page.context["page"].paginator.count > 5300
+    last = client.get(address(profile, small, rows="all", page=99999))
+    assert not last.context["page"].has_next()
+
+
+def test_a_selected_row_lists_its_operators_on_both_sides(client, related):
+    row = client.get(address(*related[:2])).context["page"].object_list[0]["number"]
+    selected = client.get(address(*related[:2], row=row)).context["selected"]
+    types = [[each["type"] for each in side["operators"]] for side in selected["profiles"]]
+    assert "ConvBiasForward" in types[1]
+    assert {"ConvolutionForward", "BatchNormForward"} <= set(types[0])
+    assert selected["profiles"][1]["how"]
+
+
+def test_the_row_of_an_operator_of_the_graph_is_selected(client, related):
+    chosen = client.get(address(*related[:2], row=3)).context["selected"]
+    found = client.get(address(*related[:2], at=chosen["graph_row"])).context["selected"]
+    assert found["number"] == 3
+
+
+def test_the_graph_is_coloured_by_the_difference(client, related):
+    context = client.get(address(*related[:2])).context
+    document = json.loads(client.get(context["change_document"]).content)
+    assert document["view"]["scale"]["prefix"] == "delta"
+    assert document["view"]["scale"]["metric"] == "change"
+    baseline = client.get(address(*related[:2], graph=0)).context["change_document"]
+    assert len(json.loads(client.get(baseline).content)["view"]["rows"]) != len(
+        document["view"]["rows"]
+    )
+
+
+def test_csv_has_the_rows_of_the_filter(client, related):
+    page = client.get(address(*related[:2], status="fused"))
+    answer = client.get("/profiles/compare.csv?" + page.context["export_address"])
+    rows = list(csv.DictReader(io.StringIO(text_of(answer))))
+    assert len(rows) == 17
+    assert {row["B_status"] for row in rows} == {"fused"}
+    assert float(rows[0]["B_difference_s"]) == pytest.approx(0.003862)
+    assert "attachment" in answer["Content-Disposition"]
+
+
+def test_json_has_facts_warnings_and_samples(client, related):
+    answer = client.get("/profiles/compare.json?" + address(*related).split("?")[1] + "&rows=all")
+    found = json.loads(answer.content)
+    assert [each["letter"] for each in found["profiles"]] == ["A", "B", "C"]
+    total = found["profiles"][1]["total_s"] - found["profiles"][0]["total_s"]
+    assert sum(row["others"][0]["difference_s"] for row in found["rows"]) == pytest.approx(total)
+    assert found["warnings"]
+    assert len(found["rows"][0]["baseline"]["samples_s"]) == 1
+
+
+def test_a_name_that_is_a_formula_is_no_formula_in_csv(client, alice):
+    data = good_profile("tiny").replace(b"ADD(const<1>[4],MUL)[17]", b"=HYPERLINK(1)")
+    profiles = [make_result(each, owner=alice) for each in (data, good_profile("tiny"))]
+    query = address(*profiles, rows="all").split("?")[1]
+    rows = csv.DictReader(io.StringIO(text_of(client.get("/profiles/compare.csv?" + query))))
+    assert "'=HYPERLINK(1)" in [row["operator"] for row in rows]
+
+
+def test_hostile_names_are_shown_as_text(client, alice):
+    profiles = [make_result(good_profile("hostile_names"), owner=alice) for _ in range(2)]
+    text = text_of(client.get(address(*profiles, rows="all")))
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+
+
+def test_times_that_are_no_numbers_are_shown_as_missing(client, alice):
+    profile = profile_of("tiny")
+    for times, value in zip(profile["profiler"]["device"].values(), ("inf", "nan"), strict=False):
+        for each in times.values():
+            each["end"] = value
+    odd, even = (make_result(d, owner=alice) for d in (to_bytes(profile), good_profile("tiny")))
+    for pair in ((odd, even), (even, odd)):
+        page = client.get(address(*pair, rows="all"))
+        assert page.status_code == 200
+        assert "One of the totals is not known" in text_of(page)
+        export = client.get("/profiles/compare.json?" + address(*pair).split("?")[1])
+        assert json.loads(export.content)["profiles"]
+
+
+def test_a_visitor_is_asked_to_log_in(client, db):
+    for path in ("/profiles/compare/", "/profiles/compare.csv?p=1&p=2"):
+        assert client.get(path).status_code == 302
+
+
+def test_the_command_tells_steps_and_rows(capsys):
+    files = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_opt")]
+    call_command("compare_profiles", *files, "-t", "3")
+    out = capsys.readouterr().out
+    assert "layer3.1.conv2.Convolution" in out
+    assert "+3.862 ms" in out
+    assert "single sample" in out
+    call_command("compare_profiles", *files, "--json", "--all", "-t", "0")
+    rows = json.loads(capsys.readouterr().out)
+    assert sum(row["difference_s"][0] for row in rows) == pytest.approx(0.009702)
+
+
+def test_the_command_wants_two_profiles_that_can_be_read(tmp_path):
+    with pytest.raises(CommandError):
+        call_command("compare_profiles", "one.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(SystemExit):
+        call_command("compare_profiles", str(tmp_path / "bad.json"), str(tmp_path / "bad.json"))

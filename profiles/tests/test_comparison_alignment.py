@@ -1,0 +1,232 @@
+"""Which operator is which: on real profiles, and on edits of them whose truth is known."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from profiles.analysis.comparison.align import align
+from profiles.analysis.comparison.classify import status_of
+from profiles.analysis.comparison.nodes import Nodes
+from profiles.analysis.comparison.regions import Group, groups_of
+from profiles.parsers.columns import MISSING
+from profiles.tests.graph_edits import (
+    chains,
+    compiled_profile,
+    fused,
+    profile_of,
+    read_nodes,
+    relabelled,
+    to_bytes,
+    with_copy_after,
+    without,
+)
+from profiles.tests.shared_data import DATA, good_profile
+
+REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json") if path.stem != "profiles")
+#: many alike operators, shared constants, operators that never run, names that nobody gave
+EDITED = ["resnet18", "resnet18_opt", "resnet18_fbs1", "bert_tiny", "train_mlp", "quantized"]
+
+
+def told(a: bytes, b: bytes) -> tuple[Nodes, Nodes, list[tuple[Group, str, tuple[str, ...]]]]:
+    """Both sides, and their groups with status and reasons."""
+    one, other = read_nodes(a), read_nodes(b)
+    groups = groups_of(align(one, other))
+    return one, other, [(group, *status_of(group, one, other)) for group in groups]
+
+
+def counted(a: bytes, b: bytes) -> Counter[str]:
+    """How many operators that compute have which status; constants are left out."""
+    one, other, found = told(a, b)
+    return Counter(
+        status
+        for group, status, _ in found
+        if not all(map(one.is_constant, group.a)) or not all(map(other.is_constant, group.b))
+    )
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_profile_is_the_same_as_itself(name):
+    a = read_nodes(good_profile(name))
+    made = align(a, read_nodes(good_profile(name)))
+    assert made.of_a == list(range(len(a)))
+    assert {status for _, status, _ in told(good_profile(name), good_profile(name))[2]} == {"same"}
+
+
+@pytest.mark.parametrize("name", EDITED)
+@pytest.mark.parametrize("seed", range(3))
+def test_another_dump_of_the_same_model_is_the_same(name, seed):
+    one, _, found = told(
+        good_profile(name), to_bytes(relabelled(profile_of(name), random.Random(seed)))
+    )
+    assert {status for _, status, _ in found} == {"same"}
+    assert all(len(group.a) == len(group.b) == 1 for group, _, _ in found)
+    assert len(found) == len(one)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "resnet18_fbs1"])
+def test_relabelled_operators_find_their_own_counterparts(name):
+    profile = profile_of(name)
+    renamed = relabelled(profile, random.Random(7))
+    a, b = read_nodes(to_bytes(profile)), read_nodes(to_bytes(renamed))
+    # both run in the same order, which the alignment is not told
+    made = align(a, b)
+    wrong = [
+        (a.short_names[x], b.short_names[made.of_a[x]])
+        for x, y in zip(a.order, b.order, strict=True)
+        if a.place[x] < len(profile["graph_exec"]["comp_seq"]) and made.of_a[x] != y
+    ]
+    # two operators of equal type, shapes and neighbours may stand for each other
+    assert len(wrong) <= len(a) // 20
+    for x, y in enumerate(made.of_a):
+        assert a.kinds[x] == b.kinds[y]
+        assert (a.in_shapes[x], a.out_shapes[x]) == (b.in_shapes[y], b.out_shapes[y])
+
+
+def test_the_order_of_the_arguments_does_not_change_the_pairs():
+    a, b = read_nodes(good_profile("resnet18")), read_nodes(good_profile("resnet18_fbs1"))
+    there, back = align(a, b), align(b, a)
+    assert there.of_a == back.of_b
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
+def test_a_removed_operator_alone_is_gone(name):
+    profile = profile_of(name)
+    for chain in random.Random(3).sample(chains(profile, 2), 8):
+        one, _, found = told(to_bytes(profile), to_bytes(without(profile, chain[0])))
+        statuses = Counter(status for _, status, _ in found)
+        gone = [group.a for group, status, _ in found if status == "gone"]
+        assert (statuses["gone"], statuses["new"]) == (1, 0)
+        assert one.kinds[gone[0][0]].startswith(profile["graph_exec"]["operator"][chain[0]]["type"])
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet18_opt", "bert_tiny"])
+def test_an_inserted_operator_alone_is_new(name):
+    profile = profile_of(name)
+    for seed, chain in enumerate(random.Random(5).sample(chains(profile, 2), 8)):
+        edited = relabelled(with_copy_after(profile, chain[0]), random.Random(seed))
+        _, other, found = told(to_bytes(profile), to_bytes(edited))
+        new = [other.kinds[group.b[0]] for group, status, _ in found if status == "new"]
+        assert new == ["Inserted"]
+        assert Counter(status for _, status, _ in found)["gone"] == 0
+
+
+@pytest.mark.parametrize("length", [2, 3])
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
+def test_a_chain_that_became_one_operator_is_fused_and_nothing_else_changes(name, length):
+    profile = profile_of(name)
+    for seed, chain in enumerate(random.Random(11).sample(chains(profile, length), 8)):
+        edited = relabelled(fused(profile, chain), random.Random(seed))
+        one, other, found = told(to_bytes(profile), to_bytes(edited))
+        groups = [group for group, status, _ in found if status == "fused"]
+        assert len(groups) == 1
+        computing = [x for x in groups[0].a if not one.is_constant(x)]
+        assert len(computing) == length
+        assert [other.kinds[y] for y in groups[0].b if not other.is_constant(y)] == ["Fused"]
+        assert {status for _, status, _ in found} <= {"fused", "same"}
+
+
+def test_backwards_a_fusion_is_a_split():
+    profile = profile_of("resnet18")
+    chain = chains(profile, 3)[0]
+    found = counted(to_bytes(fused(profile, chain)), to_bytes(profile))
+    assert (found["split"], found["fused"], found["new"], found["gone"]) == (1, 0, 0, 0)
+
+
+def test_folded_batch_normalization_is_found_as_fusion():
+    """resnet18_opt is resnet18 with fuse_conv_bias_nonlinearity: by hand, 17 of its 20
+    convolutions are ConvBias with what follows them, 3 stay on the shortcuts.
+    """
+    one, other, found = told(good_profile("resnet18"), good_profile("resnet18_opt"))
+    fusions = {
+        tuple(one.kinds[x] for x in group.a if not one.is_constant(x)): tuple(
+            other.kinds[y] for y in group.b if not other.is_constant(y)
+        )
+        for group, status, _ in found
+        if status == "fused"
+    }
+    assert fusions[("ConvolutionForward", "BatchNormForward", "Elemwise RELU")] == (
+        "ConvBiasForward",
+    )
+    assert fusions[
+        ("Identity", "ConvolutionForward", "BatchNormForward", "Elemwise ADD", "Elemwise RELU")
+    ] == ("ConvBiasForward", "Elemwise FUSE_ADD_RELU")
+    counts = counted(good_profile("resnet18"), good_profile("resnet18_opt"))
+    assert (counts["fused"], counts["gone"], counts["new"], counts["changed"]) == (17, 0, 0, 0)
+    shortcuts = [
+        one.value_names[group.a[0]][0]
+        for group, status, _ in found
+        if status == "same" and one.kinds[group.a[0]] == "ConvolutionForward"
+    ]
+    assert sorted(shortcuts) == [f"layer{n}.0.downsample.0.Convolution" for n in (2, 3, 4)]
+
+
+def test_the_same_network_with_other_shapes_is_changed_throughout():
+    """resnet18_fbs1 has half the channels, a smaller input and no names of its own."""
+    _, _, found = told(good_profile("resnet18"), good_profile("resnet18_fbs1"))
+    one = read_nodes(good_profile("resnet18"))
+    computing = [
+        (status, reasons)
+        for group, status, reasons in found
+        if group.a and one.inputs[group.a[0]] and one.kinds[group.a[0]] == "ConvolutionForward"
+    ]
+    assert len(computing) == 20
+    assert {status for status, _ in computing} == {"changed"}
+    assert all("shapes" in reasons for _, reasons in computing)
+
+
+def test_a_compiled_load_and_run_executes_the_same_model_alike():
+    one, _, found = told(good_profile("resnet18_opt"), compiled_profile("resnet18_opt__profile"))
+    others = [
+        (one.kinds[group.a[0]], status, reasons)
+        for group, status, reasons in found
+        if status != "same"
+    ]
+    assert sorted(others) == [
+        ("InputCallback", "changed", ("type",)),
+        ("OutputCallback", "gone", ()),
+    ]
+
+
+def test_two_elementwise_operators_that_became_one_are_fused():
+    one, other, found = told(good_profile("two_inputs"), compiled_profile("two_inputs__profile"))
+    became = [
+        ([one.kinds[x] for x in group.a], [other.kinds[y] for y in group.b])
+        for group, status, _ in found
+        if status == "fused"
+    ]
+    assert became == [(["Elemwise ADD", "Elemwise RELU"], ["Elemwise FUSE_ADD_RELU"])]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("bert_tiny", "tiny"), ("bert_tiny", "deep_loop"), ("tiny", "lstm")]
+)
+def test_models_that_have_nothing_in_common_are_not_forced_together(a, b):
+    found = counted(good_profile(a), good_profile(b))
+    assert found["same"] + found["changed"] <= 1  # an input may be called “data” in both
+    assert found["fused"] == found["split"] == 0
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "deep_loop"])
+def test_every_operator_stands_in_one_group_and_types_are_never_mixed(name):
+    one, other, found = told(good_profile(name), good_profile("resnet18_opt"))
+    assert sorted(x for group, _, _ in found for x in group.a) == list(range(len(one)))
+    assert sorted(y for group, _, _ in found for y in group.b) == list(range(len(other)))
+    for group, _, _ in found:
+        if group.a and group.b and group.how != "region":
+            assert one.kinds[group.a[0]] == other.kinds[group.b[0]]
+
+
+def test_operators_without_a_graph_are_aligned_by_name():
+    profile = profile_of("tiny")
+    profile["graph_exec"]["var"] = {}
+    for each in profile["graph_exec"]["operator"].values():
+        each["input"], each["output"] = [], []
+    nodes = read_nodes(to_bytes(profile))
+    made = align(nodes, read_nodes(to_bytes(profile)))
+    assert MISSING not in made.of_a
+
+
+def test_hostile_names_are_names():
+    found = counted(good_profile("hostile_names"), good_profile("hostile_names"))
+    assert set(found) == {"same"}

@@ -1,0 +1,192 @@
+"""Rows, sums, filters and the waterfall of comparisons of real profiles."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from profiles.analysis.comparison.classify import STATUSES
+from profiles.analysis.comparison.comparison import compare
+from profiles.analysis.comparison.question import Question, ask
+from profiles.analysis.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
+from profiles.analysis.merging import merge
+from profiles.parsers.columns import MISSING
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.tests.graph_edits import profile_of, read_data, to_bytes
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+
+
+def with_passes(name, count=5, factor=1.0):
+    """A profile of several passes; `factor` makes all its operators slower."""
+    profile = profile_of(name)
+    for nodes in profile["profiler"]["device"].values():
+        for times in nodes.values():
+            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
+    first = to_bytes(profile)
+    files = [first, *(another_pass(first, seed) for seed in range(2, count + 1))]
+    columns = [(f"profile-{n}.json", parse(data)) for n, data in enumerate(files, start=1)]
+    return merge(columns, parse_graph(first, columns[0][1]))
+
+
+@pytest.fixture(scope="module")
+def related():
+    return compare(
+        [read_data(good_profile(n)) for n in ("resnet18", "resnet18_opt", "resnet18_fbs1")]
+    )
+
+
+def test_every_operator_that_ran_stands_in_one_row(related):
+    for profile, nodes in enumerate(related.nodes):
+        members = [x for row in related.rows for x in row.members(profile)]
+        assert sorted(members) == [x for x in range(len(nodes)) if nodes.rows[x] != MISSING]
+
+
+@pytest.mark.parametrize("side", ["device", "host"])
+def test_differences_of_rows_add_up_to_the_difference_of_totals(related, side):
+    numbers = related.side(side)
+    for other in (1, 2):
+        assert numbers.delta_s[other - 1].sum() == pytest.approx(numbers.total_delta_s(other))
+
+
+@pytest.mark.parametrize("by", BYS)
+@pytest.mark.parametrize("other", [1, 2])
+def test_the_waterfall_adds_up_exactly(related, by, other):
+    steps = waterfall(related, other, by=by)
+    assert (steps[0].kind, steps[-1].kind) == ("start", "end")
+    assert steps[-1].to_s == related.device.total_s[other]
+    assert steps[0].to_s == related.device.total_s[0]
+    for step, following in pairwise(steps[:-1]):
+        assert step.to_s == following.from_s
+    assert steps[-2].to_s == pytest.approx(steps[-1].to_s, rel=1e-12)
+    assert sum(step.rows for step in steps) == len(related.rows)
+    assert len(steps) <= MOST_STEPS + 3
+
+
+def test_the_largest_step_is_the_operator_that_lost_most(related):
+    step = waterfall(related, 1)[1]
+    assert step.name == "layer3.1.conv2.Convolution"
+    assert step.delta_s == pytest.approx(0.003862)
+    assert related.rows[step.row].cells[0].status == "fused"
+
+
+def test_a_waterfall_without_totals_is_empty():
+    profile = profile_of("tiny")
+    profile["profiler"]["device"] = {}
+    found = compare([read_data(good_profile("tiny")), read_data(to_bytes(profile))])
+    assert waterfall(found, 1) == ()
+
+
+def test_scopes_are_the_outer_parts_of_names():
+    assert scope_of("layer1.0.conv1.Convolution") == "layer1.0"
+    assert scope_of("fc.MatrixMul") == "fc"
+    assert scope_of("RELU") == ""
+
+
+def test_a_fused_group_stands_in_one_row_for_all_profiles(related):
+    fused = [row for row in related.rows if row.cells[0].status == "fused"]
+    assert len(fused) == 17
+    # in the third profile the same operators are still three to five
+    assert {row.cells[1].status for row in fused} == {"changed"}
+    assert all(len(row.cells[1].members) >= 3 for row in fused)
+
+
+def test_what_several_profiles_have_beyond_the_baseline_shares_a_row():
+    opt, plain = read_data(good_profile("resnet18_opt")), read_data(good_profile("tiny"))
+    found = compare([plain, opt, opt])
+    new = [row for row in found.rows if not row.baseline]
+    shared = [row for row in new if row.cells[0] and row.cells[1]]
+    assert len(shared) >= len(new) * 0.4
+
+
+def test_passes_tell_slower_operators_apart_from_noise():
+    noise = compare([with_passes("resnet18"), with_passes("resnet18")])
+    slower = compare([with_passes("resnet18"), with_passes("resnet18", factor=1.5)])
+    assert ask(noise, Question(statuses=("changed",))).rows.size == 0
+    found = ask(slower, Question(statuses=("changed",)))
+    assert len(found.rows) > 20
+    for number in found.rows.tolist():
+        assert slower.rows[number].cells[0].reasons == ("time",)
+        assert slower.device.delta_s[0, number] > 0
+
+
+def test_what_hardly_changed_is_left_out_and_counted(related):
+    usual, every = ask(related, Question()), ask(related, Question(every=True))
+    assert len(every.rows) == len(related.rows)
+    assert len(usual.rows) + usual.quiet == len(related.rows)
+    left_out = set(range(len(related.rows))) - set(usual.rows.tolist())
+    expected = related.device.delta_s[:, sorted(left_out)].sum(axis=1)
+    assert usual.quiet_delta_s == pytest.approx(expected)
+
+
+def test_filters_narrow_by_status_text_and_least_change(related):
+    assert len(ask(related, Question(statuses=("gone",))).rows) == 2
+    named = ask(related, Question(text="LAYER1.0.", every=True)).rows.tolist()
+    assert named
+    for number in named:
+        texts = [
+            nodes.short_names[x]
+            for profile, nodes in enumerate(related.nodes)
+            for x in related.rows[number].members(profile)
+        ]
+        assert any("layer1.0." in text for text in texts)
+    large = ask(related, Question(least_percent=10)).rows
+    limit = 0.1 * related.device.total_s[0]
+    assert (np.abs(related.device.delta_s[:, large]).max(axis=0) >= limit).all()
+
+
+def test_rows_can_be_ordered(related):
+    def rows(sort):
+        return ask(related, Question(sort=sort, every=True)).rows
+
+    delta_s, time_s = related.device.delta_s, related.device.time_s[0]
+    assert (np.diff(np.abs(delta_s[:, rows("change")]).max(axis=0)) <= 0).all()
+    assert (np.diff(delta_s[:, rows("slower")].max(axis=0)) <= 0).all()
+    assert (np.diff(delta_s[:, rows("faster")].min(axis=0)) >= 0).all()
+    assert (np.diff(np.nan_to_num(time_s[rows("baseline")])) <= 0).all()
+    assert rows("order").tolist() == list(range(len(related.rows)))
+    assert sorted(rows("name").tolist()) == list(range(len(related.rows)))
+
+
+def test_counts_of_statuses_do_not_depend_on_the_filter(related):
+    one, other = ask(related, Question(statuses=("new",))), ask(related, Question())
+    assert one.counts == other.counts
+    assert set(one.counts) == set(STATUSES)
+
+
+@pytest.mark.parametrize("name", ["no_op", "tiny", "lstm"])
+def test_a_small_model_has_itself_in_common(name):
+    data = read_data(good_profile(name))
+    assert compare([data, data]).common[0] > 0
+
+
+def test_a_profile_without_its_graph_has_itself_in_common():
+    profile = profile_of("tiny")
+    profile["graph_exec"]["var"] = {}
+    for each in profile["graph_exec"]["operator"].values():
+        each["input"], each["output"] = [], []
+    data = read_data(to_bytes(profile))
+    assert compare([data, data]).common == (3,)
+
+
+def test_only_two_to_eight_profiles_are_compared():
+    data = read_data(good_profile("tiny"))
+    for count in (1, 9):
+        with pytest.raises(ValueError):
+            compare([data] * count)
+    assert len(compare([data] * 8).common) == 7
+
+
+def test_odd_times_break_nothing():
+    profile = profile_of("tiny")
+    for times, value in zip(
+        profile["profiler"]["device"].values(), ("inf", "nan", -1.0, 0.0), strict=False
+    ):
+        for each in times.values():
+            each["end"] = value
+    odd, even = read_data(to_bytes(profile)), read_data(good_profile("tiny"))
+    for pair in ([odd, even], [odd, odd]):
+        found = compare(pair)
+        assert len(ask(found, Question(every=True)).rows) == len(found.rows)
+        assert waterfall(found, 1) == ()

@@ -1,0 +1,178 @@
+"""Results side by side: `/profiles/compare/?p=3&p=8`, the first of which is the baseline."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from accounts.selectors import reader_of
+from profiles.analysis.comparison.comparison import MOST
+from profiles.analysis.comparison.question import Question, ask
+from profiles.comparisons import export, page
+from profiles.comparisons.choosing import candidates, choices, chosen_profiles, problem_of
+from profiles.comparisons.facts import facts_of, warnings_of
+from profiles.comparisons.graph import graph_document, graph_view, row_at
+from profiles.comparisons.loading import Compared, comparison_of
+from profiles.comparisons.request import Asked, read_asked
+from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.models import Profile
+from profiles.views.addresses import page_of
+from webprofile.errors import DomainError
+
+
+@login_required
+@require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    """The comparison; with too few or too many results, or at `?choose=1`, the chooser."""
+    asked = read_asked(request.GET)
+    profiles = _profiles(request, asked)
+    problem = problem_of(asked.ids)
+    if problem or "choose" in request.GET:
+        return _chooser(request, asked, profiles, problem)
+    compared = comparison_of(profiles)
+    if asked.row is None and asked.at is not None:
+        asked = replace(asked, row=row_at(compared.comparison, asked.drawn, asked.at))
+    answer = ask(compared.comparison, asked.question)
+    graph_address = replace(asked, question=Question(side=asked.question.side), row=None).address()
+    rows = page.row_page(compared, asked, answer)
+    context = {
+        "asked": asked,
+        "runs": _runs(compared, asked),
+        "add_address": _add_address(asked),
+        "warnings": warnings_of(compared),
+        "facts": facts_of(compared),
+        "common": _without_common(compared),
+        "totals": page.total_rows(compared),
+        "waterfall": page.waterfall_view(compared, asked),
+        "filter": page.filter_view(asked, answer),
+        "page": rows,
+        "page_before": asked.changed(page=rows.number - 1),
+        "page_after": asked.changed(page=rows.number + 1),
+        "graph": graph_view(asked),
+        "profile": profiles[asked.drawn],
+        "change_document": f"{reverse('profiles:compare-graph')}?{graph_address}",
+        "selected": page.selected_view(compared, asked),
+        "address": asked.address(),
+        "export_address": replace(asked, page=1, row=None).address(),
+    }
+    return render(request, "profiles/compare.html", context)
+
+
+@login_required
+@require_GET
+def compare_csv(request: HttpRequest) -> HttpResponse:
+    """The rows that the page shows, all pages of them, as CSV."""
+    compared, asked = _compared(request)
+    text = export.as_csv(compared, asked, ask(compared.comparison, asked.question))
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="comparison.csv"'
+    return response
+
+
+@login_required
+@require_GET
+def compare_json(request: HttpRequest) -> HttpResponse:
+    """The same as JSON, with samples, facts and warnings."""
+    compared, asked = _compared(request)
+    answer = ask(compared.comparison, asked.question)
+    response = JsonResponse(export.as_json(compared, asked, answer))
+    response["Content-Disposition"] = 'attachment; filename="comparison.json"'
+    return response
+
+
+@login_required
+@require_GET
+def compare_graph(request: HttpRequest) -> HttpResponse:
+    """The graph of one of the profiles, coloured by the difference, as Netron reads it.
+
+    `?scope=` or `?op=` choose a view as for the graph of a single profile.
+    """
+    compared, asked = _compared(request)
+    scope, op = request.GET.get("scope", ""), request.GET.get("op", "")
+    row = int(op) if op.isascii() and op.isdigit() and len(op) < 10 else None
+    body = graph_document(compared, asked, scope=scope[:500], row=row)
+    if body is None:
+        raise DomainError("operator_not_drawn", status=404)
+    response = HttpResponse(body, content_type="application/json")
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _profiles(request: HttpRequest, asked: Asked) -> list[Profile]:
+    profiles = chosen_profiles(reader_of(request), asked.ids)
+    if profiles is None:
+        raise Http404
+    return profiles
+
+
+def _compared(request: HttpRequest) -> tuple[Compared, Asked]:
+    asked = read_asked(request.GET)
+    profiles = _profiles(request, asked)
+    if problem_of(asked.ids):
+        raise Http404
+    return comparison_of(profiles), asked
+
+
+def _chooser(
+    request: HttpRequest, asked: Asked, profiles: Sequence[Profile], problem: str
+) -> HttpResponse:
+    find = request.GET.get("find", "").replace("\0", "")[:200]
+    kept = list(dict.fromkeys(profiles))
+    is_wrong = bool(problem) and len(asked.ids) > 1
+    context = {
+        "is_wrong": is_wrong,
+        "chosen": [
+            {"choice": choice, "remove": _without(asked, n), "page": page_of(choice.profile)}
+            for n, choice in enumerate(choices(profiles))
+        ],
+        "kept": [each.pk for each in kept],
+        "problem": problem if asked.ids else "",
+        "is_full": len(asked.ids) >= MOST,
+        "most": MOST,
+        "find": find,
+        "address": asked.address(),
+        "page": candidates(reader_of(request), profiles, find=find, page=request.GET.get("page")),
+    }
+    return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
+
+
+def _without(asked: Asked, place: int) -> str:
+    ids = asked.ids[:place] + asked.ids[place + 1 :]
+    return asked.changed(ids=ids, row=None, other=1)
+
+
+def _runs(compared: Compared, asked: Asked) -> list[dict[str, Any]]:
+    runs = []
+    for n, profile in enumerate(compared.profiles):
+        ids = asked.ids
+        first = (ids[n], *ids[:n], *ids[n + 1 :])
+        runs.append(
+            {
+                "letter": letter(n),
+                "title": title_of(profile),
+                "origin": origin_of(profile),
+                "profile": profile,
+                "passes": len(compared.data[n].passes),
+                "page": page_of(profile),
+                "is_baseline": n == 0,
+                "as_baseline": asked.changed(ids=first, row=None, other=1),
+                "remove": _without(asked, n),
+            }
+        )
+    return runs
+
+
+def _add_address(asked: Asked) -> str:
+    if len(asked.ids) >= MOST:
+        return ""
+    return f"{asked.changed(row=None, page=1)}&choose=1"
+
+
+def _without_common(compared: Compared) -> list[str]:
+    """The letters of profiles that share nothing with the baseline."""
+    return [letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count]

@@ -1,0 +1,129 @@
+// Where the difference of two totals went, as a waterfall; the table beside it has the same numbers.
+
+import { loadECharts } from "../charts/echarts.js";
+import { onColours, readColours } from "../charts/palette.js";
+import { clean } from "../charts/text.js";
+import { seconds } from "../format.js";
+import { amountOf, heightOf, isTotal, lowerEnd } from "./steps.js";
+
+/** px; below, there is no room for the names and amounts of steps */
+const NARROW = 600;
+let shown = null;
+let observer = null;
+
+/** Draw the waterfall of the page when it comes into view; `open(address)` follows a step's link. */
+export function showWaterfall(open) {
+  shown?.chart.dispose();
+  shown = null;
+  observer?.disconnect();
+  const box = document.getElementById("waterfall-chart");
+  const data = document.getElementById("waterfall-data");
+  if (!box || !data) return;
+  box.hidden = false;
+  observer = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    draw(box, JSON.parse(data.textContent), open);
+  });
+  observer.observe(box);
+}
+
+async function draw(box, steps, open) {
+  let echarts;
+  try {
+    echarts = await loadECharts(box.dataset.echarts);
+  } catch {
+    box.textContent = box.dataset.failed;
+    box.classList.remove("compare-chart");
+    return;
+  }
+  if (!box.isConnected) return;
+  // on a narrow screen the steps have no names in the picture
+  document.getElementById("waterfall-table").open = box.clientWidth < NARROW;
+  const chart = echarts.init(box, null, { renderer: "canvas" });
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", box.dataset.label);
+  shown = { chart, box, steps };
+  chart.on("click", ({ dataIndex }) => {
+    const link = document.querySelectorAll("#waterfall tbody tr")[dataIndex]?.querySelector("a[data-swap]");
+    if (link) open(link.href);
+  });
+  paint();
+}
+
+function paint() {
+  if (shown) shown.chart.setOption(optionOf(shown.steps, shown.box), true);
+}
+
+/** What ECharts draws: an unseen bar up to the lower end of a step, and the step upon it. */
+function optionOf(steps, box) {
+  const colours = { ...readColours(), ...readTones() };
+  const names = steps.map((step) => clean(step.name, 40));
+  const isWide = box.clientWidth >= NARROW;
+  const text = { color: colours.soft, fontFamily: colours.sans, fontSize: 12 };
+  return {
+    animation: false,
+    grid: { left: 8, right: 16, top: 24, bottom: 8, containLabel: true },
+    tooltip: {
+      trigger: "axis",
+      axisPointer: { type: "shadow" },
+      renderMode: "richText",
+      backgroundColor: colours.surface,
+      borderColor: colours.strong,
+      textStyle: { color: colours.ink, fontFamily: colours.sans },
+      formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], box),
+    },
+    xAxis: {
+      type: "category",
+      data: names,
+      axisLabel: { ...text, show: isWide, interval: 0, rotate: 35, width: 130, overflow: "truncate" },
+      axisLine: { lineStyle: { color: colours.strong } },
+      axisTick: { show: false },
+    },
+    yAxis: {
+      type: "value",
+      axisLabel: { ...text, formatter: (value) => seconds(value) },
+      splitLine: { lineStyle: { color: colours.line } },
+    },
+    series: [
+      { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: steps.map(lowerEnd) },
+      {
+        type: "bar",
+        stack: "all",
+        barCategoryGap: "25%",
+        data: steps.map((step) => ({
+          value: heightOf(step),
+          itemStyle: { color: colourOf(step, colours) },
+        })),
+        label: {
+          show: isWide,
+          position: "top",
+          ...text,
+          formatter: ({ dataIndex }) => amountOf(steps[dataIndex]),
+        },
+      },
+    ],
+  };
+}
+
+function colourOf(step, colours) {
+  if (isTotal(step)) return colours.bar;
+  return step.delta > 0 ? colours.slower : colours.faster;
+}
+
+function readTones() {
+  const style = getComputedStyle(document.documentElement);
+  return { slower: style.getPropertyValue("--bad").trim(), faster: style.getPropertyValue("--good").trim() };
+}
+
+function describe(step, name, box) {
+  const amount = amountOf(step);
+  if (isTotal(step)) return `${name}\n${amount}`;
+  return `${name}\n${amount} (${step.delta > 0 ? box.dataset.slower : box.dataset.faster})\n= ${seconds(step.to)}`;
+}
+
+onColours(paint);
+addEventListener("resize", () => {
+  shown?.chart.resize();
+  paint();
+});
