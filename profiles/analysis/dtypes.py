@@ -1,0 +1,35 @@
+"""Sizes of MegEngine's dtypes; source: `dnn/include/megdnn/dtype.h`."""
+
+#: bytes of one element by the name that profiles use; below one byte, several elements share it
+ELEMENT_BYTES = {
+    "Float32": 4.0,
+    "Float16": 2.0,
+    "BFloat16": 2.0,
+    "Int32": 4.0,
+    "Int16": 2.0,
+    "Uint16": 2.0,
+    "Int8": 1.0,
+    "Uint8": 1.0,
+    "Byte": 1.0,
+    "Bool": 1.0,
+    "Complex64": 8.0,
+    "QuantizedS32": 4.0,
+    "QuantizedS16": 2.0,
+    "QuantizedS8": 1.0,
+    "Quantized8Asymm": 1.0,
+    "QuantizedS4": 0.5,
+    "Quantized4Asymm": 0.5,
+    "IntB4": 0.5,
+    "IntB2": 0.25,
+    "IntB1": 0.125,
+    "UintB4": 0.5,
+    "QuantizedS1": 0.125,
+}
+
+
+def element_bytes(dtype: str | None) -> float | None:
+    """Return the bytes of one element; None for an unknown dtype.
+
+    Parameters of a quantised dtype, `QuantizedS8(scale=0.1)`, are not part of its name.
+    """
+    return None if dtype is None else ELEMENT_BYTES.get(dtype.partition("(")[0].strip())

@@ -1,0 +1,255 @@
+"""Memory over the order of execution, as the graph's memory plan has it; nothing is measured.
+
+A chunk of the plan is taken from the first operator that writes a variable in it to the last that
+reads one, which is how MegEngine's static allocator lets chunks share addresses
+(`src/core/impl/graph/var_node_mem_mgr`). A variable without a chunk is allocated while the graph
+runs; its size and life are estimated in the same way.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.tensor_sizes import variable_bytes
+from profiles.parsers.columns import MISSING, ProfileColumns
+from profiles.parsers.graph import ExecutedGraph, Index
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Kind = Literal["persistent", "planned", "estimated"]
+
+#: operators whose output is their first input seen in another way
+VIEW_TYPES = frozenset({"Reshape", "Broadcast", "Dimshuffle", "AxisAddRemove", "Subtensor"})
+PERSISTENT = "PERSISTENT_DEVICE_VALUE"
+MOST_OWNERS = 10
+_LOCATION = re.compile(r'"([^":]*)')
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A block that is taken at the peak: a chunk, or a variable without one.
+
+    row: the operator that writes it, row of `ProfileColumns`, MISSING if it has none
+    first, last: steps at whose operators it is taken, inclusive
+    """
+
+    variable: str
+    row: int
+    size_bytes: float
+    kind: Kind
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlan:
+    """Bytes taken on one device while each of s operators runs.
+
+    device: `cpu0`; devices: all that have blocks, the one with the highest peak first
+    rows: (s,) int32, rows of `ProfileColumns` in order of execution, MISSING for one without
+    persistent_bytes: of parameters, constants and fed inputs, taken all the time
+    planned, estimated: (s,) float64, bytes of chunks and of variables without chunk
+    peak_step: the first step with the most bytes; owners: the largest blocks taken then
+    unknown: variables of this graph whose size nothing tells, left out
+    """
+
+    device: str
+    devices: tuple[str, ...]
+    rows: Index
+    persistent_bytes: float
+    planned: Floats
+    estimated: Floats
+    peak_step: int
+    peak_bytes: float
+    owners: tuple[Owner, ...]
+    unknown: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Blocks of memory: (k,) columns; `variable` is the one that names the block."""
+
+    variable: Whole
+    size: Floats
+    first: Whole
+    last: Whole
+    is_planned: Bools
+    is_persistent: Bools
+
+
+def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "") -> MemoryPlan:
+    """Return the plan of one device, by default of that with the highest peak."""
+    blocks, unknown = _blocks(graph, variable_bytes(graph, columns))
+    order = graph.execution_order()
+    names = [_device(node) for node in graph.variables.comp_nodes.values] + [""]
+    where = np.array(names)[graph.variables.comp_nodes.codes[blocks.variable]]
+    peaks = {
+        name: float(np.sum(_curves(blocks, where == name, len(order)), axis=0).max(initial=0.0))
+        for name in np.unique(where).tolist()
+    }
+    devices = tuple(sorted(peaks, key=lambda name: -peaks[name]))
+    chosen = device if device in peaks else (devices or ("",))[0]
+    mine = where == chosen
+    persistent, planned, estimated = _curves(blocks, mine, len(order))
+    total = persistent + planned + estimated
+    peak = int(np.argmax(total)) if len(total) else 0
+    return MemoryPlan(
+        device=chosen,
+        devices=devices,
+        rows=graph.operators.row[order],
+        persistent_bytes=float(persistent[0]) if len(total) else 0.0,
+        planned=planned,
+        estimated=estimated,
+        peak_step=peak,
+        peak_bytes=float(total[peak]) if len(total) else 0.0,
+        owners=_owners(blocks, mine & (blocks.first <= peak) & (blocks.last >= peak), graph),
+        unknown=unknown,
+    )
+
+
+def _device(comp_node: str) -> str:
+    """`cpu0` of `CompNode("cpu0:0" from "xpux:0")`: streams of one device share its memory."""
+    found = _LOCATION.search(comp_node)
+    return found[1] if found else comp_node
+
+
+def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, Floats]:
+    """Bytes at each step: persistent, planned, estimated."""
+
+    def curve(chosen: Bools) -> Floats:
+        change = np.zeros(steps + 1)
+        np.add.at(change, blocks.first[chosen], blocks.size[chosen])
+        np.subtract.at(change, blocks.last[chosen] + 1, blocks.size[chosen])
+        return np.cumsum(change)[:steps]
+
+    passing = mine & ~blocks.is_persistent
+    return (
+        curve(mine & blocks.is_persistent),
+        curve(passing & blocks.is_planned),
+        curve(passing & ~blocks.is_planned),
+    )
+
+
+def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
+    """All blocks that running operators use, and how many variables have an unknown size."""
+    variables, chunks = graph.variables, graph.chunks
+    count, steps = len(variables), len(graph.execution_order())
+    first, last = _lives(graph)
+    # each variable belongs to a block: its chunk, itself, or what it is a view of
+    block = np.where(variables.chunk != MISSING, variables.chunk, len(chunks) + np.arange(count))
+    _follow_views(block, graph)
+    amount = len(chunks) + count
+    used = last >= 0
+    block_first, block_last = np.full(amount, steps), np.full(amount, -1)
+    np.minimum.at(block_first, block[used], first[used])
+    np.maximum.at(block_last, block[used], last[used])
+    _end_where_overwritten(graph, block_first, block_last)
+    flags = np.array([PERSISTENT in text for text in variables.flags.values] + [False])
+    persistent = np.zeros(amount, dtype=bool)
+    np.logical_or.at(persistent, block, flags[variables.flags.codes])
+    block_first[persistent], block_last[persistent] = 0, steps - 1
+    size = np.concatenate([chunks.size_bytes.astype(float), sizes])
+    owner = np.concatenate([_chunk_owners(graph), np.arange(count)])
+    taken = (block_last >= 0) & (owner != MISSING)
+    taken[len(chunks) :] &= block[len(chunks) - amount :] == np.arange(len(chunks), amount)
+    unknown = taken & np.isnan(size)
+    # an output that no operator reads and that has no shape stands for an order, not for data
+    unknown[len(chunks) :] &= _is_read(graph)
+    places = np.flatnonzero(taken & (size > 0) & (steps > 0))
+    return _Blocks(
+        variable=owner[places],
+        size=size[places],
+        first=block_first[places],
+        last=block_last[places],
+        is_planned=places < len(chunks),
+        is_persistent=persistent[places],
+    ), int(unknown.sum())
+
+
+def _end_where_overwritten(graph: ExecutedGraph, first: Whole, last: Whole) -> None:
+    """End a chunk before the operator that writes its result in place.
+
+    Such a result has a chunk of its own that starts at the same address when this one ends.
+    """
+    chunks = graph.chunks
+    real = np.flatnonzero((chunks.address > 0) & (chunks.size_bytes > 0))
+    begun = {
+        (address, step): chunk
+        for address, step, chunk in zip(
+            chunks.address[real].tolist(), first[real].tolist(), real.tolist(), strict=True
+        )
+    }
+    for chunk, address, step in zip(
+        real.tolist(), chunks.address[real].tolist(), last[real].tolist(), strict=True
+    ):
+        if begun.get((address, step), chunk) != chunk and first[chunk] < step:
+            last[chunk] -= 1
+
+
+def _chunk_owners(graph: ExecutedGraph) -> Whole:
+    """The variable that names each chunk: its owner, else the first in it."""
+    owners = graph.chunks.owner.astype(np.int64)
+    placed = np.flatnonzero(graph.variables.chunk != MISSING)[::-1]
+    firsts = np.full(len(owners), MISSING, dtype=np.int64)
+    firsts[graph.variables.chunk[placed]] = placed
+    return np.where(owners != MISSING, owners, firsts)
+
+
+def _is_read(graph: ExecutedGraph) -> Bools:
+    read = np.zeros(len(graph.variables), dtype=bool)
+    read[graph.operators.inputs.targets] = True
+    return read
+
+
+def _lives(graph: ExecutedGraph) -> tuple[Whole, Whole]:
+    """First and last step of each variable; last is -1 for one that no running operator uses."""
+    operators, variables = graph.operators, graph.variables
+    order = graph.execution_order()
+    step = np.full(len(operators) + 1, MISSING, dtype=np.int64)
+    step[order] = np.arange(len(order))
+    # the last place answers for MISSING: a variable without producer is there from the start
+    first = np.maximum(step[variables.producer], 0)
+    last = step[variables.producer].copy()
+    lengths = np.diff(operators.inputs.ends, prepend=0)
+    np.maximum.at(last, operators.inputs.targets, np.repeat(step[:-1], lengths))
+    return first, last
+
+
+def _follow_views(block: Whole, graph: ExecutedGraph) -> None:
+    """Let a view without a chunk of its own belong to the block of what it shows."""
+    operators = graph.operators
+    views = np.isin(
+        operators.types.codes,
+        [code for code, name in enumerate(operators.types.values) if name in VIEW_TYPES],
+    )
+    order = graph.execution_order()
+    for place in order[views[order]].tolist():
+        inputs, outputs = operators.inputs[place], operators.outputs[place]
+        if len(inputs) and len(outputs) and block[outputs[0]] >= len(graph.chunks):
+            block[outputs[0]] = block[inputs[0]]
+
+
+def _owners(blocks: _Blocks, at_peak: Bools, graph: ExecutedGraph) -> tuple[Owner, ...]:
+    places = np.flatnonzero(at_peak)
+    largest = places[np.argsort(-blocks.size[places], kind="stable")][:MOST_OWNERS]
+    variables = graph.variables
+    owners = []
+    for place in largest.tolist():
+        variable = int(blocks.variable[place])
+        producer = int(variables.producer[variable])
+        kind: Kind = "planned" if blocks.is_planned[place] else "estimated"
+        owners.append(
+            Owner(
+                variable=variables.names[variable] or variables.ids[variable],
+                row=MISSING if producer == MISSING else int(graph.operators.row[producer]),
+                size_bytes=float(blocks.size[place]),
+                kind="persistent" if blocks.is_persistent[place] else kind,
+                first=int(blocks.first[place]),
+                last=int(blocks.last[place]),
+            )
+        )
+    return tuple(owners)

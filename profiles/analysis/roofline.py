@@ -1,0 +1,90 @@
+"""The roofline: how fast each operator computes for the bytes that it moves.
+
+Source of the model: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.cumulative import sound_rows
+from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.graph import Index
+
+Floats = NDArray[np.float64]
+
+#: the clock of a CPU ticks in µs: what took less may be off by more than a tenth
+SURE_S = 10e-6
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """What the hardware reaches at best, as measured on it.
+
+    peak_flops: FLOP/s by dtype, `Float32`; a multiply-add counts as 2
+    copy_bytes_s: bytes/s of a copy, each byte read and each byte written counted
+    source: how it was measured, in English
+    """
+
+    peak_flops: Mapping[str, float]
+    copy_bytes_s: float
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Roofline:
+    """n operators as points, in the order of rows.
+
+    rows: (n,) int32, rows of `ProfileColumns`
+    intensity: (n,) float64, FLO/byte = computation / memory
+    flops: (n,) float64, FLOP/s = computation / self time
+    time_s: (n,) float64, self time on the device, s
+    best_flops, best_bytes_s: the largest FLOP/s and bytes/s of any point whose time is at least
+        SURE_S, of any point at all if none is; 0 without points
+    no_time, no_computation, no_memory: timed operators that are no point, by the first reason
+        that holds: a self time that is not positive and finite, unknown FLOPs, unknown bytes
+    """
+
+    rows: Index
+    intensity: Floats
+    flops: Floats
+    time_s: Floats
+    best_flops: float
+    best_bytes_s: float
+    no_time: int
+    no_computation: int
+    no_memory: int
+
+
+def roofline(columns: ProfileColumns) -> Roofline:
+    """Return the points of all operators of which time, FLOPs and bytes are known."""
+    times = columns.device
+    sound, odd = sound_rows(times)
+    timed = sound[times.end_s[sound] > 0]
+    computing = timed[_positive(columns.computation.values[timed])]
+    rows = computing[_positive(columns.memory.values[computing])]
+    time_s = times.end_s[rows]
+    computation, memory = columns.computation.values[rows], columns.memory.values[rows]
+    with np.errstate(over="ignore"):
+        intensity, flops, bytes_s = computation / memory, computation / time_s, memory / time_s
+    drawable = np.isfinite(flops) & np.isfinite(bytes_s) & (intensity > 0)
+    sure = drawable & (time_s >= SURE_S)
+    best = sure if sure.any() else drawable
+    return Roofline(
+        rows=rows[drawable].astype(np.int32),
+        intensity=intensity[drawable],
+        flops=flops[drawable],
+        time_s=time_s[drawable],
+        best_flops=float(flops[best].max(initial=0.0)),
+        best_bytes_s=float(bytes_s[best].max(initial=0.0)),
+        no_time=odd + len(sound) - len(timed) + int((~drawable).sum()),
+        no_computation=len(timed) - len(computing),
+        no_memory=len(computing) - len(rows),
+    )
+
+
+def _positive(values: Floats) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values) & (values > 0)

@@ -1,0 +1,270 @@
+"""When operators ran, as bars in lanes: few enough to be drawn, whatever the profile's size.
+
+Source of the clocks: MegEngine `src/plugin/impl/profiler.cpp`. Device times count from an event
+that each comp node records before the first operator; host times from the profiler's making,
+which is earlier. The file does not tell how much earlier, so `Timeline.shift_us` is the least
+shift at which no operator starts on the device before the host began to issue it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.parsers.columns import Side, TextColumn
+from profiles.parsers.graph import ExecutedGraph, Index, Intervals
+
+Floats = NDArray[np.float64]
+Odd = Literal["not_finite", "negative", "reversed"]
+
+#: operators that move data or change its form, and compute nothing
+COPY_TYPES = frozenset({"Copy", "Host2DeviceCopy", "TypeCvt", "RelayoutFormat", "Dimshuffle"})
+#: what a browser draws and zooms without stutter
+MOST_BARS = 8000
+#: narrower is no use: clocks tick in ns at best
+FINEST_US = 1e-3
+#: of each side; more threads than this are a damaged file or no picture
+MOST_LANES = 16
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A comp node of the device or a thread of the host. Times in µs, added up over operators."""
+
+    side: Side
+    name: str
+    operators: int
+    wait_us: float
+    work_us: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """b bars, ordered by lane and start.
+
+    lane: (b,) int32, index into `Timeline.lanes`
+    start_us, end_us: (b,) float64, µs from the timeline's beginning
+    wait_us: (b,) float64, µs from `start` to `kern`; 0 where no kernel was seen
+    work_us: (b,) float64, µs from there to `end`; of a merged bar, both are sums
+    copies: (b,) bool, whether it copies or converts data
+    counts: (b,) int64, operators in the bar; more than one if it was merged
+    rows: (sum of counts,) int32, rows of `ProfileColumns`, bar after bar, by start
+    """
+
+    lane: Index
+    start_us: Floats
+    end_us: Floats
+    wait_us: Floats
+    work_us: Floats
+    copies: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+    rows: Index
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Lanes and bars of one iteration.
+
+    span_us: from the first start to the last end
+    shift_us: how far device times were moved to the right; None where no operator has both
+    odd: intervals that were left out, by reason
+    more_lanes: lanes that were left out, those with the least time beyond MOST_LANES
+    """
+
+    lanes: tuple[Lane, ...]
+    bars: Bars
+    span_us: float
+    shift_us: float | None
+    odd: dict[Odd, int]
+    more_lanes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    """Intervals with sound times of all lanes, µs."""
+
+    lane: Index
+    row: Index
+    start: Floats
+    kern: Floats
+    end: Floats
+
+
+def timeline(
+    graph: ExecutedGraph,
+    types: TextColumn,
+    window_us: tuple[float, float] | None = None,
+    *,
+    limit: int = MOST_BARS,
+) -> Timeline:
+    """Return the bars that touch `window_us`, by default all of them.
+
+    If there are more than `limit`, those that are short and start close together in one lane
+    become one bar, copies apart from the rest: as few as the limit asks for, so that a narrower
+    window shows finer bars.
+    """
+    odd: dict[Odd, int] = {}
+    host, device = _sound(graph.host, odd), _sound(graph.device, odd)
+    shift_us = _shift_us(host, device, len(types))
+    drawn_host = _busiest(host)
+    drawn_device = _busiest(_moved(device, shift_us or 0.0))
+    lanes = (
+        *_lanes("host", graph.host, drawn_host),
+        *_lanes("device", graph.device, drawn_device),
+    )
+    whole = _joined(_numbered(drawn_host, 0), _numbered(drawn_device, _count(drawn_host)))
+    origin = float(whole.start.min(initial=np.inf)) if len(whole.row) else 0.0
+    whole = _moved(whole, -origin)
+    span = float(whole.end.max(initial=0.0))
+    low, high = window_us or (0.0, span)
+    touching = _taken(whole, (whole.end >= low) & (whole.start <= high))
+    copies = np.isin(types.codes, [n for n, name in enumerate(types.values) if name in COPY_TYPES])
+    return Timeline(
+        lanes=lanes,
+        bars=_bars(touching, copies, (low, high), limit),
+        span_us=span,
+        shift_us=shift_us,
+        odd=odd,
+        more_lanes=_count(host) + _count(device) - len(lanes),
+    )
+
+
+def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
+    """Intervals that can be drawn, in µs; the others are counted in `odd`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        start, kern, end = (
+            times * 1e6 for times in (intervals.start_s, intervals.kern_s, intervals.end_s)
+        )
+        finite = np.isfinite(start) & np.isfinite(end)
+        negative = finite & ((start < 0) | (end < 0))
+        backwards = finite & ~negative & (end < start)
+        # no kernel was seen: all of it is work
+        kern = np.where((kern >= start) & (kern <= end), kern, start)
+    reasons: tuple[tuple[Odd, NDArray[np.bool_]], ...] = (
+        ("not_finite", ~finite),
+        ("negative", negative),
+        ("reversed", backwards),
+    )
+    for reason, places in reasons:
+        if places.any():
+            odd[reason] = odd.get(reason, 0) + int(places.sum())
+    track = _Track(intervals.lanes.codes, intervals.row, start, kern, end)
+    return _taken(track, finite & ~negative & ~backwards)
+
+
+def _taken(track: _Track, places: NDArray[np.bool_] | NDArray[np.int64]) -> _Track:
+    return _Track(
+        track.lane[places],
+        track.row[places],
+        track.start[places],
+        track.kern[places],
+        track.end[places],
+    )
+
+
+def _moved(track: _Track, by_us: float) -> _Track:
+    return _Track(track.lane, track.row, track.start + by_us, track.kern + by_us, track.end + by_us)
+
+
+def _joined(one: _Track, other: _Track) -> _Track:
+    return _Track(
+        np.concatenate([one.lane, other.lane]),
+        np.concatenate([one.row, other.row]),
+        np.concatenate([one.start, other.start]),
+        np.concatenate([one.kern, other.kern]),
+        np.concatenate([one.end, other.end]),
+    )
+
+
+def _count(track: _Track) -> int:
+    return len(np.unique(track.lane))
+
+
+def _busiest(track: _Track) -> _Track:
+    """The track without the lanes that have the least time, where there are too many."""
+    if not len(track.lane):
+        return track
+    time = np.bincount(track.lane, weights=track.end - track.start)
+    has = np.unique(track.lane)
+    kept = has[np.argsort(-time[has], kind="stable")][:MOST_LANES]
+    return _taken(track, np.isin(track.lane, kept))
+
+
+def _numbered(track: _Track, first: int) -> _Track:
+    """The track with its lanes counted from `first`, without gaps."""
+    lane = np.unique(track.lane, return_inverse=True)[1].astype(np.int32) + np.int32(first)
+    return _Track(lane, track.row, track.start, track.kern, track.end)
+
+
+def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:
+    """The least shift of device times that lets no operator start before it was issued."""
+    issued = np.full(rows, np.inf)
+    np.minimum.at(issued, host.row, host.start)
+    early = issued[device.row] - device.start
+    early = early[np.isfinite(early)]
+    return float(early.max()) if len(early) else None
+
+
+def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[Lane]:
+    lanes = []
+    for code in np.unique(track.lane).tolist():
+        mine = track.lane == code
+        lanes.append(
+            Lane(
+                side=side,
+                name=intervals.lanes.values[code],
+                operators=int(mine.sum()),
+                wait_us=float((track.kern - track.start)[mine].sum()),
+                work_us=float((track.end - track.kern)[mine].sum()),
+            )
+        )
+    return lanes
+
+
+def _bars(
+    track: _Track, copies: NDArray[np.bool_], window: tuple[float, float], limit: int
+) -> Bars:
+    track = _taken(track, np.lexsort((track.end, track.start, track.lane)))
+    copying = copies[track.row]
+    group = np.arange(len(track.row))
+    width = max((window[1] - window[0]) / limit / 4, FINEST_US)
+    while len(group) and group.max() >= max(limit, 2 * MOST_LANES):
+        group = _groups(track, copying, window[0], width)
+        width *= 1.5
+    by_group = np.argsort(group, kind="stable")
+    counts = np.bincount(group)
+    starts = np.cumsum(counts) - counts
+
+    def reduced(ufunc: np.ufunc, values: Floats) -> Floats:
+        return np.asarray(ufunc.reduceat(values[by_group], starts)) if len(starts) else values[:0]
+
+    return Bars(
+        lane=track.lane[by_group[starts]],
+        start_us=reduced(np.minimum, track.start),
+        end_us=reduced(np.maximum, track.end),
+        wait_us=reduced(np.add, track.kern - track.start),
+        work_us=reduced(np.add, track.end - track.kern),
+        copies=copying[by_group[starts]],
+        counts=counts,
+        rows=track.row[by_group],
+    )
+
+
+def _groups(
+    track: _Track, copying: NDArray[np.bool_], low: float, width: float
+) -> NDArray[np.int64]:
+    """A number for each interval, equal for those that share a bar, in order of first members."""
+    short = track.end - track.start < width
+    bucket = np.floor(np.maximum(track.start - low, 0.0) / width).astype(np.int64)
+    shared = (track.lane.astype(np.int64) * 2 + copying) * (bucket.max() + 1) + bucket
+    alone = np.arange(len(short)) + (shared.max() + 1)
+    _, first, group = np.unique(
+        np.where(short, shared, alone), return_index=True, return_inverse=True
+    )
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[group]

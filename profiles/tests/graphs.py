@@ -1,0 +1,46 @@
+"""Columns and graphs of real profiles, and of small ones made by hand."""
+
+import json
+from typing import Any
+
+from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.graph import ExecutedGraph
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.tests.make import make_profile
+from profiles.tests.shared_data import DATA, good_profile
+
+NODE = 'CompNode("gpu0:0" from "gpu0:0")'
+
+
+def read(data: bytes) -> tuple[ExecutedGraph, ProfileColumns]:
+    """The graph and the columns of a profile."""
+    columns = parse(data)
+    return parse_graph(data, columns), columns
+
+
+def read_good(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
+    """Those of a profile that the MegEngine wheel wrote."""
+    return read(good_profile(name))
+
+
+def read_compiled(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
+    """Those of a profile that a compiled load_and_run wrote: with a memory plan."""
+    return read((DATA / "load_and_run" / name / "profile.json").read_bytes())
+
+
+def read_times(
+    device: dict[str, Any], host: dict[str, Any] | None = None, types: dict[str, str] | None = None
+) -> tuple[ExecutedGraph, ProfileColumns]:
+    """Those of a profile whose operators ran at `{id: (start, kern, end)}`, s."""
+    profile = make_profile(
+        {key: _lane(NODE, times) for key, times in device.items()},
+        host={key: _lane("main", times) for key, times in (host or {}).items()},
+    )
+    for key, name in (types or {}).items():
+        profile["graph_exec"]["operator"][key]["type"] = name
+    return read(json.dumps(profile).encode())
+
+
+def _lane(name: str, times: tuple[Any, Any, Any]) -> dict[str, Any]:
+    return {name: dict(zip(("start", "kern", "end"), times, strict=True))}

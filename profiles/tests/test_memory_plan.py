@@ -1,0 +1,153 @@
+"""Memory over the order of execution, from real plans."""
+
+import json
+
+import numpy as np
+import pytest
+
+from profiles.analysis.dtypes import element_bytes
+from profiles.analysis.memory_plan import memory_plan
+from profiles.analysis.tensor_sizes import variable_bytes
+from profiles.parsers.columns import MISSING
+from profiles.tests.graphs import read, read_compiled, read_good
+from profiles.tests.shared_data import good_profile, needs_data
+
+pytestmark = needs_data
+PLANNED = ("resnet18_opt__profile", "two_inputs__profile", "tiny__profile", "opt__multithread")
+
+
+def test_the_plan_of_tiny_is_what_one_adds_up_by_hand():
+    # data (2, 8) float32 is fed, two constants of one float32; FUSE_MUL_ADD3 writes (2, 8),
+    # RELU writes its result in place
+    plan = memory_plan(*read_compiled("tiny__profile"))
+    assert plan.persistent_bytes == 64 + 4 + 4
+    assert plan.planned.tolist() == [0, 0, 0, 64, 64]
+    assert not plan.estimated.any()
+    assert (plan.peak_step, plan.peak_bytes) == (3, 136)
+
+
+def test_without_a_plan_sizes_follow_from_shapes_and_bytes_moved():
+    # as above; MUL and ADD are operators of their own, and nothing tells that RELU is in place
+    plan = memory_plan(*read_good("tiny"))
+    assert plan.persistent_bytes == 8
+    assert not plan.planned.any()
+    assert plan.estimated.tolist() == [64, 64, 128, 64, 128, 128, 64]
+    assert plan.unknown == 0
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_blocks_that_share_addresses_are_never_taken_at_once(name):
+    graph, columns = read_compiled(name)
+    plan = memory_plan(graph, columns)
+    chunks = graph.chunks
+    real = np.flatnonzero((chunks.address > 0) & (chunks.size_bytes > 0))
+    reused = chunks.size_bytes[real].sum() - _extent(chunks.address[real], chunks.size_bytes[real])
+    assert reused > 0
+    # what is taken at once fits into the addresses that were ever used
+    assert plan.peak_bytes <= _extent(chunks.address[real], chunks.size_bytes[real])
+
+
+def _extent(address, size):
+    """Bytes of all addresses that some chunk covers."""
+    covered, end = 0, 0
+    for begin, length in sorted(zip(address.tolist(), size.tolist(), strict=True)):
+        covered += max(0, begin + length - max(begin, end))
+        end = max(end, begin + length)
+    return covered
+
+
+def test_the_peak_of_resnet18_is_its_first_convolution():
+    graph, columns = read_compiled("resnet18_opt__profile")
+    plan = memory_plan(graph, columns)
+    assert columns.types[plan.rows[plan.peak_step]] == "ConvBiasForward"
+    first, second = plan.owners[:2]
+    assert (first.variable, first.kind) == ("RELU", "planned")
+    assert first.size_bytes == 1 * 16 * 112 * 112 * 4
+    assert second.variable.endswith(":workspace")
+    assert columns.names[first.row] == columns.names[plan.rows[plan.peak_step]]
+    assert sum(owner.size_bytes for owner in plan.owners) <= plan.peak_bytes
+    assert len(plan.owners) == 10
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "quantized", "lstm"])
+def test_sizes_that_are_deduced_agree_with_the_plan_where_there_is_one(name):
+    """Of variables with a plan, forget the dtype: footprints alone tell nearly all of them."""
+    profile = json.loads(good_profile(name))
+    graph, columns = read(json.dumps(profile).encode())
+    known = variable_bytes(graph, columns)
+    told = {}
+    for key, variable in profile["graph_exec"]["var"].items():
+        if variable["mem_plan"] and variable["mem_plan"]["layout"]["dtype"] != "Int32":
+            told[key] = variable["mem_plan"]["layout"].pop("dtype")
+    without, columns = read(json.dumps(profile).encode())
+    deduced = variable_bytes(without, columns)
+    places = [place for place, key in enumerate(without.variables.ids) if key in told]
+    both = [place for place in places if not np.isnan(deduced[place])]
+    assert len(both) >= 0.4 * len(places)
+    right = sum(deduced[place] == known[place] for place in both)
+    assert right >= 0.9 * len(both)
+
+
+def test_a_quantised_result_takes_a_byte_an_element():
+    graph, columns = read_good("quantized")
+    sizes = variable_bytes(graph, columns)
+    place = graph.variables.names.index("conv2.ConvBias")
+    shape = json.loads(graph.variables.shapes[place])
+    assert sizes[place] == np.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        ("Float32", 4),
+        ("Float16", 2),
+        ("Int8", 1),
+        ("Complex64", 8),
+        ("QuantizedS8", 1),
+        ("QuantizedS8(scale=0.5)", 1),
+        ("Quantized8Asymm", 1),
+        ("QuantizedS32", 4),
+        ("QuantizedS4", 0.5),
+        ("Quantized4Asymm", 0.5),
+        ("QuantizedS1", 0.125),
+        ("Flaot32", None),
+        (None, None),
+    ],
+)
+def test_every_dtype_has_its_size_and_an_unknown_one_has_none(dtype, size):
+    assert element_bytes(dtype) == size
+
+
+def test_memory_of_several_devices_is_told_apart():
+    profile = json.loads((good_profile("tiny")).decode())
+    variables = profile["graph_exec"]["var"]
+    moved = [key for key, variable in variables.items() if variable["name"] == "ADD"]
+    for key in moved:
+        variables[key]["comp_node"] = 'CompNode("gpu1:3" from "gpux:0")'
+    graph, columns = read(json.dumps(profile).encode())
+    first = memory_plan(graph, columns)
+    assert first.devices == ("cpu0", "gpu1")
+    second = memory_plan(graph, columns, "gpu1")
+    assert (second.device, second.peak_bytes) == ("gpu1", 64)
+    assert memory_plan(graph, columns, "gpu7").device == "cpu0"
+
+
+def test_a_graph_that_runs_nothing_takes_nothing():
+    profile = json.loads(good_profile("tiny"))
+    profile["graph_exec"]["comp_seq"] = []
+    plan = memory_plan(*read(json.dumps(profile).encode()))
+    assert (plan.peak_bytes, plan.owners, len(plan.rows)) == (0, (), 0)
+
+
+def test_an_owner_without_operator_has_no_row():
+    profile = json.loads(good_profile("tiny"))
+    data = next(
+        key
+        for key, each in profile["graph_exec"]["operator"].items()
+        if each["name"].startswith("const{1}[4]")
+    )
+    for section in ("device", "host", "opr_footprint"):
+        del profile["profiler"][section][data]
+    plan = memory_plan(*read(json.dumps(profile).encode()))
+    rows = {owner.variable: owner.row for owner in plan.owners}
+    assert rows["const<2>[2]"] == MISSING

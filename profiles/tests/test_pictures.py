@@ -1,0 +1,149 @@
+"""The JSON of the pictures, as the browser gets it."""
+
+import gzip
+import json
+
+import pytest
+from django.test import Client
+
+from profiles.analysis.roofline import Roofs
+from profiles.loading import profile_data
+from profiles.models import Profile
+from profiles.picture_data import roofline_data
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.pages import make_result
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import bad_profile, good_profile, needs_data
+from tasks.tests.make import make_user
+
+KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
+
+
+@pytest.fixture
+def show(db, storage):
+    """Make a result and return a function that gets one of its pictures."""
+
+    def shown(*profiles: bytes):
+        owner = make_user("alice")
+        profile = make_result(*profiles, owner=owner)
+        client = Client()
+        client.force_login(owner)
+
+        def get(kind: str, query: str = "", **headers: str):
+            return client.get(f"/profiles/{profile.pk}/pictures/{kind}/{query}", headers=headers)
+
+        return get
+
+    return shown
+
+
+@needs_data
+def test_all_pictures_speak_of_the_same_rows(show):
+    get = show(good_profile("resnet18"))
+    found = {kind: get(kind).json() for kind in KINDS}
+    operators = len(found["operators"]["names"])
+    assert operators == 173
+    assert found["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
+    assert "ConvolutionForward\u2069 takes 74 %" in found["types"]["sentence"]
+    for kind in ("timeline", "roofline", "memory", "cumulative"):
+        assert set(found[kind]["rows"]) <= set(range(operators))
+    slowest = found["cumulative"]["rows"][0]
+    assert found["operators"]["us"][slowest] == found["cumulative"]["us"][0]
+    assert slowest in found["timeline"]["rows"]
+
+
+@needs_data
+def test_a_window_of_the_timeline_has_only_what_touches_it(show):
+    get = show(good_profile("resnet18"))
+    whole = get("timeline").json()
+    part = get("timeline", f"?from=0&to={whole['span'] / 100}").json()
+    assert 0 < len(part["start"]) < len(whole["start"])
+    assert max(part["start"]) <= whole["span"] / 100
+    for nonsense in ("?from=x&to=1", "?from=5&to=1", "?from=nan&to=inf", "?from=1"):
+        assert get("timeline", nonsense).json() == whole
+
+
+@needs_data
+def test_the_timeline_of_several_passes_says_whose_it_is(show):
+    one = good_profile("tiny")
+    get = show(one, another_pass(one, 2))
+    assert any("first profiled pass" in note for note in get("timeline").json()["notes"])
+
+
+@needs_data
+def test_a_stranger_finds_no_picture(show):
+    get = show(good_profile("tiny"))
+    path = get("types").request["PATH_INFO"]
+    stranger = Client()
+    stranger.force_login(make_user("carol"))
+    assert stranger.get(path).status_code == 404
+    assert Client().get(path).status_code == 302
+
+
+@needs_data
+def test_what_the_browser_has_is_not_sent_again(show):
+    get = show(good_profile("resnet18"))
+    first = get("timeline", **{"accept-encoding": "gzip"})
+    assert first["Cache-Control"] == "private, no-cache"
+    assert json.loads(gzip.decompress(first.content))["span"] > 0
+    again = get("timeline", **{"if-none-match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert get("timeline", "?from=0&to=9", **{"if-none-match": first["ETag"]}).status_code == 200
+    chinese = get("timeline", **{"if-none-match": first["ETag"], "accept-language": "zh-hans"})
+    assert chinese.status_code == 200
+    assert "最早开始" in chinese.json()["sentence"]
+    Profile.objects.get().save()  # built anew
+    assert get("timeline", **{"if-none-match": first["ETag"]}).status_code == 200
+
+
+@needs_data
+@pytest.mark.parametrize(
+    "name",
+    ["time_negative", "time_nan_literal", "time_1e400", "operator_name_html",
+     "no_graph_mem_chunk", "no_graph_comp_seq", "shapes_null", "layouts"],
+)  # fmt: skip
+def test_damaged_profiles_have_all_pictures_and_no_number_that_json_lacks(show, name):
+    get = show(bad_profile(name))
+
+    def refuse(constant: str):
+        pytest.fail(f"{constant} is no JSON")
+
+    for kind in KINDS:
+        answer = get(kind)
+        assert answer.status_code == 200
+        json.loads(answer.content, parse_constant=refuse)
+
+
+def test_odd_times_are_counted_in_a_note(show):
+    node = 'CompNode("gpu0:0" from "gpu0:0")'
+    times = {"start": 0.002, "kern": 0.002, "end": 0.001}
+    get = show(to_json(make_profile({"1": 0.5, "2": {node: times}})))
+    assert "1 interval is left out: ends before it starts." in get("timeline").json()["notes"]
+    assert any("1 operator with a negative" in note for note in get("types").json()["notes"])
+    assert get("operators").json()["us"] == [500000.0, -1000.0]
+
+
+def test_host_times_stand_in_where_the_device_was_not_timed(show):
+    get = show(to_json(make_profile({"1": {}}, host={"1": 0.5})))
+    assert get("operators").json()["side"] == "host"
+    assert get("cumulative").json()["notes"] == ["No operator was timed on the device: host times."]
+
+
+@needs_data
+def test_measured_roofs_take_the_place_of_the_best_seen(show):
+    show(good_profile("resnet18"))
+    data = profile_data(Profile.objects.get())
+    seen = roofline_data(data, None)
+    assert not seen["measured"]
+    assert any("no limit of the hardware" in note for note in seen["notes"])
+    roofs = Roofs({"Float32": 1e11, "Int8": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
+    measured = roofline_data(data, roofs)
+    assert [roof["name"] for roof in measured["roofs"]] == ["Int8", "Float32"]
+    assert measured["bytes_s"] == 2e10
+    assert measured["notes"][-1] == "Roofs: GEMM of 1024³."
+
+
+@needs_data
+def test_an_unknown_device_is_answered_with_the_fullest(show):
+    get = show(good_profile("tiny"))
+    assert get("memory", "?device=%0a%F0%9F%98%80").json()["device"] == "cpu0"

@@ -1,0 +1,165 @@
+// Memory over the order of execution, in three layers, with the blocks that make the peak.
+
+import { bytesize, fill } from "../format.js";
+import { select } from "../result/selection.js";
+import { axis, stripes } from "./palette.js";
+import { clean } from "./text.js";
+
+const GRID = { left: 76, right: 20, top: 26, bottom: 46 };
+
+/** Tops of the layers at each step, the lowest layer first. */
+export function layersOf({ persistent, planned, estimated }) {
+  return [
+    { name: "persistent", tops: planned.map(() => persistent) },
+    { name: "planned", tops: planned.map((bytes) => persistent + bytes) },
+    { name: "estimated", tops: planned.map((bytes, step) => persistent + bytes + estimated[step]) },
+  ];
+}
+
+/** A step of an axis up to `most` bytes that reads well in binary units. */
+export const binaryStep = (most) => 2 ** Math.ceil(Math.log2(Math.max(most, 1) / 5));
+
+export function memoryPicture({ data, operators, words, chart, parts }) {
+  const steps = data.rows.length;
+  const layers = layersOf(data);
+  const tops = layers.at(-1).tops;
+  const interval = binaryStep(data.peak_bytes);
+  const stepOf = new Map(data.rows.map((row, step) => [row, step]));
+  const nameOf = (row) => (row < 0 ? "–" : clean(operators.names[row]));
+  offerDevices(parts, data);
+  listOwners(parts, data, { words, nameOf });
+
+  function layer({ name, tops: values }, fill_, edge) {
+    return {
+      type: "line",
+      name: words[name],
+      step: "middle",
+      symbol: "none",
+      sampling: "max",
+      silent: true,
+      lineStyle: { color: edge, width: 1.5 },
+      itemStyle: { color: edge },
+      areaStyle: { color: fill_, opacity: 1 },
+      data: values.map((top, step) => [step + 1, top]),
+    };
+  }
+
+  return {
+    length: data.peak < 0 ? 0 : steps,
+    option(colours) {
+      const paints = {
+        persistent: colours.line,
+        planned: colours.bar,
+        estimated: stripes(colours.bar, colours.surface),
+      };
+      const edges = { persistent: colours.strong, planned: colours.bar, estimated: colours.bar };
+      // the highest is drawn first, so that the lower ones lie on it
+      const series = layers.map((each) => layer(each, paints[each.name], edges[each.name])).reverse();
+      series[0].markLine = {
+        silent: true,
+        symbol: ["none", "none"],
+        lineStyle: { color: colours.bad, type: "solid" },
+        label: { color: colours.ink, formatter: () => fill(words.peak, { size: bytesize(data.peak_bytes) }) },
+        data: [{ xAxis: data.peak + 1 }],
+      };
+      return {
+        animation: false,
+        grid: GRID,
+        xAxis: axis(colours, {
+          type: "value",
+          min: 1,
+          max: Math.max(steps, 2),
+          minInterval: 1,
+          name: words.execution_order,
+          nameLocation: "middle",
+          nameGap: 28,
+          splitLine: { show: false },
+        }),
+        yAxis: axis(colours, {
+          type: "value",
+          min: 0,
+          interval,
+          max: Math.ceil(data.peak_bytes / interval) * interval,
+          axisLabel: { color: colours.soft, formatter: bytesize },
+        }),
+        series,
+      };
+    },
+    describe: (step) => [
+      nameOf(data.rows[step]),
+      fill(words.memory, {
+        step: step + 1,
+        total: bytesize(tops[step]),
+        persistent: bytesize(data.persistent),
+        planned: bytesize(data.planned[step]),
+        estimated: bytesize(data.estimated[step]),
+      }),
+    ],
+    places: (step) => {
+      const x = chart.convertToPixel({ xAxisIndex: 0 }, step + 1);
+      return [[x - 1, GRID.top, 2, chart.getHeight() - GRID.top - GRID.bottom]];
+    },
+    rowOf: (step) => (data.rows[step] < 0 ? null : data.rows[step]),
+    find: (row) => (stepOf.has(row) ? [stepOf.get(row)] : []),
+    fromPoint: (x, y) => {
+      if (!chart.containPixel({ gridIndex: 0 }, [x, y])) return -1;
+      const step = Math.round(chart.convertFromPixel({ xAxisIndex: 0 }, x)) - 1;
+      return Math.max(0, Math.min(step, steps - 1));
+    },
+    *tableRows() {
+      for (let step = 0; step < steps; step += 1) {
+        yield [
+          nameOf(data.rows[step]),
+          String(step + 1),
+          bytesize(tops[step]),
+          bytesize(data.planned[step]),
+          bytesize(data.estimated[step]),
+        ];
+      }
+    },
+    tableCount: steps,
+  };
+}
+
+/** A list of devices, where there is more than one. */
+function offerDevices({ device, devices }, data) {
+  devices.hidden = data.devices.length < 2;
+  device.replaceChildren(...data.devices.map((name) => new Option(clean(name, 40), name, false, name === data.device)));
+}
+
+/** Blocks that are taken at the peak, the largest first; each leads to the operator that writes it. */
+function listOwners({ owners, ownerlist }, data, { words, nameOf }) {
+  ownerlist.hidden = !data.owners.length;
+  owners.replaceChildren(
+    ...data.owners.map((owner) => {
+      const row = document.createElement("tr");
+      const name = document.createElement("th");
+      name.scope = "row";
+      name.className = "picture__owner hostile";
+      name.textContent = clean(owner.name);
+      const cells = [bytesize(owner.bytes), words[owner.kind], `${owner.first + 1}–${owner.last + 1}`].map((text) => {
+        const cell = document.createElement("td");
+        cell.className = "table__number";
+        cell.textContent = text;
+        return cell;
+      });
+      row.append(name, ...cells, operatorCell(owner.row, nameOf));
+      return row;
+    }),
+  );
+}
+
+function operatorCell(row, nameOf) {
+  const cell = document.createElement("td");
+  if (row < 0) {
+    cell.textContent = "–";
+    return cell;
+  }
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "picture__link hostile";
+  button.textContent = nameOf(row);
+  button.addEventListener("click", () => select(row, "owners"));
+  cell.append(button);
+  return cell;
+}

@@ -1,0 +1,84 @@
+// Colours of the pictures: the page's tokens, and Okabe-Ito's colours for types.
+//
+// Okabe and Ito, "Color Universal Design", 2008. Its yellow is left out, which no light page shows.
+// Types have a symbol each too, and bars a pattern: colour never tells something alone.
+
+const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"];
+const DOWN = "path://M0,0 L10,0 L5,9 Z";
+const PLUS = "path://M3,0 L6,0 L6,3 L9,3 L9,6 L6,6 L6,9 L3,9 L3,6 L0,6 L0,3 L3,3 Z";
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", DOWN, PLUS];
+/** Types with a colour of their own; the others share one. */
+export const COLOURED_TYPES = OKABE_ITO.length;
+
+const TOKENS = {
+  ink: "--ink",
+  soft: "--ink-soft",
+  line: "--line",
+  strong: "--line-strong",
+  surface: "--surface",
+  sunken: "--sunken",
+  accent: "--accent",
+  bar: "--bar",
+  live: "--live",
+  warn: "--warn",
+  bad: "--bad",
+  sans: "--sans",
+};
+
+/** The page's colours as they are now, light or dark. */
+export function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  const read = Object.entries(TOKENS).map(([name, token]) => [name, style.getPropertyValue(token).trim()]);
+  return Object.fromEntries(read);
+}
+
+/** Call `listener` when the reader changes between light and dark. */
+export function onColours(listener) {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
+}
+
+/** Colour and symbol of the type at `rank`, counted from that with the most time. */
+export function styleOf(rank, colours) {
+  if (rank < 0 || rank >= COLOURED_TYPES) return { colour: colours.strong, symbol: "emptyCircle" };
+  return { colour: OKABE_ITO[rank], symbol: SYMBOLS[rank] };
+}
+
+/** Black or white, whichever can be read on `#rrggbb` (WCAG 2 relative luminance). */
+export function inkOn(colour) {
+  const part = (at) => {
+    const value = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.179 ? "#000000" : "#ffffff";
+}
+
+/** Stripes of a colour, as a pattern that ECharts can fill with. */
+export function stripes(colour, ground, step = 6) {
+  const canvas = document.createElement("canvas");
+  canvas.width = step;
+  canvas.height = step;
+  const paint = canvas.getContext("2d");
+  paint.fillStyle = ground;
+  paint.fillRect(0, 0, step, step);
+  paint.strokeStyle = colour;
+  paint.lineWidth = step / 3;
+  paint.beginPath();
+  for (const shift of [-step, 0, step]) {
+    paint.moveTo(shift - 1, step + 1);
+    paint.lineTo(shift + step + 1, -1);
+  }
+  paint.stroke();
+  return { image: canvas, repeat: "repeat" };
+}
+
+/** What every picture's axes look like. */
+export function axis(colours, more = {}) {
+  return {
+    axisLine: { lineStyle: { color: colours.strong } },
+    axisTick: { lineStyle: { color: colours.strong } },
+    splitLine: { lineStyle: { color: colours.line } },
+    axisLabel: { color: colours.soft, hideOverlap: true },
+    nameTextStyle: { color: colours.soft },
+    ...more,
+  };
+}

@@ -1,0 +1,174 @@
+// Time by scope of names: a treemap whose areas are times and whose leaves are operators.
+//
+// ECharts has no public way to ask where a leaf is drawn; `placeOf` reads it from the model of the
+// pinned version (6.1.0), which the browser test checks.
+
+import { fill, percent } from "../format.js";
+import { inkOn, styleOf } from "./palette.js";
+import { clean, describeOperator, micro } from "./text.js";
+
+const BREADCRUMB_PX = 30;
+const GREY = "#808080";
+/** Nodes of one view: with more, most would be too small to be seen. */
+const MOST_NODES = 400;
+
+/** The server's tree as ECharts wants it; a leaf of several operators has the colour `ground`. */
+export function toNodes(tree, { nameOf, moreName, colourOf, ground }) {
+  let scopes = 0;
+  const plain = { itemStyle: { color: ground }, label: { color: inkOn(ground) } };
+  const convert = (node) => {
+    if (node.c) {
+      scopes += 1;
+      const id = `s${scopes}`;
+      const children = node.c.map(convert);
+      const value = children.reduce((sum, each) => sum + each.value, 0);
+      return { id, name: clean(node.n), children, value, ...plain };
+    }
+    const leaf = { id: `r${node.r[0]}`, rows: node.r, value: node.t };
+    if (node.r.length > 1) return { ...leaf, name: moreName(node.r.length), ...plain };
+    const colour = colourOf(node.r[0]);
+    return {
+      ...leaf,
+      name: nameOf(node.r[0]),
+      itemStyle: { color: colour },
+      label: { color: inkOn(colour) },
+    };
+  };
+  return tree.map(convert);
+}
+
+/** Leaves in the order of the picture: scope by scope, the slowest first. */
+export function leavesOf(nodes) {
+  const bySize = [...nodes].sort((a, b) => b.value - a.value);
+  return bySize.flatMap((node) => (node.children ? leavesOf(node.children) : [node]));
+}
+
+/** How many levels can be shown with at most `most` nodes, at least one. */
+export function depthFor(nodes, most = MOST_NODES) {
+  let [depth, level, total] = [0, nodes, 0];
+  while (level.length) {
+    total += level.length;
+    if (depth && total > most) return depth;
+    depth += 1;
+    level = level.flatMap(({ children }) => children ?? []);
+  }
+  return Math.max(depth, 1);
+}
+
+const isDrawn = (layout) => Boolean(layout && !layout.invisible && layout.isInView);
+
+/** Where a node or, if it is too small, the scope around it is drawn; null if none is. */
+function placeOf(chart, id) {
+  const series = chart.getModel().getSeriesByIndex(0);
+  const root = rootOf(chart);
+  let node = root.getNodeById(id);
+  while (node && node !== root && !isDrawn(node.getLayout())) node = node.parentNode;
+  if (!node || node === root) return null;
+  const { width, height } = node.getLayout();
+  let { x: left, y: top } = series.layoutInfo;
+  for (; node; node = node.parentNode) {
+    left += node.getLayout().x ?? 0;
+    top += node.getLayout().y ?? 0;
+  }
+  return [left, top, width, height];
+}
+
+export function scopesPicture({ data, operators, words, chart }) {
+  const nodesIn = (colours) =>
+    toNodes(data.tree, {
+      nameOf: (row) => clean(operators.names[row]),
+      moreName: (number) => fill(words.merged, { number }),
+      ground: hex(colours.line),
+      colourOf: (row) => hex(styleOf(operators.rankOf(row), colours).colour),
+    });
+  const leaves = leavesOf(nodesIn({ strong: GREY, line: GREY }));
+  const items = new Map(leaves.flatMap(({ rows }, item) => rows.map((row) => [row, item])));
+  chart.on("click", ({ componentType, data: node }) => {
+    if (componentType === "series" && node?.children) open(chart, node.id);
+  });
+  return {
+    length: leaves.length,
+    option: (colours) => {
+      const nodes = nodesIn(colours);
+      return {
+        animation: false,
+        series: [
+          {
+            type: "treemap",
+            data: nodes,
+            left: 0,
+            right: 0,
+            top: 0,
+            bottom: BREADCRUMB_PX,
+            roam: false,
+            nodeClick: false,
+            leafDepth: depthFor(nodes),
+            drillDownIcon: "",
+            animationDurationUpdate: 0,
+            visibleMin: 4,
+            emphasis: { disabled: true },
+            breadcrumb: {
+              bottom: 2,
+              height: 22,
+              itemStyle: { color: colours.sunken, borderColor: colours.line, textStyle: { color: colours.ink } },
+              emphasis: { itemStyle: { color: colours.line } },
+            },
+            itemStyle: { color: colours.line, borderColor: colours.surface, borderWidth: 1, gapWidth: 1 },
+            label: { show: true, overflow: "truncate", fontSize: 11 },
+            upperLabel: { show: true, height: 18, color: colours.ink, backgroundColor: colours.line, fontSize: 11 },
+            levels: [{ upperLabel: { show: false }, itemStyle: { gapWidth: 2 } }],
+            name: words.all,
+          },
+        ],
+      };
+    },
+    describe: (item) => {
+      const { rows, value, name } = leaves[item];
+      return rows.length > 1
+        ? [name, `${micro(value)}, ${percent(value / operators.total)}`]
+        : describeOperator(operators, rows[0], words);
+    },
+    places: (item) => {
+      const place = placeOf(chart, leaves[item].id);
+      return place ? [place] : [];
+    },
+    rowOf: (item) => (leaves[item].rows.length > 1 ? null : leaves[item].rows[0]),
+    find: (row) => (items.has(row) ? [items.get(row)] : []),
+    fromEvent: ({ componentType, data: node }) =>
+      componentType === "series" && node?.rows ? items.get(node.rows[0]) : -1,
+    show: (item) => {
+      if (isOpened(chart) && !placeOf(chart, leaves[item].id)) open(chart, rootOf(chart).getId());
+    },
+    *tableRows() {
+      for (const { scope, time, number } of scopeRows(data.tree)) {
+        yield [scope || words.all, micro(time), percent(time / operators.total), String(number)];
+      }
+    },
+    tableCount: scopeRows(data.tree).length,
+  };
+}
+
+const hex = (colour) => (/^#[0-9a-f]{6}$/i.test(colour) ? colour : GREY);
+const rootOf = (chart) => chart.getModel().getSeriesByIndex(0).getData().tree.root;
+const isOpened = (chart) => chart.getModel().getSeriesByIndex(0).getViewRoot() !== rootOf(chart);
+
+function open(chart, targetNodeId) {
+  chart.dispatchAction({ type: "treemapRootToNode", seriesIndex: 0, targetNodeId });
+}
+
+/** All scopes with time and number of operators, the one with the most time first. */
+export function scopeRows(tree) {
+  const rows = [];
+  const walk = (nodes, scope) => {
+    let [time, number] = [0, 0];
+    for (const node of nodes) {
+      const inner = node.c ? walk(node.c, scope ? `${scope}.${clean(node.n)}` : clean(node.n)) : null;
+      time += inner ? inner.time : node.t;
+      number += inner ? inner.number : node.r.length;
+    }
+    rows.push({ scope, time, number });
+    return { time, number };
+  };
+  if (tree.length) walk(tree, "");
+  return rows.sort((a, b) => b.time - a.time);
+}

@@ -1,0 +1,238 @@
+// The timeline: lanes of the host's threads and of the device's comp nodes, a bar an operator.
+
+import { fill } from "../format.js";
+import { axis, stripes } from "./palette.js";
+import { axisMicro, clean, describeOperator, micro } from "./text.js";
+import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "./timeline_layout.js";
+
+const LANE_PX = 52;
+const TOP_PX = 8;
+const BOTTOM_PX = 58;
+const RIGHT_PX = 16;
+const NARROW_PX = 640;
+/** Waits are thin and computing is thick, so that no colour is needed to tell them. */
+const WAIT_PART = 0.22;
+const WORK_PART = 0.62;
+const PAUSE_MS = 200;
+const COPY_COLOUR = "#d55e00";
+
+export function timelinePicture(context) {
+  return new Timeline(context);
+}
+
+class Timeline {
+  constructor({ data, operators, words, chart, echarts, parts, fetchMore }) {
+    Object.assign(this, { operators, words, chart, echarts, fetchMore, parts });
+    this.lanes = data.lanes;
+    this.span = Math.max(data.span, 1e-3);
+    this.whole = data;
+    /** Where the operator is that the reader came to last: what zooming goes to. */
+    this.centre = null;
+    this.view = [0, this.span];
+    this.take(data, [0, this.span]);
+    this.length = data.start.length;
+    this.height = this.lanes.length * LANE_PX + TOP_PX + BOTTOM_PX;
+    this.tableCount = this.length;
+    chart.off("datazoom");
+    chart.on("datazoom", () => this.onZoom());
+    for (const button of parts.tools.querySelectorAll("button")) {
+      button.onclick = () => this.turn(button.dataset.act);
+    }
+  }
+
+  take(data, held) {
+    Object.assign(this, { data, held, length: data.start.length });
+    this.firsts = firstsOf(data.count);
+    this.bars = barsByRow(data.count, data.rows);
+  }
+
+  get left() {
+    return this.chart.getWidth() < NARROW_PX ? 84 : 170;
+  }
+
+  option(colours) {
+    const lanes = this.lanes.map((lane) => `${this.words[lane.side]}\n${clean(lane.name, 60)}`);
+    const { data } = this;
+    this.paints = {
+      device: colours.bar,
+      host: colours.live,
+      wait: colours.strong,
+      copy: stripes(COPY_COLOUR, colours.surface),
+      merged: { device: stripes(colours.bar, colours.sunken, 4), host: stripes(colours.live, colours.sunken, 4) },
+    };
+    const zoom = { xAxisIndex: 0, filterMode: "weakFilter", startValue: this.view[0], endValue: this.view[1] };
+    return {
+      animation: false,
+      grid: { left: this.left, right: RIGHT_PX, top: TOP_PX, bottom: BOTTOM_PX },
+      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro } }),
+      yAxis: axis(colours, {
+        type: "category",
+        data: lanes,
+        inverse: true,
+        axisTick: { show: false },
+        axisLabel: { color: colours.soft, width: this.left - 14, overflow: "truncate", lineHeight: 15 },
+      }),
+      dataZoom: [
+        { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
+        {
+          ...zoom,
+          type: "slider",
+          height: 18,
+          bottom: 8,
+          showDetail: false,
+          showDataShadow: false,
+          brushSelect: false,
+          borderColor: colours.line,
+          fillerColor: `${colours.accent}33`,
+          handleStyle: { color: colours.surface, borderColor: colours.accent },
+          moveHandleStyle: { color: colours.strong },
+        },
+      ],
+      series: [
+        {
+          type: "custom",
+          progressive: 0,
+          emphasis: { disabled: true },
+          encode: { x: [1, 2], y: 0 },
+          data: data.start.map((start, bar) => [data.lane[bar], start, data.end[bar]]),
+          renderItem: (params, api) => this.draw(params, api),
+        },
+      ],
+    };
+  }
+
+  draw(params, api) {
+    const { data, paints } = this;
+    const bar = params.dataIndex;
+    const { side } = this.lanes[data.lane[bar]];
+    const start = api.coord([data.start[bar], data.lane[bar]]);
+    const end = api.coord([data.end[bar], data.lane[bar]]);
+    const band = api.size([0, 1])[1];
+    const box = params.coordSys;
+    const rect = (from, to, part, fill_) => {
+      const shape = this.echarts.graphic.clipRectByRect(
+        { x: from, y: start[1] - (band * part) / 2, width: Math.max(to - from, 1), height: band * part },
+        box,
+      );
+      return shape && { type: "rect", shape, style: { fill: fill_ } };
+    };
+    if (data.count[bar] > 1) return rect(start[0], end[0], WORK_PART, paints.merged[side]);
+    const work = data.copy[bar] ? paints.copy : paints[side];
+    if (!data.wait[bar]) return rect(start[0], end[0], WORK_PART, work);
+    const kernel = api.coord([data.start[bar] + data.wait[bar], data.lane[bar]])[0];
+    const children = [rect(start[0], kernel, WAIT_PART, paints.wait)];
+    if (data.work[bar]) children.push(rect(kernel, end[0], WORK_PART, work));
+    return { type: "group", children: children.filter(Boolean) };
+  }
+
+  describe(bar) {
+    const { data, words } = this;
+    const lane = this.lanes[data.lane[bar]];
+    const times = fill(words.bar, {
+      lane: `${words[lane.side]} ${clean(lane.name, 60)}`,
+      start: micro(data.start[bar]),
+      wait: micro(data.wait[bar]),
+      work: micro(data.work[bar]),
+    });
+    if (data.count[bar] > 1) return [fill(words.merged, { number: data.count[bar] }), times];
+    const lines = describeOperator(this.operators, this.rowOf(bar), words);
+    return data.copy[bar] ? [...lines, times, words.copy] : [...lines, times];
+  }
+
+  rowOf(bar) {
+    return this.data.count[bar] === 1 ? this.data.rows[this.firsts[bar]] : null;
+  }
+
+  find(row) {
+    return this.bars.get(row) ?? [];
+  }
+
+  fromEvent(event) {
+    return event.componentType === "series" ? event.dataIndex : -1;
+  }
+
+  places(bar) {
+    const { data, chart } = this;
+    const right = chart.getWidth() - RIGHT_PX;
+    const y = chart.convertToPixel({ yAxisIndex: 0 }, data.lane[bar]);
+    const from = chart.convertToPixel({ xAxisIndex: 0 }, data.start[bar]);
+    const to = chart.convertToPixel({ xAxisIndex: 0 }, data.end[bar]);
+    if (to < this.left || from > right) return [];
+    const [left, end] = [Math.max(from, this.left), Math.min(to, right)];
+    const height = LANE_PX * WORK_PART;
+    return [[left, y - height / 2, end - left, height]];
+  }
+
+  /** A merged bar opens: the reader comes to where its operators are bars of their own. */
+  act(bar) {
+    if (this.data.count[bar] === 1) return;
+    const [start, end] = [this.data.start[bar], this.data.end[bar]];
+    this.look(zoomed([start, end], 3, this.span));
+  }
+
+  show(bar) {
+    const [start, end] = [this.data.start[bar], this.data.end[bar]];
+    this.centre = (start + end) / 2;
+    const view = showing(this.view, [start, end], this.span);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+  }
+
+  onKey({ key, shiftKey }) {
+    const act = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
+    const pan = shiftKey ? { ArrowLeft: "left", ArrowRight: "right" }[key] : undefined;
+    if (!act && !pan) return false;
+    this.turn(act ?? pan);
+    return true;
+  }
+
+  turn(act) {
+    const { view, span } = this;
+    const views = {
+      in: () => zoomed(view, 0.5, span, this.centre),
+      out: () => zoomed(view, 2, span),
+      left: () => panned(view, -0.5, span),
+      right: () => panned(view, 0.5, span),
+      whole: () => [0, span],
+    };
+    this.look(views[act]());
+  }
+
+  look([startValue, endValue]) {
+    this.view = [startValue, endValue];
+    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
+  }
+
+  onZoom() {
+    const at = (pixel) => this.chart.convertFromPixel({ xAxisIndex: 0 }, pixel);
+    this.view = within([at(this.left), at(this.chart.getWidth() - RIGHT_PX)], this.span);
+    clearTimeout(this.pause);
+    this.pause = setTimeout(() => this.refine(), PAUSE_MS);
+  }
+
+  /** Get the bars that this view deserves; the ones at hand stay until these are there. */
+  async refine() {
+    const { held, span, view } = this;
+    const wanted = toFetch(view, { held, span, merged: this.data.merged, wholeMerged: this.whole.merged });
+    if (wanted === null) return;
+    if (wanted === "whole") {
+      this.redraw(() => this.take(this.whole, [0, span]));
+      return;
+    }
+    const data = await this.fetchMore({ from: wanted[0], to: wanted[1] }).catch(() => null);
+    if (data && view === this.view) this.redraw(() => this.take(data, wanted));
+  }
+
+  *tableRows() {
+    const { data } = this;
+    for (let bar = 0; bar < data.start.length; bar += 1) {
+      const row = this.rowOf(bar);
+      yield [
+        row === null ? fill(this.words.merged, { number: data.count[bar] }) : clean(this.operators.names[row]),
+        clean(this.lanes[data.lane[bar]].name, 60),
+        micro(data.start[bar]),
+        micro(data.wait[bar]),
+        micro(data.work[bar]),
+      ];
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { cumulativePicture, thinned } from "../charts/cumulative.js";
+import { nextItem } from "../charts/keys.js";
+import { withTypes } from "../charts/operators.js";
+import { inkOn } from "../charts/palette.js";
+import { decades, diameter, roofLines } from "../charts/roofline_layout.js";
+import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
+import { axisMicro, clean } from "../charts/text.js";
+import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
+import { barsOf } from "../charts/types.js";
+import { percent, scaled, seconds } from "../format.js";
+
+test("times, speeds and shares read as on the server", () => {
+  assert.equal(seconds(0.0123456), "12.35 ms");
+  assert.equal(seconds(5e-6), "5.000 µs");
+  assert.equal(seconds(0), "0 s");
+  assert.equal(seconds(null), "–");
+  assert.equal(scaled(72_983_272_727, "FLOP/s"), "72.98 GFLOP/s");
+  assert.equal(scaled(0.25, "FLO/B"), "0.25 FLO/B");
+  assert.deepEqual([0, 0.0001, 0.004, 0.8, 1].map(percent), ["0 %", "< 0.1 %", "0.4 %", "80 %", "100 %"]);
+  assert.deepEqual([0, 3000, 1500, 120].map(axisMicro), ["0 s", "3 ms", "1.5 ms", "120 µs"]);
+});
+
+test("a name on a canvas keeps its letters and shows what would hide or turn text", () => {
+  assert.equal(clean("conv\n<b>\u202eevil"), "conv\ufffd<b>\ufffdevil");
+  assert.equal(clean("👩‍💻 卷积"), "👩‍💻 卷积");
+  assert.equal(clean("x".repeat(500)).length, 120);
+});
+
+test("keys go through the items and stop at both ends", () => {
+  assert.equal(nextItem("ArrowRight", -1, 3), 0);
+  assert.equal(nextItem("ArrowLeft", -1, 3), 2);
+  assert.equal(nextItem("ArrowRight", 2, 3), 2);
+  assert.equal(nextItem("PageUp", 4, 30), 0);
+  assert.equal(nextItem("End", 0, 30), 29);
+  assert.equal(nextItem("x", 0, 30), null);
+  assert.equal(nextItem("Home", 0, 0), null);
+});
+
+test("an operator is found in all its bars, also in merged ones", () => {
+  const counts = [1, 3, 1];
+  const rows = [7, 7, 8, 7, 9];
+  assert.deepEqual([...firstsOf(counts)], [0, 1, 4]);
+  const bars = barsByRow(counts, rows);
+  assert.deepEqual(bars.get(7), [0, 1]);
+  assert.deepEqual(bars.get(9), [2]);
+});
+
+test("a window of time stays inside and keeps its size", () => {
+  assert.deepEqual(within([-5, 5], 100), [0, 10]);
+  assert.deepEqual(within([95, 105], 100), [90, 100]);
+  assert.deepEqual(within([-500, 500], 100), [0, 100]);
+  assert.deepEqual(panned([10, 20], 0.5, 100), [15, 25]);
+  assert.deepEqual(zoomed([0, 100], 0.5, 100), [25, 75]);
+  assert.deepEqual(zoomed([0, 100], 0.5, 100, 10), [0, 50]);
+  assert.deepEqual(zoomed([0, 100], 0.5, 100, 500), [25, 75]);
+  const [low, high] = zoomed([50, 50], 0.5, 100);
+  assert.ok(high > low);
+});
+
+test("a bar out of sight comes to the middle, one in sight moves nothing", () => {
+  assert.deepEqual(showing([0, 10], [2, 3], 100), [0, 10]);
+  assert.deepEqual(showing([0, 10], [49, 51], 100), [45, 55]);
+  assert.deepEqual(showing([0, 1], [40, 60], 100), [38, 62]);
+});
+
+test("finer bars are fetched where bars are merged, and the first ones serve again outside", () => {
+  const whole = { held: [0, 100], merged: true, span: 100, wholeMerged: true };
+  assert.equal(toFetch([0, 100], whole), null);
+  assert.equal(toFetch([0, 60], whole), null);
+  assert.deepEqual(toFetch([50, 60], whole), [45, 65]);
+  const part = { ...whole, held: [45, 65], merged: false };
+  assert.equal(toFetch([46, 47], part), null);
+  assert.deepEqual(toFetch([60, 70], part), [55, 75]);
+  assert.equal(toFetch([0, 90], part), "whole");
+  const small = { held: [0, 100], merged: false, span: 100, wholeMerged: false };
+  assert.equal(toFetch([1, 2], small), null);
+});
+
+test("types are ranked by their time, and odd times do not count", () => {
+  const known = withTypes({ names: ["a", "b", "c", "d"], types: [0, 1, 1, -1], type_names: ["X", "Y"], us: [5, 4, 4, null] });
+  assert.equal(known.total, 13);
+  assert.deepEqual(known.order, [1, 0]);
+  assert.deepEqual([0, 1, 3].map(known.rankOf), [1, 0, -1]);
+  assert.equal(known.typeOf(3), "");
+});
+
+test("many types are the largest and one bar for the others", () => {
+  const data = { types: [3, 1, 2, 0], us: [9, 5, 2, 1], operators: [1, 1, 4, 2] };
+  assert.deepEqual(barsOf(data, 2).at(-1), { codes: [2, 0], us: 3, operators: 6 });
+  assert.equal(barsOf(data, 3).length, 4);
+  assert.deepEqual(barsOf({ types: [], us: [], operators: [] }), []);
+});
+
+test("axes of the roofline end at powers of ten, also for one value or none", () => {
+  assert.deepEqual(decades([0.03, 42]), [0.01, 100]);
+  assert.deepEqual(decades([10]), [10, 100]);
+  assert.deepEqual(decades([0, NaN, Infinity]), [1, 10]);
+});
+
+test("each roof starts where memory is fast enough for it", () => {
+  const lines = roofLines({ roofs: [{ name: "Int8", flops: 400 }, { name: "Float32", flops: 100 }], bytes_s: 10 }, [1, 1000]);
+  assert.deepEqual(lines[0].points, [[1, 10], [40, 400]]);
+  assert.deepEqual(lines[1].points, [[40, 400], [1000, 400]]);
+  assert.deepEqual(lines[2].points, [[10, 100], [1000, 100]]);
+  assert.deepEqual(roofLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
+});
+
+test("the area of a point is its time", () => {
+  assert.equal(diameter(100, 100) / diameter(25, 100), 2);
+  assert.equal(diameter(0, 0), 7);
+});
+
+const TREE = [
+  { n: "a", c: [{ n: "b", c: [{ r: [1], t: 4 }, { r: [2, 3], t: 1 }] }, { r: [4], t: 2 }] },
+  { r: [5], t: 9 },
+];
+
+test("the treemap's areas add up, and its leaves are operators", () => {
+  const nodes = toNodes(TREE, { nameOf: (row) => `op${row}`, moreName: (n) => `${n} more`, colourOf: () => "#000000", ground: "#ffffff" });
+  assert.equal(nodes[0].value, 7);
+  assert.equal(nodes[0].children[0].children[1].name, "2 more");
+  assert.deepEqual(leavesOf(nodes).map(({ rows }) => rows), [[5], [1], [2, 3], [4]]);
+  assert.deepEqual(scopeRows(TREE).map(({ scope, time, number }) => [scope, time, number]), [["", 16, 5], ["a", 7, 4], ["a.b", 5, 3]]);
+});
+
+test("a treemap with too many nodes shows the upper levels first", () => {
+  const leaf = {};
+  const nodes = [{ children: [{ children: [leaf, leaf, leaf] }, leaf] }, leaf];
+  assert.equal(depthFor(nodes, 100), 3);
+  assert.equal(depthFor(nodes, 5), 2);
+  assert.equal(depthFor(nodes, 1), 1);
+  assert.equal(depthFor([]), 1);
+});
+
+test("a curve has as many points as can be seen, its end among them", () => {
+  assert.deepEqual(thinned(4, 100), [0, 1, 2, 3]);
+  const kept = thinned(10_000, 500);
+  assert.ok(kept.length <= 1_002);
+  assert.equal(kept.at(-1), 9_999);
+  assert.deepEqual(thinned(0, 100), []);
+});
+
+test("the cumulative curve of a total of zero has nothing to draw", () => {
+  const operators = withTypes({ names: ["a"], types: [0], type_names: ["X"], us: [0] });
+  const data = { rows: [0], us: [0], share: [0], milestones: [] };
+  assert.equal(cumulativePicture({ data, operators, words: {}, chart: {} }).length, 0);
+});
+
+test("a label can be read on every colour of the palette", () => {
+  assert.equal(inkOn("#0072b2"), "#ffffff");
+  assert.equal(inkOn("#e69f00"), "#000000");
+  assert.equal(inkOn("#56b4e9"), "#000000");
+});

@@ -1,0 +1,155 @@
+"""The pictures of a result page in a real browser: drawn, selected, reached by keyboard."""
+
+import pytest
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from tasks.tests.make import make_user
+from webprofile.tests.browser.conftest import PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
+
+
+class Pictures:
+    """A result page at its pictures."""
+
+    def __init__(self, browser, address: str) -> None:
+        self.browser = browser
+        browser.get(address)
+
+    def js(self, script: str, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def wait(self, condition, what: str) -> None:
+        WebDriverWait(self.browser, 15, 0.05).until(lambda _: condition(), f"never saw {what}")
+
+    def part(self, kind: str, name: str):
+        return self.browser.find_element(By.CSS_SELECTOR, f"#picture-{kind} [data-part={name}]")
+
+    def state(self, kind: str) -> str:
+        return self.browser.find_element(By.ID, f"picture-{kind}").get_attribute("data-state")
+
+    def draw(self, kind: str) -> None:
+        self.js("document.getElementById(arguments[0]).scrollIntoView()", f"picture-{kind}")
+        self.wait(lambda: self.state(kind) != "loading", f"{kind} drawn")
+        assert self.state(kind) == "ready"
+
+    def draw_all(self) -> None:
+        for kind in KINDS:
+            self.draw(kind)
+
+    def keys(self, kind: str, *keys: str) -> None:
+        self.js("arguments[0].focus()", self.part(kind, "stage"))
+        self.part(kind, "stage").send_keys(*keys)
+
+    def said(self, kind: str) -> str:
+        return self.part(kind, "live").get_attribute("textContent")
+
+    def marks(self, kind: str) -> int:
+        return self.js("return arguments[0].childElementCount", self.part(kind, "marks"))
+
+    @property
+    def query(self) -> str:
+        return self.js("return location.search")
+
+    def complaints(self) -> list[str]:
+        log = self.browser.get_log("browser")
+        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+
+
+@pytest.fixture
+def open_pictures(browser, storage, live_server):
+    def opened(profile: bytes, query: str = "") -> Pictures:
+        owner = make_user("alice")
+        made = make_result(profile, owner=owner)
+        client = Client()
+        client.force_login(owner)
+        browser.get(f"{live_server.url}/favicon.ico")
+        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+        address = f"{live_server.url}/tasks/{made.attempt.task_id}/result/{query}"
+        return Pictures(browser, address)
+
+    return opened
+
+
+def test_pictures_are_drawn_when_they_are_seen_and_show_one_selection(open_pictures):
+    page = open_pictures(good_profile("resnet18"))
+    assert {page.state(kind) for kind in KINDS} == {"loading"}
+    assert page.js("return typeof window.echarts") == "undefined"
+    page.draw_all()
+    page.keys("cumulative", Keys.ARROW_RIGHT)
+    assert "ConvolutionForward" in page.said("cumulative")
+    assert page.query == ""
+    page.keys("cumulative", Keys.ENTER)
+    page.wait(lambda: page.query.startswith("?op="), "the selection in the address")
+    # host and device; type; rank; leaf; point; step
+    expected = dict(zip(KINDS, (2, 1, 1, 1, 1, 1), strict=True))
+    page.wait(lambda: {kind: page.marks(kind) for kind in KINDS} == expected, "all marks")
+    page.keys("memory", Keys.ESCAPE)
+    page.wait(lambda: page.query == "", "no selection")
+    assert [page.marks(kind) for kind in KINDS] == [0] * 6
+    assert page.complaints() == []
+
+
+def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures):
+    page = open_pictures(good_profile("resnet18"))
+    page.draw("types")
+    page.js("document.querySelector('#picture-types summary').click()")
+    cells = "return document.querySelector('#picture-types tbody tr').innerText.split(/\\s+/)"
+    page.wait(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
+    page.keys("types", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    page.wait(lambda: page.query == "?type=BatchNormForward", "the filter")
+
+
+def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
+    page = open_pictures(good_profile("deep_loop"))
+    page.draw("timeline")
+    whole = _bars(page)
+    page.keys("timeline", *("+" * 5))
+    page.wait(lambda: _bars(page) != whole, "finer bars")
+    page.keys("timeline", "0")
+    page.wait(lambda: _bars(page) == whole, "the first bars")
+    assert page.complaints() == []
+
+
+def _bars(page: Pictures) -> str:
+    page.keys("timeline", Keys.HOME)
+    return page.said("timeline").rpartition("/")[2]
+
+
+def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page = open_pictures(good_profile("hostile_names"), "?op=2")
+    page.draw_all()
+    widths = "return [...document.querySelectorAll('#pictures canvas')].map(c => c.clientWidth)"
+    assert all(0 < width <= PHONE[0] for width in page.js(widths))
+    assert page.marks("timeline") == 2
+    light = [{"name": "prefers-color-scheme", "value": "light"}]
+    page.draw("timeline")
+    before = page.js(PIXELS)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": light})
+    page.wait(lambda: page.js(PIXELS) != before, "other colours")
+    assert page.complaints() == []
+
+
+PIXELS = "return document.querySelector('#picture-timeline canvas').toDataURL()"
+
+
+def test_a_server_that_does_not_answer_is_told_and_asked_again(open_pictures, browser):
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/pictures/roofline/*"]})
+    page = open_pictures(good_profile("tiny"))
+    page.js("document.getElementById('picture-roofline').scrollIntoView()")
+    page.wait(lambda: page.state("roofline") == "error", "the error")
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.part("roofline", "retry").click()
+    page.wait(lambda: page.state("roofline") == "ready", "the picture")
