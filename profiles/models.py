@@ -4,6 +4,8 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from agent.protocol.artifacts import profile_name
+
 
 class Artifact(models.Model):
     """A file of an attempt in object storage, kept as uploaded: it is the truth."""
@@ -28,38 +30,84 @@ class Artifact(models.Model):
 
 
 class ProfileUpload(models.Model):
-    """A profile that a user made elsewhere and opened here, without a run."""
+    """A profile that a user made elsewhere and opened here, without a run.
+
+    `profiles.uploads` alone writes its state.
+    """
 
     class State(models.TextChoices):
         INITIATED = "initiated", _("initiated")
         PROCESSING = "processing", _("processing")
         READY = "ready", _("ready")
         FAILED = "failed", _("failed")
+        #: gone for its owner; the sweep removes files and row
+        DELETED = "deleted", _("deleted")
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="profile_uploads"
     )
     name = models.CharField(_("name"), max_length=255)
-    size_bytes = models.PositiveBigIntegerField()
-    md5 = models.CharField("MD5", max_length=32)
-    state = models.CharField(max_length=10, choices=State, default=State.INITIATED)
-    #: why it failed: a code of `parsers.errors` or `webprofile.errors`, and one line in English
+    #: of all its files together
+    size_bytes = models.PositiveBigIntegerField(_("size"))
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.INITIATED)
+    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.uploads`,
+    #: and one line in English
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    #: until when it may stay initiated or in processing
+    deadline_at = models.DateTimeField(null=True)
+    #: when an actor was last asked to read it
+    hinted_at = models.DateTimeField(null=True)
+    #: until then one actor reads it, and no other begins
+    claimed_until = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = _("opened profile")
         verbose_name_plural = _("opened profiles")
         ordering = ["-pk"]
-        indexes = [models.Index(name="upload_state_created", fields=["state", "created_at"])]
+        indexes = [
+            models.Index(name="upload_state_created", fields=["state", "created_at"]),
+            models.Index(name="upload_of_owner", fields=["owner", "-id"]),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
+class OpenedFile(models.Model):
+    """A file of an opened profile: one profiled pass. Kept as uploaded: it is the truth."""
+
+    upload = models.ForeignKey(ProfileUpload, models.CASCADE, related_name="files")
+    #: of the pass, from 1; the first one's graph is shown
+    number = models.PositiveSmallIntegerField()
+    #: as its owner calls it
+    name = models.CharField(_("file name"), max_length=255)
+    size_bytes = models.PositiveBigIntegerField(_("size"))
+    md5 = models.CharField("MD5", max_length=32)
+
+    class Meta:
+        verbose_name = _("file")
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(name="opened_file_number", fields=["upload", "number"])
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def stored_name(self) -> str:
+        """What the same pass of an attempt would be called: `profile.json`, `profile-2.json`."""
+        return profile_name(self.number)
+
+    @property
+    def object_key(self) -> str:
+        return upload_key(self.upload_id, self.stored_name)
+
+
 class Profile(models.Model):
-    """The summary of a profile; its derived columns lie beside the raw file, as npz.
+    """The summary of a profile; its derived data lie beside the raw files, as npz.
 
     It belongs to an attempt that left it or to an upload, never to both.
     """
@@ -78,6 +126,10 @@ class Profile(models.Model):
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
     warnings = models.JSONField(default=list)
+    #: `analysis.archive.VERSION` of the derived file; 0 for one of before there were versions
+    derived_version = models.PositiveSmallIntegerField(default=0)
+    #: code of why derived data could not be made anew
+    problem = models.CharField(max_length=40, blank=True, default="")
     built_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -100,8 +152,9 @@ class Profile(models.Model):
         return upload_key(self.upload_id or 0, name)
 
     @property
-    def columns_key(self) -> str:
-        return self.object_key("columns.npz")
+    def derived_key(self) -> str:
+        """Of what the server made of the raw files (`analysis.archive`)."""
+        return self.object_key("derived.npz")
 
 
 class AttemptMeasurement(models.Model):
@@ -119,6 +172,8 @@ class AttemptMeasurement(models.Model):
     p99_ms = models.FloatField(null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
+    #: of the clean pass, as `analysis.histogram.Histogram`; empty without one
+    histogram = models.JSONField(default=dict)
     #: standard deviation / mean of the iterations
     cv = models.FloatField(null=True)
     profiled_iterations = models.PositiveIntegerField(default=0)
@@ -137,6 +192,8 @@ class AttemptMeasurement(models.Model):
     gate = models.JSONField(default=dict)
     #: the device before and after: {"before": {...}, "after": {...}}
     device = models.JSONField(default=dict)
+    #: as in `Profile`
+    derived_version = models.PositiveSmallIntegerField(default=0)
     built_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -153,3 +210,8 @@ def artifact_key(attempt_id: str, name: str) -> str:
 
 def upload_key(upload_id: int, name: str) -> str:
     return f"opened/{upload_id}/{name}"
+
+
+def upload_prefix(upload_id: int) -> str:
+    """Everything of an upload lies below it, raw and derived."""
+    return upload_key(upload_id, "")

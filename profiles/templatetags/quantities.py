@@ -29,6 +29,20 @@ def milliseconds(value: float | None) -> str:
 
 
 @register.filter
+def microseconds(value: float | None) -> str:
+    """As `seconds`, for a value in µs."""
+    return seconds(None if value is None else value / 1e6)
+
+
+@register.filter
+def share(ratio: float | None) -> str:
+    """A ratio as per cent with one decimal: `12.3 %`."""
+    if ratio is None or not math.isfinite(ratio):
+        return ABSENT
+    return f"{ratio * 100:.1f} %"
+
+
+@register.filter
 def bytesize(value: float | None) -> str:
     """A size in binary units: `1.5 MiB`, `200 B`."""
     if value is None:
@@ -38,6 +52,14 @@ def bytesize(value: float | None) -> str:
         value /= 1024
         step += 1
     return f"{value:.{1 if step else 0}f} {_SIZES[step]}"
+
+
+@register.filter
+def giga(value: float | None) -> str:
+    """A rate in units of 10^9 with four significant digits: `109.6`."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return ABSENT
+    return _four_digits(value / 1e9)
 
 
 def _four_digits(value: float) -> str:

@@ -1,0 +1,60 @@
+"""Opened profiles in the administration pages: whose they are, and what they take."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from profiles.models import OpenedFile, ProfileUpload
+from profiles.templatetags.quantities import bytesize
+from profiles.uploads import upload_delete
+
+
+class OpenedFileInline(admin.TabularInline):
+    """What was uploaded; nothing to edit."""
+
+    model = OpenedFile
+    extra = 0
+    fields = readonly_fields = ("number", "name", "size_bytes", "md5")
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(ProfileUpload)
+class ProfileUploadAdmin(admin.ModelAdmin):
+    list_display = ("name", "owner", "state", "size", "created_at", "page")
+    list_filter = ("state",)
+    search_fields = ("name", "owner__email")
+    fields = ("name", "owner", "state", "size", "problem", "problem_detail", "created_at", "page")
+    readonly_fields = fields
+    inlines = (OpenedFileInline,)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ProfileUpload]:
+        found = super().get_queryset(request).exclude(state=ProfileUpload.State.DELETED)
+        return found.select_related("owner")
+
+    def delete_model(self, request: HttpRequest, obj: ProfileUpload) -> None:
+        """The row stays until the sweep has removed the files."""
+        upload_delete(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ProfileUpload]) -> None:
+        for upload in queryset:
+            upload_delete(upload)
+
+    @admin.display(description=_("size"))
+    def size(self, upload: ProfileUpload) -> str:
+        return bytesize(upload.size_bytes)
+
+    @admin.display(description=_("page"))
+    def page(self, upload: ProfileUpload) -> str:
+        address = reverse("profiles:opened", args=[upload.pk])
+        return format_html('<a href="{}">{}</a>', address, _("open"))

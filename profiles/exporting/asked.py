@@ -1,0 +1,54 @@
+"""What of a profile is exported: operators in an order, and groups where these were asked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from profiles.analysis.select import Selection
+from profiles.exporting.fields import Rows
+from profiles.parsers.columns import MISSING, NumberColumn
+
+#: of one group; `time_s` is the aggregate of self times on the side that was asked for
+GROUP_FIELDS = (
+    "type",
+    "operators",
+    "time_s",
+    "share",
+    "cumulative_s",
+    "computation_flo",
+    "flops_per_s",
+    "memory_bytes",
+    "bandwidth_bytes_per_s",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """rows: (m,) rows of `ProfileColumns`; groups: None where single operators were asked for."""
+
+    rows: Rows
+    groups: Selection | None = None
+
+
+def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
+    """One mapping of `GROUP_FIELDS` for each group; None where the profile does not tell."""
+    columns = zip(
+        groups.types.codes.tolist(),
+        groups.counts.tolist(),
+        groups.self_s.tolist(),
+        groups.ratio.tolist(),
+        groups.cumulative_s.tolist(),
+        _optional(groups.computation),
+        _optional(groups.flops),
+        _optional(groups.memory),
+        _optional(groups.bandwidth),
+        strict=True,
+    )
+    for code, *numbers in columns:
+        name = "" if code == MISSING else groups.types.values[code]
+        yield dict(zip(GROUP_FIELDS, (name, *numbers), strict=True))
+
+
+def _optional(column: NumberColumn) -> list[float | None]:
+    pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
+    return [value if present else None for value, present in pairs]

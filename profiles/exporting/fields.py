@@ -1,0 +1,204 @@
+"""What every export tells of an operator: one list of fields, for CSV, JSON, npz and their page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns, Side, TextColumn
+
+#: grows when a field changes its meaning; a new field is no reason
+VERSION = 1
+
+Kind = Literal["text", "json", "count", "number"]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of an operator.
+
+    key: its name in CSV and npz; in JSON the part before the first `.` is an object
+    kind: `text`; `json`, a text that is compact JSON; `count`, a whole number; `number`, float64
+    help: one English sentence, with the unit's name in it
+    """
+
+    key: str
+    kind: Kind
+    help: str
+
+    @property
+    def heading(self) -> str:
+        """The title of its column: the key ends in the unit."""
+        return self.key.replace(".", "_")
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The m values of one field.
+
+    values: (m,) int64 or float64, or m texts
+    present: (m,) bool; where false the profile does not tell, which is not the same as nan
+    """
+
+    field: Field
+    values: NDArray[Any] | Sequence[str]
+    present: NDArray[np.bool_]
+
+    def optional(self) -> list[Any]:
+        """The m values, None where absent."""
+        values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
+        pairs = zip(values, self.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+
+
+def _side_fields(side: Side) -> tuple[Field, ...]:
+    where = "the slowest computing node" if side == "device" else "the slowest thread"
+    many = "With several profiled passes"
+    return (
+        Field(
+            f"{side}.time_s",
+            "number",
+            f"Self time on the {side}, end - start, seconds, of {where}; the median over passes.",
+        ),
+        Field(f"{side}.share", "number", f"Self time / total of all operators on the {side}."),
+        Field(
+            f"{side}.kern_s",
+            "number",
+            "Time to the first kernel, kern - start, seconds; negative if none was seen.",
+        ),
+        Field(f"{side}.min_s", "number", f"{many}: the shortest self time, seconds."),
+        Field(f"{side}.p10_s", "number", f"{many}: a tenth was faster, seconds."),
+        Field(f"{side}.p90_s", "number", f"{many}: a tenth was slower, seconds."),
+        Field(
+            f"{side}.cv",
+            "number",
+            f"{many}: standard deviation (n - 1) / mean of the self times.",
+        ),
+        Field(f"{side}.samples", "count", "Passes that timed the operator."),
+    )
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("row", "count", "Place in the profile's own order, from 0; pages call it ?op=ROW."),
+    Field("id", "text", "The number that MegEngine gave the operator."),
+    Field("name", "text", "Name of the operator."),
+    Field("type", "text", "Type of the operator, such as ConvolutionForward."),
+    Field("step", "count", "Place in the order of execution, from 0."),
+    *_side_fields("device"),
+    *_side_fields("host"),
+    Field("computation_flo", "number", "Operations of one execution; a multiply-add counts as 2."),
+    Field("flops_per_s", "number", "computation_flo / device self time, operations per second."),
+    Field("memory_bytes", "number", "Bytes of all inputs and outputs of one execution."),
+    Field("bandwidth_bytes_per_s", "number", "memory_bytes / device self time, bytes per second."),
+    Field("intensity_flo_per_byte", "number", "computation_flo / memory_bytes."),
+    Field("in_shapes", "json", "Shapes of the inputs."),
+    Field("out_shapes", "json", "Shapes of the outputs."),
+    Field("in_dtypes", "json", "Dtypes of the inputs; null for one without memory."),
+    Field("in_layouts", "json", "Strides of inputs that are not contiguous."),
+    Field("params", "json", "Parameters of the operator."),
+)
+
+
+def rows_by_time(columns: ProfileColumns) -> Rows:
+    """Return all n rows: those timed on the device, longest first, then the rest as in the file.
+
+    Raises AnalysisError if the device total is 0.
+    """
+    timed = select(columns, Query()).rows
+    return np.concatenate([timed, np.flatnonzero(~columns.device.present)])
+
+
+def values_of(data: ProfileData, rows: Rows) -> list[Values]:
+    """Return every field of these operators, in the order of `FIELDS`."""
+    columns = data.columns
+    found: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
+        "row": _whole(rows),
+        "id": _texts([columns.ids[row] for row in rows]),
+        "name": _texts([columns.names[row] for row in rows]),
+        "type": _column(columns.types, rows),
+        "step": _steps(data, rows),
+        "params": _params(data, rows),
+    }
+    for side in ("device", "host"):
+        found |= _side(data, side, rows)
+    found |= _costs(columns, rows)
+    for key in ("in_shapes", "out_shapes", "in_dtypes", "in_layouts"):
+        found[key] = _column(getattr(columns, key), rows)
+    return [Values(field, *found[field.key]) for field in FIELDS]
+
+
+def _whole(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    return numbers.astype(np.int64), np.ones(len(numbers), dtype=np.bool_)
+
+
+def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
+    return texts, np.ones(len(texts), dtype=np.bool_)
+
+
+def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
+    codes = column.codes[rows]
+    return [column.values[c] if c != MISSING else "" for c in codes.tolist()], codes != MISSING
+
+
+def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
+    return data.graph.operator_of_row(len(data.columns))[rows].astype(np.intp)
+
+
+def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Counted without gaps over all operators that run, as the file's own numbers are not."""
+    place = np.full(len(data.graph.operators) + 1, MISSING, dtype=np.int64)
+    order = data.graph.execution_order()
+    place[order] = np.arange(len(order))
+    steps = place[_graph_rows(data, rows)]  # MISSING is the last one, which has none
+    return steps, steps != MISSING
+
+
+def _params(data: ProfileData, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
+    params = data.graph.operators.params
+    codes = np.append(params.codes, np.int32(MISSING))[_graph_rows(data, rows)]
+    return [params.values[c] if c != MISSING else "" for c in codes.tolist()], codes != MISSING
+
+
+def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
+    times, spread = data.columns.times(side), data.spread(side)
+    timed = times.present[rows]
+    total_s = times.total_s()
+    self_s = times.end_s[rows]
+    many = timed & (spread.count[rows] > 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = self_s / np.float64(np.nan if total_s is None else total_s)
+    kern_s = times.kern_s[rows]
+    return {
+        f"{side}.time_s": (self_s, timed),
+        f"{side}.share": (share, timed),
+        f"{side}.kern_s": (kern_s, timed & ~np.isnan(kern_s)),
+        f"{side}.min_s": (spread.min_s[rows], many),
+        f"{side}.p10_s": (spread.p10_s[rows], many),
+        f"{side}.p90_s": (spread.p90_s[rows], many),
+        f"{side}.cv": (spread.cv[rows], many),
+        f"{side}.samples": _whole(spread.count[rows]),
+    }
+
+
+def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
+    time_s, timed = columns.device.end_s[rows], columns.device.present[rows]
+    flo, has_flo = _number(columns.computation, rows)
+    size, has_size = _number(columns.memory, rows)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return {
+            "computation_flo": (flo, has_flo),
+            "flops_per_s": (flo / time_s, has_flo & timed),
+            "memory_bytes": (size, has_size),
+            "bandwidth_bytes_per_s": (size / time_s, has_size & timed),
+            "intensity_flo_per_byte": (flo / size, has_flo & has_size),
+        }
+
+
+def _number(column: NumberColumn, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    return column.values[rows], column.present[rows]

@@ -1,0 +1,156 @@
+"""A profile as a file of each format; for the site and for `manage.py profile_export`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from django.http import QueryDict
+
+from agent.protocol.artifacts import profile_number
+from profiles.analysis.data import ProfileData
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.text import profile_text
+from profiles.exporting.asked import Asked
+from profiles.exporting.chrome_trace import to_trace
+from profiles.exporting.csv_file import groups_to_csv, to_csv
+from profiles.exporting.fields import Rows, rows_by_time, values_of
+from profiles.exporting.json_file import to_json
+from profiles.exporting.npz_file import to_npz
+from profiles.models import Profile
+from profiles.report import report_html
+from profiles.table_page import Places, SideTable
+from profiles.table_request import TableRequest, read_request
+from webprofile.errors import DomainError
+
+Meta = Mapping[str, Any]
+_NOWHERE = Places("", "")
+#: of each table of the text, whose lines take 30 times as long to draw as those of CSV
+TEXT_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """What goes into a file. meta: `provenance`; profile: None for a file that is no row here."""
+
+    data: ProfileData
+    asked: Asked
+    meta: Meta
+    profile: Profile | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """make: returns the file's bytes"""
+
+    ending: str
+    content_type: str
+    make: Callable[[Exported], bytes]
+
+
+def _csv(given: Exported) -> bytes:
+    if given.asked.groups is not None:
+        return groups_to_csv(given.asked.groups)
+    return to_csv(values_of(given.data, given.asked.rows))
+
+
+def _json(given: Exported) -> bytes:
+    values = values_of(given.data, given.asked.rows)
+    return to_json(given.data, given.asked, values, given.meta)
+
+
+def _npz(given: Exported) -> bytes:
+    values = values_of(given.data, given.asked.rows)
+    return to_npz(given.data, given.asked.rows, values, given.meta)
+
+
+def _trace(given: Exported) -> bytes:
+    return to_trace(given.data, given.meta)
+
+
+def _text(given: Exported) -> bytes:
+    return profile_text(given.data.columns, top=TEXT_ROWS, show_host=True).encode()
+
+
+def _report(given: Exported) -> bytes:
+    return report_html(given.data, given.meta, given.profile).encode()
+
+
+FORMATS: dict[str, Format] = {
+    "csv": Format(".csv", "text/csv; charset=utf-8", _csv),
+    "json": Format(".json", "application/json", _json),
+    "npz": Format(".npz", "application/octet-stream", _npz),
+    "trace": Format(".trace.json", "application/json", _trace),
+    "report": Format(".html", "text/html; charset=utf-8", _report),
+    "text": Format(".txt", "text/plain; charset=utf-8", _text),
+}
+
+
+def asked_of(parameters: QueryDict, data: ProfileData) -> tuple[Asked, str]:
+    """What the address of a result page asks for, as its first table shows it; and the address.
+
+    Without a question it is every operator, also those that were timed on the host alone. A
+    question that cannot be answered raises DomainError export_question.
+    """
+    request = read_request(parameters, passes=len(data.passes))
+    request = replace(request, columns=(), page=1)
+    if request.problems:
+        raise _refusal(" ".join(request.problems.values()))
+    address = request.address()
+    try:
+        return _asked(data, request) if address else Asked(rows_by_time(data.columns)), address
+    except AnalysisError as error:
+        raise _refusal(str(error)) from error
+
+
+def _refusal(detail: str) -> DomainError:
+    return DomainError("export_question", status=422, detail=detail)
+
+
+def _asked(data: ProfileData, request: TableRequest) -> Asked:
+    groups = None
+    if request.query.aggregate:
+        groups = SideTable(data, request, request.sides[0], _NOWHERE).selection
+        request = _ungrouped(request)
+    return Asked(_rows(data, request), groups)
+
+
+def _ungrouped(request: TableRequest) -> TableRequest:
+    query = replace(request.query, aggregate="", by_type=False, order="time")
+    return replace(request, query=query, order="time", top=0)
+
+
+def _rows(data: ProfileData, request: TableRequest) -> Rows:
+    table = SideTable(data, request, request.sides[0], _NOWHERE)
+    rows = table.selection.rows[: table.total]
+    if request.pass_number > 1:
+        rows = data.order[request.pass_number - 1][rows]
+    return rows.astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Original:
+    """A profiled pass as MegEngine wrote it: its number, what it is called, where it lies."""
+
+    number: int
+    name: str
+    size_bytes: int
+    key: str
+
+
+def originals_of(profile: Profile) -> list[Original]:
+    """The raw files of a profile, by the numbers of their passes."""
+    if profile.upload is not None:
+        return [
+            Original(each.number, each.name, each.size_bytes, each.object_key)
+            for each in profile.upload.files.all()
+        ]
+    if profile.attempt is None:
+        return []
+    stored = profile.attempt.artifacts.filter(is_stored=True)
+    found = [
+        Original(number, each.name, each.size_bytes, each.object_key)
+        for each in stored
+        if (number := profile_number(each.name))
+    ]
+    return sorted(found, key=lambda each: each.number)

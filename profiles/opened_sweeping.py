@@ -1,0 +1,56 @@
+"""What time alone brings about for opened profiles: lost hints, deadlines, files to remove."""
+
+import datetime
+from collections.abc import Callable, Iterable
+
+import structlog
+from django.db.models import Q
+from django.utils import timezone
+
+from profiles import storage
+from profiles.hints import build_opened_on_commit
+from profiles.models import ProfileUpload, upload_prefix
+from profiles.uploads import upload_delete, upload_fail
+
+log = structlog.get_logger()
+
+#: an upload that nobody began to read after this long has lost its hint
+HINT_PATIENCE = datetime.timedelta(seconds=20)
+#: removed in one round, since other rows wait meanwhile
+PURGE_LIMIT = 50
+
+State = ProfileUpload.State
+
+
+def opened_sweep() -> None:
+    """One round; one row that cannot be moved keeps no other waiting."""
+    now = timezone.now()
+    found = ProfileUpload.objects.all()
+    late = Q(deadline_at__lt=now)
+    _each(found.filter(late, state=State.PROCESSING), lambda u: upload_fail(u, "timed_out"))
+    _each(found.filter(late, state=State.INITIATED), upload_delete)
+    unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
+    _each(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)), _hint)
+    _each(found.filter(state=State.DELETED)[:PURGE_LIMIT], upload_purge)
+
+
+def upload_purge(upload: ProfileUpload) -> None:
+    """Remove the files and the row of a deleted profile. Raises DomainError storage_unreachable.
+
+    The row goes last: while it stands, the sweep comes back for what is left.
+    """
+    storage.delete_below(upload_prefix(upload.pk))
+    ProfileUpload.objects.filter(pk=upload.pk, state=State.DELETED).delete()
+
+
+def _hint(upload: ProfileUpload) -> None:
+    ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
+    build_opened_on_commit(upload.pk)
+
+
+def _each(rows: Iterable[ProfileUpload], act: Callable[[ProfileUpload], object]) -> None:
+    for row in rows:
+        try:
+            act(row)
+        except Exception:
+            log.exception("sweep_failed", row=repr(row))

@@ -1,0 +1,62 @@
+"""Read the files of an opened profile. Storage is read and written outside of transactions."""
+
+import structlog
+
+from profiles import storage
+from profiles.analysis.errors import AnalysisError
+from profiles.deriving import Derived, derive, profile_row
+from profiles.models import Profile, ProfileUpload
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.first_look import HEAD_BYTES, other_kind
+from profiles.uploads import upload_claim, upload_fail, upload_ready, upload_release
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: what storage says of a file, and what the owner is told
+_LOST = {"object_missing": "storage_lost", "object_too_large": "too_large"}
+
+
+def upload_build(upload: ProfileUpload) -> None:
+    """Make the profile of an upload, or note why there is none. May be repeated.
+
+    Only one caller at a time does it. DomainError storage_unreachable passes through, so that the
+    caller tries again.
+    """
+    if not upload_claim(upload):
+        return
+    try:
+        derived = _derived(upload)
+        if derived is not None:
+            _keep(upload, derived)
+    except DomainError as error:
+        if error.code in _LOST:
+            upload_fail(upload, _LOST[error.code])
+            return
+        upload_release(upload)
+        raise
+
+
+def _derived(upload: ProfileUpload) -> Derived | None:
+    """None after noting what is wrong with the files."""
+    files = [(file.stored_name, file.object_key) for file in upload.files.all()]
+    for file in upload.files.all():
+        # a browser told the first bytes before; it may have told others
+        if kind := other_kind(storage.read_start(file.object_key, size_bytes=HEAD_BYTES)):
+            upload_fail(upload, kind, file.name)
+            return None
+    try:
+        return derive(files)
+    except (ProfileFormatError, AnalysisError) as error:
+        upload_fail(upload, error.code, error.detail)
+        return None
+
+
+def _keep(upload: ProfileUpload, derived: Derived) -> None:
+    profile = profile_row(derived.data, Profile(upload=upload))
+    storage.write(profile.derived_key, derived.archive)
+    if upload_ready(upload, profile):
+        log.info("upload_read", upload=upload.pk, operators=profile.operators)
+    else:
+        # deleted meanwhile, and its files with it, perhaps before this one was written
+        storage.delete(profile.derived_key)

@@ -1,0 +1,93 @@
+"""Where a profile is from: what every export tells beside the numbers."""
+
+import re
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import timezone
+
+from agent.protocol.artifacts import profile_number
+from profiles.models import Profile
+from tasks.models import Attempt
+
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
+_LONGEST_NAME = 80
+
+
+def provenance(profile: Profile) -> dict[str, Any]:
+    """JSON: title, source, and what is known of device, versions, command, files, checksums, dates.
+
+    Times are ISO 8601 in UTC. Nothing in it names a user.
+    """
+    known = {
+        "title": title_of(profile),
+        "built_at": profile.built_at.isoformat(),
+        "exported_at": timezone.now().isoformat(timespec="seconds"),
+        "warnings": list(profile.warnings),
+    }
+    if profile.attempt is not None:
+        return known | _of_attempt(profile.attempt)
+    upload = profile.upload
+    return known | {
+        "source": "upload",
+        "upload": profile.upload_id,
+        "opened_at": upload.created_at.isoformat() if upload else None,
+        "url": settings.SITE_URL + reverse("profiles:detail", args=[profile.pk]),
+        "profiles": [
+            {"name": each.name, "size_bytes": each.size_bytes, "md5": each.md5}
+            for each in (upload.files.all() if upload else ())
+        ],
+    }
+
+
+def _of_attempt(attempt: Attempt) -> dict[str, Any]:
+    task = attempt.task
+    facts = attempt.worker.facts
+    return {
+        "source": "task",
+        "task": task.pk,
+        "attempt": attempt.number,
+        "url": settings.SITE_URL + reverse("tasks:result", args=[task.pk]),
+        "finished_at": task.finished_at.isoformat() if task.finished_at else None,
+        "device": attempt.worker.name,
+        "cpu": str(facts.get("cpu_model", "")),
+        "gpus": [str(gpu.get("name", "")) for gpu in facts.get("gpus") or []],
+        "megengine": task.runtime_version,
+        "plan": task.plan,
+        "options": task.options,
+        "seed": task.seed,
+        "command": attempt.command,
+        "files": [
+            {
+                "name": file.name,
+                "kind": file.kind,
+                "input": file.input,
+                "size_bytes": file.size_bytes,
+                "md5": file.md5,
+                "sha256": file.sha256,
+            }
+            for file in task.files.all()
+        ],
+        "profiles": [
+            {"name": each.name, "size_bytes": each.size_bytes, "md5": each.md5}
+            for each in attempt.artifacts.filter(is_stored=True).order_by("pk")
+            if profile_number(each.name)
+        ],
+    }
+
+
+def title_of(profile: Profile) -> str:
+    """The model's file name, or what its owner calls an opened profile."""
+    if profile.attempt is not None:
+        return profile.attempt.task.model_name
+    return profile.upload.name if profile.upload else ""
+
+
+def file_name(profile: Profile, ending: str) -> str:
+    """`resnet18-task-7.csv`, `mine-opened-3.csv`: letters of any script, digits, `_.+-`."""
+    stem = title_of(profile).removesuffix(".mge").removesuffix(".json")
+    clean = _NOT_IN_NAMES.sub("-", stem).strip("-.")[:_LONGEST_NAME] or "profile"
+    if profile.attempt is not None:
+        return f"{clean}-task-{profile.attempt.task_id}{ending}"
+    return f"{clean}-opened-{profile.upload_id}{ending}"

@@ -1,0 +1,139 @@
+"""One HTML file with everything that a reader needs offline: no request, no script needed."""
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext as _
+
+from profiles.advising import advice_of, facts_of
+from profiles.analysis.advice import Facts
+from profiles.analysis.data import ProfileData
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.analysis.stability import stability, totals_of_passes, unstable
+from profiles.analysis.table import Row, rows
+from profiles.exporting.drawings import curve, timeline_drawing, type_bars
+from profiles.models import AttemptMeasurement, Profile
+from profiles.parsers.columns import Side
+from profiles.table_html import visible
+
+#: more make the file large and slow; CSV has all
+MOST_ROWS = 2_000
+SIDES: tuple[Side, Side] = ("device", "host")
+
+
+def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None) -> str:
+    """Return the report in the reader's language.
+
+    meta: `provenance`; profile: None for a file that is no row here
+    """
+    script = render_to_string("profiles/report.js").strip()
+    context = {
+        "language": translation.get_language() or "en",
+        "script": mark_safe(script),  # a file of our own
+        "script_hash": _sha256(script),
+        "meta": meta,
+        "facts": _facts(meta),
+        "totals": {side: data.columns.times(side).total_s() for side in SIDES},
+        "operators": len(data.columns),
+        "passes": _passes(data),
+        "stability": stability(data, "device") if len(data.passes) > 1 else None,
+        "left_out": data.left_out,
+        "advice": advice_of(data, facts_of(profile) if profile else Facts()),
+        "measured": _measured(profile),
+        "types": type_bars(data, "device"),
+        "curve": curve(data, "device"),
+        "timeline": timeline_drawing(data),
+        "tables": [table for side in SIDES if (table := _table(data, side))],
+        "most_rows": MOST_ROWS,
+    }
+    return render_to_string("profiles/report.html", context)
+
+
+def _measured(profile: Profile | None) -> AttemptMeasurement | None:
+    if profile is None or profile.attempt is None:
+        return None
+    return AttemptMeasurement.objects.filter(attempt=profile.attempt).first()
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Provenance as rows; those that are not known are left out."""
+    rows = [
+        (_("Task"), f"#{meta['task']}" if "task" in meta else ""),
+        (_("Address"), meta.get("url", "")),
+        (_("Device"), meta.get("device", "")),
+        (_("Processor"), meta.get("cpu", "")),
+        ("GPU", ", ".join(meta.get("gpus", ()))),
+        ("MegEngine", meta.get("megengine", "")),
+        (_("Finished"), _minute(meta.get("finished_at"))),
+        (_("Opened"), _minute(meta.get("opened_at"))),
+        (_("Report made"), _minute(meta.get("exported_at"))),
+        (_("Command on the device"), meta.get("command", "")),
+    ]
+    return [(name, visible(value)) for name, value in rows if value]
+
+
+def _minute(iso: str | None) -> str:
+    return f"{iso[:16].replace('T', ' ')} UTC" if iso else ""
+
+
+def _passes(data: ProfileData) -> list[dict[str, Any]]:
+    totals = {side: totals_of_passes(data, side) for side in SIDES}
+    pairs = zip(data.passes, totals["device"], totals["host"], strict=True)
+    return [{"name": name, "device_s": device, "host_s": host} for name, device, host in pairs]
+
+
+def _table(data: ProfileData, side: Side) -> dict[str, Any] | None:
+    """The slowest operators of one side; None if none was timed there."""
+    selection = select(data.columns, Query(side=side))
+    if not len(selection):
+        return None
+    shaky = unstable(data, side)
+    many = len(data.passes) > 1
+    spread = data.spread(side)
+    made = []
+    for row in rows(data.columns, selection, 0, MOST_ROWS):
+        cv = float(spread.cv[row.operator]) if many else math.nan
+        made.append(_row(row, cv, is_unstable=bool(shaky[row.operator])))
+    return {
+        "side": side,
+        "title": _("On the device") if side == "device" else _("On the host"),
+        "rows": made,
+        "total": len(selection),
+        "has_cv": many,
+    }
+
+
+def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
+    return {
+        "name": visible(row.name),
+        "type": visible(row.type),
+        "id": row.id,
+        "cells": row.cells,
+        # what the table is sorted by; an absent number sorts last
+        "keys": {
+            "time": _key(row.self_s),
+            "flo": _key(row.computation_flo),
+            "flops": _key(row.flops),
+            "memory": _key(row.memory_bytes),
+            "bandwidth": _key(row.bandwidth_bytes_per_s),
+            "cv": _key(cv),
+        },
+        "width": round(100 * row.ratio, 1) if 0 < row.ratio <= 1 else 0,
+        "cv": "–" if math.isnan(cv) else f"{cv * 100:.1f} %",
+        "is_unstable": is_unstable,
+    }
+
+
+def _key(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else repr(value)

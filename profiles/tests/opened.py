@@ -1,0 +1,59 @@
+"""Profiles that tests open, by the form and by the protocol of the script."""
+
+import base64
+import hashlib
+from typing import Any
+
+from django.conf import settings
+
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.models import ProfileUpload
+from profiles.uploads import FileToOpen, upload_confirm, upload_create
+from tasks.services import StoredObject
+
+
+def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> FileToOpen:
+    fields = {"size_bytes": len(data), "md5": hashlib.md5(data).hexdigest(), "head": data[:2048]}
+    return FileToOpen(name, **fields | changes)
+
+
+def file_body(data: bytes, name: str = "profile.json") -> dict[str, Any]:
+    """What a script announces."""
+    return {
+        "name": name,
+        "size_bytes": len(data),
+        "md5": hashlib.md5(data).hexdigest(),
+        "head": base64.b64encode(data[:2048]).decode(),
+    }
+
+
+def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
+    """An upload in state initiated, whose files lie in storage."""
+    files = [file_to_open(data, f"p{n}.json", head=b"") for n, data in enumerate(contents)]
+    upload = upload_create(owner=owner, files=files, name=name)
+    for row, data in zip(upload.files.all(), contents, strict=True):
+        object_store.write(row.object_key, data)
+    return upload
+
+
+def make_opened(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
+    """An upload whose files were read."""
+    upload = make_upload(owner, *contents, name=name)
+    confirm(upload)
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    return upload
+
+
+def confirm(upload: ProfileUpload) -> None:
+    upload_confirm(
+        upload, {row.number: StoredObject(row.size_bytes, row.md5) for row in upload.files.all()}
+    )
+
+
+def objects_of(upload_id: int) -> list[str]:
+    """Keys in storage below an upload."""
+    client = object_store._internal()
+    found = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")
+    return [each["Key"] for each in found.get("Contents", [])]

@@ -1,0 +1,162 @@
+"""Exports over HTTP and by command: what is asked for, who may have it, how it is called."""
+
+import csv
+import io
+import json
+import re
+import shlex
+
+import httpx2
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import User
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.loading import profile_data
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.tests.opened import make_opened
+from profiles.tests.shared_data import DATA, good_profile
+from profiles.tests.test_build import finished_attempt
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def opened(client, storage) -> Profile:
+    alice = make_user()
+    client.force_login(alice)
+    return make_opened(alice, good_profile("resnet18"), name="résnet <18>.json").profile
+
+
+@pytest.fixture
+def of_task(client, storage) -> Profile:
+    alice = User.objects.first() or make_user()
+    client.force_login(alice)
+    attempt = finished_attempt(good_profile("resnet18"), owner=alice)
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt)
+
+
+def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
+    answer = client.get(f"/profiles/{profile.pk}/export/csv/{query}")
+    assert answer.status_code == 200
+    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+
+
+FORMATS = {
+    "csv": ("text/csv", ".csv"),
+    "json": ("application/json", ".json"),
+    "npz": ("application/octet-stream", ".npz"),
+    "trace": ("application/json", ".trace.json"),
+    "report": ("text/html", ".html"),
+    "text": ("text/plain", ".txt"),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_sent_as_a_file_with_a_name_of_its_own(client, of_task, name):
+    answer = client.get(f"/profiles/{of_task.pk}/export/{name}/")
+    kind, ending = FORMATS[name]
+    assert answer["Content-Type"].startswith(kind)
+    task = of_task.attempt.task_id
+    assert answer["Content-Disposition"] == f'attachment; filename="net-task-{task}{ending}"'
+    assert len(answer.content) > 1000
+
+
+def test_a_name_of_any_script_survives_in_the_files_name(client, opened):
+    answer = client.get(f"/profiles/{opened.pk}/export/csv/")
+    wanted = f"r%C3%A9snet-18-opened-{opened.upload_id}.csv"
+    assert answer["Content-Disposition"] == f"attachment; filename*=utf-8''{wanted}"
+
+
+def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
+    data = profile_data(opened)
+    assert len(rows_of(client, opened)) == len(data.columns)
+    found = rows_of(client, opened, "?type=ConvolutionForward&order=memory&up=1&rows=5")
+    query = Query(types=("ConvolutionForward",), order="memory", ascending=True)
+    assert [int(row["row"]) for row in found] == select(data.columns, query).rows[:5].tolist()
+    # what only the page needs changes nothing
+    assert len(rows_of(client, opened, "?op=3&cols=op,time&page=2")) == len(data.columns)
+
+
+def test_csv_holds_groups_where_the_address_aggregates(client, opened):
+    found = rows_of(client, opened, "?agg=sum")
+    groups = select(profile_data(opened).columns, Query(aggregate="sum", by_type=True))
+    assert [float(row["time_s"]) for row in found] == groups.self_s.tolist()
+    assert found[0]["type"] == "ConvolutionForward"
+
+
+def test_json_says_where_the_profile_is_from_and_what_was_asked(client, of_task):
+    answer = client.get(f"/profiles/{of_task.pk}/export/json/?type=Reduce&agg=mean").json()
+    meta, task = answer["meta"], of_task.attempt.task
+    assert (meta["task"], meta["device"], meta["megengine"]) == (
+        task.pk,
+        task.worker.name,
+        "1.13.0",
+    )
+    assert [file["name"] for file in meta["files"]] == ["net.mge", "data.npy"]
+    assert meta["profiles"][0]["name"] == "profile.json"
+    assert meta["query"] == "?type=Reduce&agg=mean"
+    assert [each["type"] for each in answer["operators"]] == ["Reduce", "Reduce"]
+    assert [each["operators"] for each in answer["aggregate"]] == [2]
+    assert "@example.com" not in json.dumps(answer)
+
+
+def test_a_question_that_cannot_be_answered_is_told(client, opened):
+    refused = client.get(f"/profiles/{opened.pk}/export/csv/?name=(")
+    assert refused.status_code == 422
+    assert "The table cannot be made" in refused.content.decode()
+    assert client.get(f"/profiles/{opened.pk}/export/parquet/").status_code == 404
+
+
+def test_the_original_is_the_file_as_it_came(client, opened, of_task):
+    for profile in (opened, of_task):
+        client.force_login((profile.upload or profile.attempt.task).owner)
+        answer = client.get(f"/profiles/{profile.pk}/export/original/1/")
+        assert httpx2.get(answer["Location"]).content == good_profile("resnet18")
+        assert client.get(f"/profiles/{profile.pk}/export/original/2/").status_code == 404
+
+
+def test_a_stranger_gets_no_export(client, opened):
+    client.force_login(make_user("carol"))
+    for name in (*FORMATS, "original/1"):
+        assert client.get(f"/profiles/{opened.pk}/export/{name}/").status_code == 404
+
+
+def test_the_report_of_a_task_tells_its_device_files_and_advice(client, of_task):
+    text = client.get(f"/profiles/{of_task.pk}/export/report/").content.decode()
+    task = of_task.attempt.task
+    for wanted in (task.worker.name, "1.13.0", "net.mge", "What to do next", f"#{task.pk}"):
+        assert wanted in text
+
+
+def test_the_menu_stands_on_the_result_page_and_its_addresses_work(client, of_task):
+    page = client.get(f"/tasks/{of_task.attempt.task_id}/result/").content.decode()
+    menu = re.search(r'<details[^>]*id="export".*?</details>', page, re.DOTALL)[0]
+    links = re.findall(r'href="([^"]+)"', menu)
+    assert len(links) == len(FORMATS) + 2
+    assert {client.get(link).status_code for link in links} == {200, 302}
+
+
+def test_the_command_exports_files_and_tasks(of_task, tmp_path):
+    file = DATA / "profiles" / "resnet18.json"
+    out = tmp_path / "a.npz"
+    call_command("profile_export", str(file), "--format", "npz", "-o", str(out))
+    times = np.load(out, allow_pickle=False)["device_time_s"]
+    call_command("profile_export", str(of_task.attempt.task_id), "--format", "npz", "-o", str(out))
+    assert np.load(out, allow_pickle=False)["device_time_s"].tolist() == times.tolist()
+
+
+@pytest.mark.parametrize(
+    "arguments", ["999", "no-such-file.json", "{bad}", "{good} --query name=("]
+)
+def test_the_command_says_what_is_wrong(shared_data, tmp_path, arguments):
+    given = arguments.format(
+        bad=DATA / "bad/profiles/not_json.json", good=DATA / "profiles/tiny.json"
+    )
+    with pytest.raises(CommandError):
+        call_command("profile_export", *shlex.split(given), "-o", str(tmp_path / "x"))

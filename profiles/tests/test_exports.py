@@ -1,0 +1,364 @@
+"""Exports, each read back and compared with the profile that it was made of."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.exporting.asked import Asked
+from profiles.exporting.chrome_trace import to_trace
+from profiles.exporting.csv_file import groups_to_csv, to_csv
+from profiles.exporting.fields import FIELDS, rows_by_time, values_of
+from profiles.exporting.json_file import to_json
+from profiles.exporting.npz_file import to_npz
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.report import report_html
+from profiles.tests.make import NODE, make_profile
+from profiles.tests.make import to_json as profile_bytes
+from profiles.tests.shared_data import bad_profile, good_profile
+
+META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
+NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
+
+
+def data_of(*contents: bytes) -> ProfileData:
+    passes = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(contents, 1)]
+    return merge(passes, parse_graph(contents[0], passes[0][1]))
+
+
+def faster(content: bytes, factor: float) -> bytes:
+    """Another pass: every operator ends earlier."""
+    profile = json.loads(content)
+    for nodes in profile["profiler"]["device"].values():
+        for times in nodes.values():
+            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
+    return profile_bytes(profile)
+
+
+@pytest.fixture(params=NAMES)
+def data(request, shared_data) -> ProfileData:
+    return data_of(good_profile(request.param))
+
+
+@pytest.fixture
+def passes(shared_data) -> ProfileData:
+    content = good_profile("resnet18")
+    return data_of(content, faster(content, 0.5), faster(content, 0.8))
+
+
+def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
+    rows = rows_by_time(data.columns) if rows is None else rows
+    text = to_csv(values_of(data, rows)).decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def json_of(data: ProfileData, rows=None) -> dict:
+    rows = rows_by_time(data.columns) if rows is None else rows
+    return json.loads(to_json(data, Asked(rows), values_of(data, rows), META))
+
+
+def npz_of(data: ProfileData):
+    rows = rows_by_time(data.columns)
+    content = to_npz(data, rows, values_of(data, rows), META)
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def test_csv_has_every_operator_with_the_numbers_of_the_table(data):
+    columns, lines = data.columns, csv_of(data)
+    assert sorted(int(line["row"]) for line in lines) == list(range(len(columns)))
+    assert [int(line["row"]) for line in lines][: columns.device.present.sum()] == list(
+        select(columns, Query()).rows
+    )
+    for line in lines:
+        row = int(line["row"])
+        assert line["id"] == columns.ids[row]
+        assert line["name"].removeprefix("'") == columns.names[row]
+        timed = columns.device.present[row]
+        assert line["device_time_s"] == (repr(float(columns.device.end_s[row])) if timed else "")
+        known = columns.computation.present[row]
+        value = repr(float(columns.computation.values[row])) if known else ""
+        assert line["computation_flo"] == value
+        assert json.loads(line["in_shapes"] or "0") == json.loads(columns.in_shapes[row] or "0")
+
+
+def test_json_has_the_same_numbers_exactly(data):
+    document, columns = json_of(data), data.columns
+    assert (document["format"], document["version"]) == ("megengine-web-profile", 1)
+    assert document["totals"] == {
+        "device_s": columns.device.total_s(),
+        "host_s": columns.host.total_s(),
+    }
+    for operator in document["operators"]:
+        row = operator["row"]
+        assert operator["name"] == columns.names[row]
+        for side in ("device", "host"):
+            times = columns.times(side)
+            wanted = float(times.end_s[row]) if times.present[row] else None
+            assert operator[side]["time_s"] == wanted
+            assert operator[side]["passes_s"] == [wanted]
+    by_type = {group["type"]: group["operators"] for group in document["groups"]}
+    assert sum(by_type.values()) == len(columns)
+    assert sum(g["device_s"] or 0 for g in document["groups"]) == pytest.approx(
+        columns.device.total_s()
+    )
+
+
+def test_npz_has_the_same_columns_and_needs_no_pickle(data):
+    file, columns = npz_of(data), data.columns
+    rows = file["row"]
+    np.testing.assert_array_equal(file["device_time_s"], columns.device.end_s[rows])
+    np.testing.assert_array_equal(file["host_time_s"], columns.host.end_s[rows])
+    np.testing.assert_array_equal(file["memory_bytes"], columns.memory.values[rows])
+    assert file["name"].tolist() == [columns.names[row] for row in rows]
+    assert file["type"].tolist() == [columns.types[row] for row in rows]
+    assert file["device_total_s"] == columns.device.total_s()
+    assert json.loads(str(file["meta"])) == META
+    assert {field.heading for field in FIELDS} <= set(file.files)
+
+
+def test_passes_come_with_their_statistics(passes):
+    document, file, lines = json_of(passes), npz_of(passes), csv_of(passes)
+    first = document["operators"][0]
+    row = first["row"]
+    assert first["device"]["passes_s"] == passes.device.end_s[:, row].tolist()
+    assert first["device"]["time_s"] == pytest.approx(sorted(first["device"]["passes_s"])[1])
+    assert first["device"]["samples"] == 3
+    assert float(lines[0]["device_cv"]) == first["device"]["cv"] == passes.device.cv[row]
+    assert file["device_passes_s"].shape == (3, len(passes.columns))
+    assert document["passes"] == ["profile-1.json", "profile-2.json", "profile-3.json"]
+
+
+def test_the_order_of_execution_counts_from_zero_without_gaps(data):
+    steps = [o["step"] for o in json_of(data)["operators"] if o["step"] is not None]
+    running = int((data.graph.operators.step >= 0).sum())
+    assert len(set(steps)) == len(steps)
+    assert all(0 <= step < running for step in steps)
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "＝1"]
+HOSTILE = [*FORMULAS, 'a"b,c', "two\nlines", "🙂 \u202e<b>"]
+
+
+def test_no_name_becomes_a_formula_and_all_come_back():
+    names = {str(n): name for n, name in enumerate(HOSTILE)}
+    content = profile_bytes(
+        make_profile({str(n): 0.5 + n for n in range(len(HOSTILE))}, names=names)
+    )
+    data = data_of(content)
+    for line in csv_of(data):
+        name = HOSTILE[int(line["row"])]
+        assert line["name"] == (f"'{name}" if name in FORMULAS else name)
+    assert {o["row"]: o["name"] for o in json_of(data)["operators"]} == dict(enumerate(HOSTILE))
+    assert set(npz_of(data)["name"]) == set(HOSTILE)
+
+
+def test_numbers_that_json_cannot_hold_are_null_and_csv_tells_nan_from_nothing():
+    content = profile_bytes(
+        make_profile(
+            {"1": 1.0, "2": {NODE: {"start": 0.0, "end": "nan"}}, "3": 0.0},
+            footprint={"3": {"computation": 5, "memory": 0}},
+        )
+    )
+    data = data_of(content)
+    rows = np.arange(3)
+    lines, operators = csv_of(data, rows), json_of(data, rows)["operators"]
+    assert [line["device_time_s"] for line in lines] == ["1.0", "nan", "0.0"]
+    assert [o["device"]["time_s"] for o in operators] == [1.0, None, 0.0]
+    assert [line["flops_per_s"] for line in lines] == ["", "", "inf"]
+    assert operators[2]["flops_per_s"] is None
+
+
+def test_negative_numbers_stay_numbers_in_csv(shared_data):
+    lines = csv_of(data_of(bad_profile("time_negative")))
+    assert any(float(line["device_time_s"]) < 0 for line in lines)
+
+
+def test_groups_are_those_that_were_asked_for(shared_data):
+    data = data_of(good_profile("resnet18"))
+    groups = select(data.columns, Query(aggregate="sum", by_type=True))
+    lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups).decode(), newline="")))
+    assert lines[0]["type"] == "ConvolutionForward"
+    assert sum(int(line["operators"]) for line in lines) == len(groups.counts) * 0 + sum(
+        groups.counts
+    )
+    assert float(lines[0]["time_s"]) == groups.self_s[0]
+    rows = rows_by_time(data.columns)
+    document = json.loads(to_json(data, Asked(rows, groups), values_of(data, rows), META))
+    assert [g["type"] for g in document["aggregate"]] == [line["type"] for line in lines]
+
+
+def slices_of(trace: dict, pid: int) -> dict[int, list[dict]]:
+    """Complete events of a process by thread, in the order of their starts, outer ones first."""
+    found: dict[int, list[dict]] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X" and event["pid"] == pid:
+            found.setdefault(event["tid"], []).append(event)
+    for events in found.values():
+        events.sort(key=lambda e: (e["ts"], -e["dur"]))
+    return found
+
+
+def nanoseconds(event: dict) -> tuple[int, int]:
+    start = round(event["ts"] * 1000)
+    return start, start + round(event["dur"] * 1000)
+
+
+def test_a_trace_has_every_interval_and_its_sum_is_the_total(data):
+    trace = json.loads(to_trace(data, META))
+    events = [e for events in slices_of(trace, 1).values() for e in events if "args" in e]
+    assert len(events) == len(data.graph.device)
+    by_row: dict[int, float] = {}
+    for event in events:
+        by_row[event["args"]["row"]] = max(by_row.get(event["args"]["row"], 0.0), event["dur"])
+    total_us = (data.columns.device.total_s() or 0.0) * 1e6
+    assert sum(by_row.values()) == pytest.approx(total_us, abs=1e-3 * max(1, len(events)))
+    names = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"]
+    assert names == ["Device", "Host"]
+    assert all(isinstance(value, str) for value in trace["otherData"].values())
+
+
+def assert_nested(events: list[dict]) -> None:
+    open_ends: list[int] = []
+    for event in events:
+        start, end = nanoseconds(event)
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        assert not open_ends or end <= open_ends[-1]
+        open_ends.append(end)
+
+
+def test_slices_of_a_thread_lie_inside_or_beside_each_other(data):
+    trace = json.loads(to_trace(data, META))
+    for pid in (1, 2):
+        for events in slices_of(trace, pid).values():
+            assert_nested(events)
+
+
+def test_operators_that_overlap_on_one_node_get_threads_of_their_own():
+    def at(start: float, end: float) -> dict:
+        return {NODE: {"start": start, "kern": start, "end": end}}
+
+    spans = {"1": at(0, 4), "2": at(1, 2), "3": at(3, 5), "4": at(4, 6), "5": at(2, 2)}
+    trace = json.loads(to_trace(data_of(profile_bytes(make_profile(spans))), META))
+    threads = slices_of(trace, 1)
+    assert len(threads) == 2
+    for events in threads.values():
+        assert_nested(events)
+        for one, other in pairwise(events):
+            assert nanoseconds(one)[1] <= nanoseconds(other)[0]
+    names = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"]
+    assert names == [NODE, NODE]
+
+
+def test_wait_and_computation_lie_inside_their_operator():
+    spans = {"1": {NODE: {"start": 1.0, "kern": 1.25, "end": 2.0}}}
+    trace = json.loads(to_trace(data_of(profile_bytes(make_profile(spans))), META))
+    found = [
+        (e["name"], e["ts"], e["dur"])
+        for [events] in [slices_of(trace, 1).values()]
+        for e in events
+    ]
+    assert found == [
+        ("op1", 1e6, 1e6),
+        ("wait", 1e6, 0.25e6),
+        ("compute", 1.25e6, 0.75e6),
+    ]
+
+
+@pytest.mark.parametrize("bad", ["time_negative", "time_nan_literal", "time_1e400"])
+def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(shared_data, bad):
+    data = data_of(bad_profile(bad))
+    trace = json.loads(to_trace(data, META))
+    left_out = int(trace["otherData"]["left_out_intervals"])
+    events = [e for e in trace["traceEvents"] if e["ph"] == "X" and "args" in e]
+    assert left_out > 0
+    assert len(events) + left_out == len(data.graph.device) + len(data.graph.host)
+
+
+class _Tags(HTMLParser):
+    """What a page would fetch or run, and whether its tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in {"meta", "input", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in ("src", "srcset", "data", "action", "background", "poster", "ping"):
+                self.loads.append(value)
+            assert not name.startswith("on"), (tag, name)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_report_asks_the_network_for_nothing(data):
+    text = report_html(data, META)
+    page = _Tags()
+    page.feed(text)
+    assert page.loads == []
+    assert page.open == []
+    assert not {"link", "img", "iframe", "object", "embed", "base", "a"} & set(page.tags)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "http" not in re.sub(r'http-equiv="Content-Security-Policy"', "", text)
+
+
+def test_the_reports_script_is_the_one_that_its_policy_allows(shared_data):
+    import base64
+    import hashlib
+
+    text = report_html(data_of(good_profile("tiny")), META)
+    policy = re.search(r'content="(default-src[^"]*)"', text)[1]
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src &#x27;sha256-{digest}&#x27;" in policy or f"'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_the_report_shows_hostile_names_as_text():
+    names = {"1": "<script>alert(1)</script>", "2": '"><img src=x onerror=alert(1)>', "3": "a\n🙂"}
+    content = profile_bytes(make_profile({"1": 1.0, "2": 2.0, "3": 3.0}, names=names))
+    text = report_html(data_of(content), META | {"warnings": ["<b>!</b>"], "command": "</style>"})
+    page = _Tags()
+    page.feed(text)
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert "&lt;script&gt;alert(1)" in text
+    assert "&lt;b&gt;!&lt;/b&gt;" in text
+
+
+def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(shared_data):
+    content = good_profile("resnet18")
+    data = data_of(content, faster(content, 0.5), good_profile("tiny"))
+    text = report_html(data, META)
+    assert "profile-3.json" in text
+    assert "left out" in text
+    assert "unstable" in text
+
+
+def test_the_report_speaks_the_readers_language(shared_data):
+    from django.utils import translation
+
+    with translation.override("zh-hans"):
+        text = report_html(data_of(good_profile("tiny")), META)
+    assert 'lang="zh-hans"' in text
+    assert "算子" in text

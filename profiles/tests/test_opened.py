@@ -1,0 +1,264 @@
+"""Opening a profile that was made elsewhere: from the form to its page, and what is refused."""
+
+import json
+
+import httpx2
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.models import Profile, ProfileUpload
+from profiles.tests.opened import (
+    file_body,
+    file_to_open,
+    make_opened,
+    objects_of,
+)
+from profiles.tests.shared_data import DATA, bad_profile, good_profile
+from profiles.uploads import in_order_of_passes, upload_create, upload_delete
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+from webprofile.wording import WORDINGS
+
+pytestmark = pytest.mark.django_db
+
+State = ProfileUpload.State
+
+
+def post_json(client, url: str, body: object = None):
+    return client.post(url, json.dumps(body or {}), content_type="application/json")
+
+
+def given(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUploadedFile]:
+    names = names or tuple(f"profile-{n}.json" for n in range(1, len(contents) + 1))
+    return [SimpleUploadedFile(n, c) for n, c in zip(names, contents, strict=True)]
+
+
+def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    data = good_profile("resnet18")
+    body = {"name": "my net", "files": [file_body(data, "resnet18.json")]}
+    made = post_json(client, "/profiles/opened/", body)
+    assert made.status_code == 201
+    answer = made.json()
+    target = answer["uploads"][0]
+    assert httpx2.put(target["url"], content=data, headers=target["headers"]).is_success
+    done = post_json(client, answer["url"] + "submit/").json()
+    assert (done["state"], done["url"]) == ("processing", answer["url"])
+    assert client.get(answer["url"] + "status/").json() == {"state": "processing"}
+
+    build_opened(answer["id"])
+    assert client.get(answer["url"] + "status/").json() == {"state": "ready"}
+    profile = Profile.objects.get(upload=answer["id"])
+    assert profile.operators == 173
+    assert client.get(answer["url"])["Location"] == f"/profiles/{profile.pk}/"
+    listed = client.get("/profiles/").content.decode()
+    assert "my net" in listed
+    assert ">173<" in listed
+
+
+def test_without_javascript_the_form_alone_opens_a_profile(client, storage):
+    client.force_login(make_user())
+    answer = client.post("/profiles/opened/", {"files": given(good_profile("tiny"))})
+    upload = ProfileUpload.objects.get()
+    assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
+    assert (upload.state, upload.name) == (State.PROCESSING, "profile-1")
+    page = client.get(answer["Location"]).content.decode()
+    assert 'http-equiv="refresh"' in page
+    build_opened(upload.pk)
+    assert Profile.objects.get(upload=upload).device_total_s > 0
+
+
+def test_several_files_are_passes_of_one_profile_in_their_order(client, storage):
+    client.force_login(make_user())
+    data = good_profile("tiny")
+    passes = given(data + b"  ", data, data + b" ", names=("p-10.json", "p.json", "p-2.json"))
+    client.post("/profiles/opened/", {"files": passes})
+    upload = ProfileUpload.objects.get()
+    assert [file.name for file in upload.files.all()] == ["p.json", "p-2.json", "p-10.json"]
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert upload.state == State.READY
+    stored = ["derived.npz", "profile-2.json", "profile-3.json", "profile.json"]
+    assert objects_of(upload.pk) == [f"opened/{upload.pk}/{name}" for name in stored]
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["profile-2.json", "profile.json", "profile-10.json"], [1, 0, 2]),
+        (["b.json", "a.json"], [1, 0]),
+        (["run²9.json", "run²10.json"], [0, 1]),
+        (["9" * 40 + ".json", "1.json"], [1, 0]),
+        ([], []),
+    ],
+)
+def test_passes_are_ordered_by_the_numbers_in_their_names(names, order):
+    assert in_order_of_passes(names) == order
+
+
+TRACE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
+FLOW = "traces/dynamic_train_resnet/profile.memory_flow.svg"
+FOREIGN = [
+    (TRACE, "chrome_timeline.json of megengine.utils.profiler"),
+    (FLOW, "memory_flow.svg"),
+    ("models/tiny.mge", "is a model"),
+    ("models/resnet18_fbs1.mge", "is a model"),
+    ("bad/inputs/ok.npy", "an array of numpy"),
+    ("bad/inputs/ok.npz", "Unpack it"),
+    ("bad/inputs/pickle_dict.pkl", "pickle"),
+    ("bad/profiles/list.json", "but a list"),
+    ("bad/profiles/not_json.json", "is not JSON"),
+]
+
+
+@pytest.mark.parametrize(("path", "says"), FOREIGN)
+def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, shared_data, path, says):
+    client.force_login(make_user())
+    data = (DATA / path).read_bytes()
+    refused = post_json(client, "/profiles/opened/", {"files": [file_body(data, "x.json")]})
+    assert refused.status_code == 422
+    assert says in refused.json()["message"]
+    assert "“x.json”" in refused.json()["message"]
+    page = client.post("/profiles/opened/", {"files": given(data)})
+    assert says in page.content.decode()
+    assert not ProfileUpload.objects.exists()
+
+
+def test_no_real_profile_is_taken_for_another_file(shared_data):
+    for path in (DATA / "profiles").glob("*.json"):
+        if path.name != "profiles.json":
+            alice = make_user(path.stem)
+            assert upload_create(owner=alice, files=[file_to_open(path.read_bytes())])
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("truncated_last_byte", "not_json"),
+        ("deep", "list"),
+        ("no_profiler", "missing_key"),
+        ("string", "not_json"),
+        ("invalid_utf8", "not_utf8"),
+        ("utf8_bom", "not_json"),
+        ("utf16", "not_json"),
+        ("time_null", "bad_value"),
+        ("time_all_zero", "device_total_zero"),
+        ("time_all_zero_opencl", "device_total_zero_opencl"),
+        ("deep_inside", "too_deep"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why_and_stays(client, storage, name, problem):
+    alice = make_user()
+    client.force_login(alice)
+    upload = make_opened(alice, bad_profile(name), name="broken <b>one</b>")
+    assert (upload.state, upload.problem) == (State.FAILED, problem)
+    page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    said = str(WORDINGS[f"opened_{problem}"]) % {
+        "name": "\u2068broken &lt;b&gt;one&lt;/b&gt;\u2069"
+    }
+    assert said in page
+    download = client.get(f"/profiles/opened/{upload.pk}/files/1/")
+    assert httpx2.get(download["Location"]).content == bad_profile(name)
+
+
+def test_what_was_announced_must_have_arrived(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    data = good_profile("tiny")
+    made = post_json(client, "/profiles/opened/", {"files": [file_body(data)]}).json()
+    missing = post_json(client, made["url"] + "submit/")
+    assert (missing.status_code, missing.json()["error"]) == (409, "upload_missing")
+    object_store.write(f"opened/{made['id']}/profile.json", data[:-1] + b" ")
+    assert post_json(client, made["url"] + "submit/").json()["error"] == "upload_damaged"
+    assert ProfileUpload.objects.get().state == State.INITIATED
+    fresh = post_json(client, made["url"] + "uploads/").json()["uploads"][0]
+    assert httpx2.put(fresh["url"], content=data, headers=fresh["headers"]).is_success
+    assert post_json(client, made["url"] + "submit/").json()["state"] == "processing"
+
+
+def test_others_profiles_do_not_exist_for_a_stranger_and_do_for_administrators(client, storage):
+    upload = make_opened(make_user(), good_profile("tiny"), name="hidden one")
+    pages = [f"/profiles/opened/{upload.pk}/{end}" for end in ("", "status/", "files/1/")]
+    acts = [f"/profiles/opened/{upload.pk}/{end}/" for end in ("submit", "retry", "delete")]
+    client.force_login(make_user("carol"))
+    assert [client.get(page).status_code for page in pages] == [404] * 3
+    assert [client.post(act).status_code for act in acts] == [404] * 3
+    assert client.get(f"/profiles/{upload.profile.pk}/").status_code == 404
+    assert "hidden one" not in client.get("/profiles/").content.decode()
+    client.force_login(make_user("root", is_staff=True))
+    assert client.get(pages[0]).status_code == 302
+    assert "hidden one" in client.get("/profiles/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ([], "opened_none"),
+        ([file_to_open(b"{ }", f"{n}.json", md5=f"{n:032x}") for n in range(21)], "opened_many"),
+        ([file_to_open(b"{}", "a.json"), file_to_open(b"{}", "b.json")], "opened_twice"),
+        ([file_to_open(b"{}", size_bytes=2**40)], "file_too_large"),
+        ([file_to_open(b"{}", size_bytes=0)], "file_empty"),
+        ([file_to_open(b"{}", "a/b.json")], "file_name_path"),
+        ([file_to_open(b"{}", "a\nb.json")], "file_name_bad"),
+        ([file_to_open(b"{}", "x" * 256)], "file_name_long"),
+        ([file_to_open(b"{}", md5="0")], "checksum_bad"),
+        ([file_to_open(b" \n")], "opened_empty"),
+    ],
+)
+def test_files_that_cannot_be_a_profile_are_refused(files, code):
+    with pytest.raises(DomainError, match=code):
+        upload_create(owner=make_user(), files=files)
+
+
+def test_a_user_keeps_a_limited_number_and_size(settings):
+    alice = make_user()
+    settings.OPENED_PROFILES_LIMIT, settings.OPENED_BYTES_LIMIT = 2, 100
+    first = upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
+    with pytest.raises(DomainError, match="opened_too_much"):
+        upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
+    upload_create(owner=alice, files=[file_to_open(b"{}")])
+    with pytest.raises(DomainError, match="opened_too_many"):
+        upload_create(owner=alice, files=[file_to_open(b"{}")])
+    upload_create(owner=make_user("bob"), files=[file_to_open(b"{}", size_bytes=60)])
+    upload_delete(first)
+    upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
+
+
+def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):
+    client.force_login(make_user())
+    settings.OPENED_FORM_LIMIT_BYTES = 2 << 20
+    answer = client.post("/profiles/opened/", {"files": given(bytes(3 << 20))})
+    assert answer.status_code == 413
+    assert "at most 2 MiB" in answer.content.decode()
+
+
+def test_a_form_from_another_site_is_refused(storage):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user())
+    answer = client.post("/profiles/opened/", {"files": given(good_profile("tiny"))})
+    assert answer.status_code == 403
+    assert post_json(client, "/profiles/opened/", {"files": []}).status_code == 403
+    assert not ProfileUpload.objects.exists()
+
+
+@pytest.mark.parametrize("body", ["[]", '{"files": 1}', '{"files": [], "x": 1}', "{" * 50_000])
+def test_a_body_of_another_form_is_refused(client, body):
+    client.force_login(make_user())
+    answer = client.post("/profiles/opened/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+
+
+def test_every_reason_has_words():
+    from typing import get_args
+
+    from profiles.parsers.errors import FormatCode
+    from profiles.parsers.first_look import Kind
+    from profiles.uploads import RETRIED
+
+    codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
+    assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()

@@ -1,0 +1,182 @@
+"""Opened profiles over time: read, lost, deleted, named anew; whatever else goes wrong."""
+
+import datetime
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.models import Profile, ProfileUpload
+from profiles.opened_sweeping import opened_sweep
+from profiles.tests.opened import (
+    confirm,
+    make_opened,
+    make_upload,
+    objects_of,
+)
+from profiles.tests.shared_data import bad_profile, good_profile
+from profiles.uploads import upload_delete
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+State = ProfileUpload.State
+
+
+def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    upload = make_opened(alice, good_profile("tiny"))
+    profile = upload.profile.pk
+    answer = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
+    assert "was deleted" in answer.content.decode()
+    assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404
+    assert client.get(f"/profiles/{profile}/").status_code == 404
+    assert len(objects_of(upload.pk)) == 2
+    call_command("sweep", "--once")
+    assert objects_of(upload.pk) == []
+    assert not ProfileUpload.objects.exists()
+
+
+def test_only_what_lies_below_is_removed_from_storage(storage):
+    for key in ("opened/1/a", "opened/1/b/c", "opened/10/a"):
+        object_store.write(key, b"x")
+    assert object_store.delete_below("opened/1/") == 2
+    assert object_store.head("opened/10/a")
+    for prefix in ("opened/1", "/", ""):
+        with pytest.raises(ValueError, match=f"^{prefix}$"):
+            object_store.delete_below(prefix)
+
+
+def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
+    upload = make_opened(make_user(), good_profile("tiny"))
+    address = settings.S3_ENDPOINT_URL
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    upload_delete(upload)
+    opened_sweep()
+    assert ProfileUpload.objects.get().state == State.DELETED
+    settings.S3_ENDPOINT_URL = address
+    opened_sweep()
+    assert objects_of(upload.pk) == []
+    assert not ProfileUpload.objects.exists()
+
+
+def test_administrators_see_and_delete_opened_profiles_in_their_pages(client, storage):
+    upload = make_opened(make_user(), bad_profile("not_json"), name="of alice")
+    client.force_login(make_user("root", is_staff=True, is_superuser=True))
+    pages = ("/admin/profiles/profileupload/", f"/admin/profiles/profileupload/{upload.pk}/change/")
+    for page in pages:
+        assert "of alice" in client.get(page).content.decode()
+    client.post(f"/admin/profiles/profileupload/{upload.pk}/delete/", {"post": "yes"})
+    upload.refresh_from_db()
+    assert upload.state == State.DELETED
+    client.get(pages[0])  # says that it was deleted
+    assert "of alice" not in client.get(pages[0]).content.decode()
+
+
+def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, monkeypatch):
+    upload = make_upload(make_user(), good_profile("tiny"))
+    confirm(upload)
+    write = object_store.write
+
+    def write_late(key, data):
+        upload_delete(ProfileUpload.objects.get(pk=upload.pk))
+        opened_sweep()
+        write(key, data)
+
+    monkeypatch.setattr("profiles.storage.write", write_late)
+    build_opened(upload.pk)
+    assert objects_of(upload.pk) == []
+    assert not Profile.objects.exists()
+
+
+def test_renaming_needs_a_name(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    upload = make_opened(alice, bad_profile("not_json"))
+    url = f"/profiles/opened/{upload.pk}/rename/"
+    assert client.post(url, {"name": " \n"}).status_code == 422
+    client.post(url, {"name": " two\nlines "})
+    upload.refresh_from_db()
+    assert upload.name == "two lines"
+
+
+def test_an_upload_never_completed_is_removed_after_its_time(storage):
+    upload = make_upload(make_user(), good_profile("tiny"))
+    opened_sweep()
+    assert ProfileUpload.objects.get().state == State.INITIATED
+    ProfileUpload.objects.update(deadline_at=timezone.now())
+    opened_sweep()
+    assert objects_of(upload.pk) == []
+    assert not ProfileUpload.objects.exists()
+
+
+def test_a_lost_message_is_sent_again_until_somebody_reads(
+    storage, monkeypatch, django_capture_on_commit_callbacks
+):
+    upload = make_upload(make_user(), good_profile("tiny"))
+    confirm(upload)
+    sent = []
+    monkeypatch.setattr("profiles.actors.build_opened.send", sent.append)
+
+    def sweep() -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            opened_sweep()
+
+    sweep()
+    assert sent == []
+    ProfileUpload.objects.update(hinted_at=timezone.now() - datetime.timedelta(seconds=21))
+    sweep()
+    sweep()
+    assert sent == [upload.pk]
+    build_opened(upload.pk)
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert (upload.state, Profile.objects.count()) == (State.READY, 1)
+
+
+def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    upload = make_upload(alice, good_profile("tiny"))
+    confirm(upload)
+    ProfileUpload.objects.update(deadline_at=timezone.now())
+    opened_sweep()
+    upload.refresh_from_db()
+    assert (upload.state, upload.problem) == (State.FAILED, "timed_out")
+    assert "Read it once more" in client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    client.post(f"/profiles/opened/{upload.pk}/retry/")
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert upload.state == State.READY
+
+
+def test_storage_that_is_away_is_waited_for(storage, settings):
+    upload = make_upload(make_user(), good_profile("tiny"))
+    confirm(upload)
+    address = settings.S3_ENDPOINT_URL
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    with pytest.raises(DomainError, match="storage_unreachable"):
+        build_opened(upload.pk)
+    settings.S3_ENDPOINT_URL = address
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert upload.state == State.READY
+
+
+def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
+    monkeypatch.setattr("profiles.opening.derive", lambda files: 1 / 0)
+    upload = make_opened(make_user(), good_profile("tiny"))
+    assert (upload.state, upload.problem) == (State.FAILED, "broke")
+
+
+def test_a_file_that_left_storage_is_told(storage):
+    upload = make_upload(make_user(), good_profile("tiny"))
+    confirm(upload)
+    object_store.delete(upload.files.get().object_key)
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert upload.problem == "storage_lost"

@@ -1,0 +1,240 @@
+"""Everything that changes a profile which a user opened. No function here talks to a network.
+
+A row goes from initiated (files on their way) over processing to ready or failed, and to deleted
+from each of them. `_move` alone writes the state: the row count of its UPDATE decides who won.
+The rows are the outbox, as those of tasks are: what is queued after a commit only shortens the
+wait, `profiles.opened_sweeping` finds the same rows.
+"""
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, Sum
+from django.utils import timezone
+
+from accounts.models import User
+from profiles.hints import build_opened_on_commit
+from profiles.models import OpenedFile, Profile, ProfileUpload
+from profiles.parsers.first_look import other_kind
+from tasks.asking import FileRequest
+from tasks.files import MIB, check_file
+from tasks.services import StoredObject
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+State = ProfileUpload.State
+
+#: passes of one profile; *thorough* makes as many
+FILES_LIMIT = 20
+NAME_LIMIT = 255
+#: one actor may read so long; an actor has less time than this
+CLAIM = datetime.timedelta(seconds=330)
+#: failures that were not the file's fault: reading it once more may help
+RETRIED = ("timed_out", "broke", "storage_lost")
+_LIVE = (State.INITIATED, State.PROCESSING, State.READY, State.FAILED)
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class FileToOpen:
+    """A file that is to be opened; `head` are its first bytes, as many as are known."""
+
+    name: str
+    size_bytes: int
+    md5: str
+    head: bytes = b""
+
+
+def in_order_of_passes(names: Sequence[str]) -> list[int]:
+    """Return the places of `names` in the order of their passes.
+
+    Digits count as numbers, and `profile.json` comes before `profile-2.json`.
+    """
+
+    def key(place: int) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d{1,18})", PurePath(names[place]).stem)
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+    return sorted(range(len(names)), key=key)
+
+
+@transaction.atomic
+def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
+    """Register a profile in state initiated; its files are passes in the order given.
+
+    Raises DomainError if these files cannot be one, or the owner keeps too many.
+    """
+    _check_files(files)
+    size_bytes = sum(file.size_bytes for file in files)
+    _check_room(owner, size_bytes)
+    upload = ProfileUpload.objects.create(
+        owner=owner,
+        name=_name(name) or _name(PurePath(files[0].name).stem) or files[0].name,
+        size_bytes=size_bytes,
+        deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
+    )
+    OpenedFile.objects.bulk_create(
+        OpenedFile(
+            upload=upload, number=number, name=file.name, size_bytes=file.size_bytes, md5=file.md5
+        )
+        for number, file in enumerate(files, start=1)
+    )
+    return upload
+
+
+def _check_files(files: Sequence[FileToOpen]) -> None:
+    limit = settings.PROFILE_SIZE_LIMIT_BYTES
+    if not files:
+        raise DomainError("opened_none", field="files")
+    if len(files) > FILES_LIMIT:
+        raise DomainError("opened_many_files", field="files", limit=FILES_LIMIT)
+    for file in files:
+        check_file(FileRequest("data", file.name, file.size_bytes, file.md5), "files", limit)
+        if file.head and (kind := other_kind(file.head)):
+            raise DomainError(f"opened_{kind}", field="files", name=file.name)
+    sums = [file.md5 for file in files]
+    for place, file in enumerate(files):
+        if (first := sums.index(file.md5)) != place:
+            raise DomainError(
+                "opened_twice", field="files", name=file.name, other=files[first].name
+            )
+
+
+def _check_room(owner: User, size_bytes: int) -> None:
+    kept = ProfileUpload.objects.filter(owner=owner, state__in=_LIVE)
+    if kept.count() >= settings.OPENED_PROFILES_LIMIT:
+        raise DomainError("opened_too_many", field="files", limit=settings.OPENED_PROFILES_LIMIT)
+    used = kept.aggregate(total=Sum("size_bytes"))["total"] or 0
+    if used + size_bytes > settings.OPENED_BYTES_LIMIT:
+        raise DomainError(
+            "opened_too_much", field="files", limit_mib=settings.OPENED_BYTES_LIMIT // MIB
+        )
+
+
+@transaction.atomic
+def upload_confirm(upload: ProfileUpload, stored: Mapping[int, StoredObject | None]) -> None:
+    """Have the files read, if they are what was announced. Repeating it changes nothing.
+
+    `stored` maps numbers of files to what storage holds (None: nothing). Raises DomainError
+    upload_missing or upload_damaged, naming the files; opened_gone if it was deleted.
+    """
+    if upload.state == State.DELETED:
+        raise DomainError("opened_gone", status=409)
+    files = list(upload.files.all())
+    missing = [file.name for file in files if stored.get(file.number) is None]
+    if missing:
+        raise DomainError("upload_missing", status=409, files=", ".join(missing))
+    damaged = [
+        file.name
+        for file in files
+        if stored[file.number] != StoredObject(file.size_bytes, file.md5)
+    ]
+    if damaged:
+        raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+    _queue(upload, State.INITIATED)
+
+
+@transaction.atomic
+def upload_retry(upload: ProfileUpload) -> None:
+    """Read the files once more after a failure that was not theirs."""
+    if upload.problem in RETRIED:
+        _queue(upload, State.FAILED)
+
+
+def _queue(upload: ProfileUpload, source: State) -> None:
+    moved = _move(
+        upload,
+        State.PROCESSING,
+        [source],
+        problem="",
+        problem_detail="",
+        deadline_at=_from_now(settings.PROCESSING_DEADLINE_S),
+        hinted_at=timezone.now(),
+        claimed_until=None,
+    )
+    if moved:
+        build_opened_on_commit(upload.pk)
+
+
+@transaction.atomic
+def upload_claim(upload: ProfileUpload) -> bool:
+    """Whether the caller is the one who reads this upload now."""
+    now = timezone.now()
+    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
+    processing = ProfileUpload.objects.filter(free, pk=upload.pk, state=State.PROCESSING)
+    return bool(processing.update(claimed_until=now + CLAIM))
+
+
+@transaction.atomic
+def upload_release(upload: ProfileUpload) -> None:
+    """Let another one read it: the caller could not, for a cause that may pass."""
+    ProfileUpload.objects.filter(pk=upload.pk).update(claimed_until=None)
+
+
+@transaction.atomic
+def upload_ready(upload: ProfileUpload, profile: Profile) -> bool:
+    """Keep the profile of an upload. Returns whether it was this call that moved it."""
+    if not _move(upload, State.READY, [State.PROCESSING], deadline_at=None):
+        return False
+    profile.upload = upload
+    profile.save()
+    return True
+
+
+@transaction.atomic
+def upload_fail(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
+    """End an upload that cannot become a profile; its files stay."""
+    return _move(
+        upload,
+        State.FAILED,
+        [State.PROCESSING],
+        problem=problem,
+        problem_detail=detail[:500],
+        deadline_at=None,
+    )
+
+
+@transaction.atomic
+def upload_delete(upload: ProfileUpload) -> None:
+    """Take a profile and what was made of it from everybody's sight; the sweep removes the files.
+
+    So a storage that is away keeps nobody from deleting.
+    """
+    if _move(upload, State.DELETED, _LIVE, deadline_at=None):
+        Profile.objects.filter(upload=upload).delete()
+
+
+@transaction.atomic
+def upload_rename(upload: ProfileUpload, name: str) -> None:
+    """Raises DomainError opened_name for a name without a character to be seen."""
+    clean = _name(name)
+    if not clean:
+        raise DomainError("opened_name", field="name", limit=NAME_LIMIT)
+    ProfileUpload.objects.filter(pk=upload.pk).update(name=clean)
+    upload.name = clean
+
+
+def _name(text: str) -> str:
+    return _UNWRITABLE.sub(" ", text).strip()[:NAME_LIMIT]
+
+
+def _move(upload: ProfileUpload, to: State, sources: Iterable[State], **changes: Any) -> bool:
+    """Move an upload if it is in one of `sources`. Of two racing callers one wins."""
+    found = ProfileUpload.objects.filter(pk=upload.pk, state__in=list(sources))
+    moved = found.update(state=to, **changes)
+    if moved:  # otherwise even the row may be gone
+        upload.refresh_from_db()
+        log.info("upload_moved", upload=upload.pk, state=str(to), problem=upload.problem)
+    return bool(moved)
+
+
+def _from_now(seconds: float) -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=seconds)

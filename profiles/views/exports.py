@@ -1,0 +1,57 @@
+"""A profile as a file: of the formats that `profiles.exports` makes, or as it was uploaded."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from profiles import storage
+from profiles.exporting.asked import GROUP_FIELDS
+from profiles.exporting.fields import FIELDS
+from profiles.exports import FORMATS, Exported, asked_of, originals_of
+from profiles.loading import profile_data
+from profiles.provenance import file_name, provenance
+from profiles.views.access import profile_or_404
+from webprofile.errors import DomainError
+
+
+@login_required
+@require_GET
+def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponse:
+    """The profile in one format. CSV, JSON and npz hold what the address asks the table for."""
+    profile = profile_or_404(request, profile_id)
+    wanted = FORMATS.get(name)
+    if wanted is None:
+        raise DomainError("export_unknown", status=404)
+    data = profile_data(profile)
+    asked, query = asked_of(request.GET, data)
+    meta = provenance(profile) | ({"query": query} if query else {})
+    content = wanted.make(Exported(data, asked, meta, profile))
+    response = HttpResponse(content, content_type=wanted.content_type)
+    # never shown in this site's name, whatever is in it
+    given = file_name(profile, wanted.ending)
+    response["Content-Disposition"] = content_disposition_header(True, given) or "attachment"
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@login_required
+@require_GET
+def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse:
+    """Send the reader to storage for a profiled pass as MegEngine wrote it; passes count from 1."""
+    profile = profile_or_404(request, profile_id)
+    found = [each for each in originals_of(profile) if each.number == number]
+    if not found:
+        raise Http404
+    ending = ".json" if number == 1 else f"-{number}.json"
+    return redirect(storage.presign_get(found[0].key, filename=file_name(profile, ending)))
+
+
+@require_GET
+def about(request: HttpRequest) -> HttpResponse:
+    """What the files hold, field by field."""
+    context: dict[str, Any] = {"fields": FIELDS, "group_fields": GROUP_FIELDS}
+    return render(request, "profiles/exports.html", context)

@@ -1,0 +1,230 @@
+"""Profiles that users made elsewhere: open them, see what became of them, rename, delete."""
+
+import hashlib
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.selectors import reader_of
+from profiles import storage, uploads
+from profiles.forms import read_open_body
+from profiles.models import OpenedFile, ProfileUpload
+from profiles.parsers.first_look import HEAD_BYTES
+from profiles.selectors import results_latest, uploads_visible_to
+from profiles.uploads import FILES_LIMIT, FileToOpen
+from profiles.views.access import upload_or_404
+from tasks.services import StoredObject
+from webprofile.errors import DomainError
+from webprofile.wording import word
+
+PAGE_SIZE = 25
+
+
+@login_required
+@require_GET
+@never_cache
+def profile_list(request: HttpRequest) -> HttpResponse:
+    """The reader's opened profiles, the form to open another, and the latest results."""
+    return _list_page(request)
+
+
+@csrf_exempt  # the check reads the body: first the length is looked at
+@require_http_methods(["GET", "POST"])
+def collection(request: HttpRequest) -> HttpResponse:
+    """POST: a new one. JSON is answered with one presigned PUT for each file; a form sends them."""
+    if request.method == "GET":
+        return redirect("profiles:list")
+    return _create(request)
+
+
+@login_required
+def _create(request: HttpRequest) -> HttpResponse:
+    if request.content_type != "application/json":
+        limit = settings.OPENED_FORM_LIMIT_BYTES
+        if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
+            error = DomainError("opened_form_large", status=413, limit_mib=limit // 2**20)
+            return _list_page(request, error)
+        return _create_from_form(request)
+    return _create_from_json(request)
+
+
+@csrf_protect
+def _create_from_json(request: HttpRequest) -> JsonResponse:
+    body = read_open_body(request.body)
+    files = [file.as_file() for file in body.files]
+    upload = uploads.upload_create(owner=reader_of(request), files=files, name=body.name)
+    answer = {
+        "id": upload.pk,
+        "url": reverse("profiles:opened", args=[upload.pk]),
+        "uploads": _targets(upload),
+    }
+    return JsonResponse(answer, status=201)
+
+
+@csrf_protect
+def _create_from_form(request: HttpRequest) -> HttpResponse:
+    """The way without JavaScript: the files come through this site, as temporary files."""
+    given = request.FILES.getlist("files")
+    order = uploads.in_order_of_passes([str(file.name) for file in given])
+    files = [given[place] for place in order]
+    try:
+        described = [_described(file) for file in files]
+        name = request.POST.get("name", "")
+        upload = uploads.upload_create(owner=reader_of(request), files=described, name=name)
+    except DomainError as error:
+        return _list_page(request, error)
+    try:
+        for row, file in zip(upload.files.all(), files, strict=True):
+            file.seek(0)
+            storage.write_from(row.object_key, file)
+        uploads.upload_confirm(upload, _stored(upload))
+    except DomainError as error:
+        uploads.upload_delete(upload)
+        return _list_page(request, error)
+    return redirect("profiles:opened", upload.pk)
+
+
+def _described(file: UploadedFile) -> FileToOpen:
+    md5 = hashlib.md5(usedforsecurity=False)
+    head = b""
+    for chunk in file.chunks():
+        head = head or bytes(chunk[:HEAD_BYTES])
+        md5.update(chunk)
+    return FileToOpen(str(file.name), file.size or 0, md5.hexdigest(), head)
+
+
+@login_required
+@require_GET
+@never_cache
+def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
+    """What became of it; one that is ready has a page of its own."""
+    upload = upload_or_404(request, upload_id)
+    if upload.state == ProfileUpload.State.READY:
+        return redirect("profiles:detail", upload.profile.pk)
+    context = {
+        "upload": upload,
+        "problem": _problem(upload),
+        "may_retry": upload.problem in uploads.RETRIED,
+    }
+    return render(request, "profiles/opened.html", context)
+
+
+@login_required
+@require_GET
+@never_cache
+def status(request: HttpRequest, upload_id: int) -> JsonResponse:
+    """The state alone, which the page asks for while it waits."""
+    return JsonResponse({"state": upload_or_404(request, upload_id).state})
+
+
+@login_required
+@require_POST
+def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
+    """Fresh presigned PUTs, for an upload that broke or took longer than they live."""
+    upload = upload_or_404(request, upload_id)
+    if upload.state != ProfileUpload.State.INITIATED:
+        raise DomainError("opened_gone", status=409)
+    return JsonResponse({"uploads": _targets(upload)})
+
+
+@login_required
+@require_POST
+def submit(request: HttpRequest, upload_id: int) -> JsonResponse:
+    """Confirm that all files are stored; they are then read."""
+    upload = upload_or_404(request, upload_id)
+    uploads.upload_confirm(upload, _stored(upload))
+    return JsonResponse(
+        {"state": upload.state, "url": reverse("profiles:opened", args=[upload.pk])}
+    )
+
+
+@login_required
+@require_POST
+def retry(request: HttpRequest, upload_id: int) -> HttpResponse:
+    upload = upload_or_404(request, upload_id)
+    uploads.upload_retry(upload)
+    return redirect("profiles:opened", upload.pk)
+
+
+@login_required
+@require_POST
+def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
+    upload = upload_or_404(request, upload_id)
+    uploads.upload_rename(upload, request.POST.get("name", ""))
+    messages.success(request, _("Renamed."))
+    if upload.state == ProfileUpload.State.READY:
+        return redirect("profiles:detail", upload.profile.pk)
+    return redirect("profiles:opened", upload.pk)
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
+    """Remove a profile with all its files."""
+    upload = upload_or_404(request, upload_id)
+    uploads.upload_delete(upload)
+    if request.content_type == "application/json":
+        return JsonResponse({"url": reverse("profiles:list")})
+    messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
+    return redirect("profiles:list")
+
+
+@login_required
+@require_GET
+def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
+    """Send the reader to storage for a file as it was uploaded."""
+    upload = upload_or_404(request, upload_id)
+    found = upload.files.filter(number=number).first()
+    if found is None or upload.state == ProfileUpload.State.INITIATED:
+        raise Http404
+    return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+
+def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:
+    reader = reader_of(request)
+    found = uploads_visible_to(reader)
+    page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "uploads": [(upload, _problem(upload)) for upload in page.object_list],
+        "results": results_latest(reader),
+        "files_limit": FILES_LIMIT,
+        "size_limit": settings.PROFILE_SIZE_LIMIT_BYTES,
+        "head_bytes": HEAD_BYTES,
+        "error": word(error) if error else "",
+    }
+    return render(request, "profiles/list.html", context, status=error.status if error else 200)
+
+
+def _problem(upload: ProfileUpload) -> str:
+    """Why it failed and what to do, in the reader's language; empty if it did not."""
+    if upload.state != ProfileUpload.State.FAILED:
+        return ""
+    # isolated: a name must not turn the direction of the sentence around it
+    return word(DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069"))
+
+
+def _targets(upload: ProfileUpload) -> list[dict[str, Any]]:
+    """Where to PUT the files, in their order."""
+    return [_target(row) for row in upload.files.all()]
+
+
+def _target(row: OpenedFile) -> dict[str, Any]:
+    url, headers = storage.presign_put(row.object_key, size_bytes=row.size_bytes)
+    return {"file": row.number, "name": row.name, "url": url, "headers": headers}
+
+
+def _stored(upload: ProfileUpload) -> dict[int, StoredObject | None]:
+    heads = {row.number: storage.head(row.object_key) for row in upload.files.all()}
+    return {number: StoredObject(*head) if head else None for number, head in heads.items()}

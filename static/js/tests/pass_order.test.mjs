@@ -1,0 +1,18 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { inOrderOfPasses } from "../pass_order.js";
+
+const ordered = (...names) => inOrderOfPasses(names.map((name) => ({ name }))).map(({ name }) => name);
+
+test("passes stand in the order of their numbers, the one without a number first", () => {
+  assert.deepEqual(ordered("p-10.json", "p-2.json", "p.json"), ["p.json", "p-2.json", "p-10.json"]);
+  assert.deepEqual(ordered("b.json", "a.json"), ["a.json", "b.json"]);
+  assert.deepEqual(ordered("2b.json", "10a.json"), ["2b.json", "10a.json"]);
+});
+
+test("equal names keep their order, and none is no fault", () => {
+  const twins = [{ name: "a", n: 1 }, { name: "a", n: 2 }];
+  assert.deepEqual(inOrderOfPasses(twins), twins);
+  assert.deepEqual(ordered(), []);
+});

@@ -1,0 +1,122 @@
+"""The reader's words for what is wrong with a profile that was made elsewhere, and the next step.
+
+`name` is the file's, or what its owner calls the profile. The code behind `opened_` is one of
+`profiles.parsers`, `profiles.analysis` or `profiles.uploads`.
+"""
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+OPENED: dict[str, Any] = {
+    "opened_none": _("Choose at least one file."),
+    "opened_many_files": _(
+        "At most %(limit)s files fit into one profile. Each is one profiled pass of the same model."
+    ),
+    "opened_twice": _(
+        "“%(name)s” and “%(other)s” are the same file. Each pass has a file of its own: choose one "
+        "of them."
+    ),
+    "opened_too_many": _(
+        "You keep %(limit)s opened profiles, the most that is allowed. Delete one that you do not "
+        "need."
+    ),
+    "opened_too_much": _(
+        "With these files your opened profiles would take more than %(limit_mib)s MiB. Delete some "
+        "that you do not need."
+    ),
+    "opened_form_large": _(
+        "Without JavaScript at most %(limit_mib)s MiB can be sent. Switch JavaScript on, or choose "
+        "fewer files."
+    ),
+    "opened_name": _("A name has 1 to %(limit)s characters."),
+    "opened_gone": _("This upload has ended or was deleted. Open the profile again."),
+    "opened_empty": _(
+        "“%(name)s” is empty. MegEngine leaves an empty profile if a name in the model is not "
+        "ASCII: rename it, and profile the model again."
+    ),
+    "opened_chrome_trace": _(
+        "“%(name)s” is a timeline in Chrome's trace format, such as chrome_timeline.json of "
+        "megengine.utils.profiler. It has no operators to analyse; open it in Perfetto. Here, "
+        "upload the JSON that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+    ),
+    "opened_svg": _(
+        "“%(name)s” is a picture, such as memory_flow.svg of megengine.utils.profiler. Upload the "
+        "JSON that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+    ),
+    "opened_web_page": _(
+        "“%(name)s” is a web page. If you saved it from a browser, download the JSON file itself."
+    ),
+    "opened_archive": _("“%(name)s” is compressed. Unpack it, and upload the JSON file in it."),
+    "opened_model": _(
+        "“%(name)s” is a model. Start a task with it, or upload the JSON that load_and_run "
+        "--profile wrote for it."
+    ),
+    "opened_array": _(
+        "“%(name)s” holds an array of numpy. Upload the JSON that load_and_run --profile wrote."
+    ),
+    "opened_pickle": _(
+        "“%(name)s” holds Python objects (a pickle), which are never read. Write the profile with "
+        "json.dump: get_profile() returns what JSON can hold."
+    ),
+    "opened_picture": _(
+        "“%(name)s” is a picture. Upload the JSON that load_and_run --profile wrote."
+    ),
+    "opened_log": _(
+        "“%(name)s” is a log. Upload the file that the option --profile of load_and_run names."
+    ),
+    "opened_list": _(
+        "“%(name)s” is JSON, but a list. A profile is an object with “profiler” and “graph_exec”; "
+        "upload the file that load_and_run --profile wrote."
+    ),
+    "opened_not_json": _(
+        "“%(name)s” is not JSON, or its end is missing. Copy the file once more, or profile the "
+        "model again."
+    ),
+    "opened_not_utf8": _(
+        "“%(name)s” has bytes that are not UTF-8. Save it as UTF-8 without changing anything else."
+    ),
+    "opened_too_deep": _(
+        "“%(name)s” nests brackets deeper than any profile. Upload the file as MegEngine wrote it."
+    ),
+    "opened_not_a_profile": _(
+        "“%(name)s” is JSON of something else. A profile has “profiler” and “graph_exec”; upload "
+        "the file that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+    ),
+    "opened_missing_key": _(
+        "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "
+        "wrote it, or profile the model again."
+    ),
+    "opened_bad_value": _(
+        "“%(name)s” has a value that cannot be read. Upload the file as MegEngine wrote it, or "
+        "profile the model again."
+    ),
+    "opened_bad_columns": _("What was stored of “%(name)s” is damaged. Read it once more."),
+    "opened_graph_unreadable": _(
+        "The executed graph in “%(name)s” does not fit its times. Upload the file as MegEngine "
+        "wrote it, or profile the model again."
+    ),
+    "opened_too_large": _(
+        "“%(name)s” is larger than what can be read, as a whole or in one of its texts. Profile a "
+        "smaller model, or fewer of its operators."
+    ),
+    "opened_too_heavy": _(
+        "Reading “%(name)s” took more time or memory than one profile may have. Profile a smaller "
+        "model, or upload fewer passes."
+    ),
+    "opened_device_total_zero": _(
+        "In “%(name)s” all times on the device are 0: its clock measured nothing. Profile a larger "
+        "input."
+    ),
+    "opened_device_total_zero_opencl": _(
+        "In “%(name)s” all times on the device are 0. For OpenCL, call "
+        "mgb::CompNode::enable_opencl_profile(true) before profiling."
+    ),
+    "opened_timed_out": _("Reading “%(name)s” did not end in time. Try again in a minute."),
+    "opened_storage_lost": _(
+        "A file of “%(name)s” is not in storage any more. Delete this profile and open it again."
+    ),
+    "opened_broke": _(
+        "“%(name)s” could not be read. The fault is ours and has been logged; try again later."
+    ),
+}
