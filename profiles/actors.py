@@ -3,7 +3,11 @@
 import dramatiq
 import structlog
 
+from profiles.models import Profile, ProfileUpload
+from profiles.opening import upload_build
+from profiles.rebuilding import RebuildError, profile_rebuild
 from profiles.services import profile_build
+from profiles.uploads import upload_fail
 from tasks.models import Attempt
 from tasks.reasons import Reason
 from tasks.services import task_fail
@@ -26,3 +30,35 @@ def build_profile(attempt_id: str) -> None:
         # a file that breaks our own code must not leave its task behind
         log.exception("profile_broke", attempt=attempt_id)
         task_fail(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)
+
+
+@dramatiq.actor(
+    queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=300_000
+)
+def build_opened(upload_id: int) -> None:
+    """Read the files of an opened profile. Idempotent; retried when storage is away."""
+    upload = ProfileUpload.objects.filter(pk=upload_id).first()
+    if upload is None:
+        return  # deleted meanwhile
+    try:
+        upload_build(upload)
+    except DomainError:
+        raise  # storage is away: Dramatiq tries again
+    except Exception:
+        # a file that breaks our own code must not leave its row behind
+        log.exception("upload_broke", upload=upload_id)
+        upload_fail(upload, "broke")
+
+
+@dramatiq.actor(
+    queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=300_000
+)
+def rebuild_profile(profile_id: int) -> None:
+    """Make derived data anew from the raw files. Idempotent; retried when storage is away."""
+    profile = Profile.objects.filter(pk=profile_id).first()
+    if profile is None:
+        return
+    try:
+        profile_rebuild(profile)
+    except RebuildError as error:
+        log.warning("profile_not_rebuilt", profile=profile_id, error=str(error))

@@ -1,19 +1,86 @@
 """Profiles in memory: read once from storage, kept for the next question."""
 
+import datetime
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
 from django.conf import settings
 
 from profiles import storage
+from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
+from profiles.hints import rebuild_profile_soon
 from profiles.models import Profile
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.parsers.errors import ProfileFormatError
+from webprofile.errors import DomainError
+
+#: archives are made by our own reader, whose memory is limited: none becomes nearly as large
+_ARCHIVE_LIMIT_BYTES = 1 << 30
+
+_Key = tuple[int, datetime.datetime]
+
+
+@dataclass
+class _Kept:
+    """The profiles used last, at most so many bytes of them; for all threads of a process."""
+
+    weight: int = 0
+    profiles: OrderedDict[_Key, tuple[ProfileData, int]] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, key: _Key) -> ProfileData | None:
+        with self.lock:
+            if key not in self.profiles:
+                return None
+            self.profiles.move_to_end(key)
+            return self.profiles[key][0]
+
+    def put(self, key: _Key, data: ProfileData, weight: int) -> None:
+        """Keep a profile, and let go of those unused for longest; the newest always stays."""
+        with self.lock:
+            if key not in self.profiles:
+                self.profiles[key] = (data, weight)
+                self.weight += weight
+            while self.weight > settings.PROFILE_CACHE_BYTES and len(self.profiles) > 1:
+                _, (_, freed) = self.profiles.popitem(last=False)
+                self.weight -= freed
+
+
+_kept = _Kept()
 
 
 def profile_data(profile: Profile) -> ProfileData:
-    """Return a profile's data. Raises DomainError: profile_damaged, storage_unreachable."""
-    data = storage.read(
-        profile.object_key("profile.json"), limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES
-    )
-    columns = parse(data)
-    return merge([("profile.json", columns)], parse_graph(data, columns))
+    """Return a profile's data, which nobody may change: other readers get the same object.
+
+    Raises DomainError: profile_outdated if its derived data are missing or of another version of
+    this program, and are being made anew; profile_damaged if that failed; storage_unreachable.
+    """
+    key = (profile.pk, profile.built_at)
+    found = _kept.get(key)
+    if found is None:
+        found, weight = _read(profile)
+        _kept.put(key, found, weight)
+    return found
+
+
+def _read(profile: Profile) -> tuple[ProfileData, int]:
+    if profile.derived_version != VERSION:
+        raise _outdated(profile)
+    try:
+        archive = storage.read(profile.derived_key, limit_bytes=_ARCHIVE_LIMIT_BYTES)
+        return from_archive(archive), weight_bytes(archive)
+    except ProfileFormatError as error:
+        raise _outdated(profile) from error
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        raise _outdated(profile) from error
+
+
+def _outdated(profile: Profile) -> DomainError:
+    """Have the data made anew by an actor, unless that failed before: parsing has no place here."""
+    if profile.problem:
+        return DomainError("profile_damaged", status=404)
+    rebuild_profile_soon(profile.pk)
+    return DomainError("profile_outdated", status=503)

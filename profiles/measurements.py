@@ -1,27 +1,20 @@
 """Read an attempt's measurement and make the row that pages show."""
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import structlog
-from django.conf import settings
 from pydantic import ValidationError
 
-from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of, profile_name, profile_number
+from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of
 from agent.protocol.measurement import Measurement
 from profiles import storage
-from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measuring import figures, variation
-from profiles.analysis.totals import totals
+from profiles.analysis.archive import VERSION
+from profiles.analysis.histogram import histogram
+from profiles.analysis.measuring import figures, times_of, variation
 from profiles.models import AttemptMeasurement, artifact_key
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse
 from tasks.models import Attempt
 from webprofile.errors import DomainError
-
-log = structlog.get_logger()
 
 #: of a state of the device, what pages show; the artifact has all of it
 _SHOWN_STATE = (
@@ -70,19 +63,22 @@ def measurement_read(attempt: Attempt) -> Measurement | None:
 
 
 def measurement_row(
-    attempt: Attempt, measurement: Measurement, device_totals_s: list[float | None]
+    attempt: Attempt, measurement: Measurement, device_totals_s: Sequence[float | None]
 ) -> AttemptMeasurement:
     """The row for a measurement, not yet saved; `device_totals_s` one for each profile."""
     sums = figures(measurement)
     clean = asdict(sums.clean) if sums.clean else {}
+    bins = histogram(times_of([each for each in measurement.passes if each.kept], "clean"))
     known = [total for total in device_totals_s if total is not None]
     return AttemptMeasurement(
         attempt=attempt,
+        derived_version=VERSION,
         **clean,
+        histogram=asdict(bins) if bins else {},
         profiled_iterations=sums.profiled_iterations,
         profiled_median_ms=sums.profiled_median_ms,
         overhead=sums.overhead,
-        device_totals_s=device_totals_s,
+        device_totals_s=list(device_totals_s),
         device_cv=variation(known),
         start_s=_plain(sums.start_s, depth=0),
         load_ms=_plain(sums.load_ms, depth=0),
@@ -97,37 +93,6 @@ def measurement_row(
             if isinstance(measurement.device.get(when), dict)
         },
     )
-
-
-def further_totals(attempt: Attempt, known_s: list[float | None]) -> list[float | None]:
-    """Device total of each profiled pass, s, the first of which are known already.
-
-    All of them together are read only as far as the limit of one: None stands for the rest, and
-    for profiles that are missing or cannot be read. Raises DomainError storage_unreachable.
-    """
-    found = list(known_s)
-    left = settings.PROFILE_SIZE_LIMIT_BYTES
-    stored = attempt.artifacts.filter(is_stored=True)
-    sizes = dict(stored.values_list("name", "size_bytes"))
-    last = max(filter(None, map(profile_number, sizes)), default=0)
-    for name in map(profile_name, range(len(known_s) + 1, last + 1)):
-        left -= sizes.get(name, 0)
-        found.append(_total(attempt, name) if name in sizes and left >= 0 else None)
-    return found
-
-
-def _total(attempt: Attempt, name: str) -> float | None:
-    limit = settings.PROFILE_SIZE_LIMIT_BYTES
-    try:
-        data = storage.read(artifact_key(str(attempt.pk), name), limit_bytes=limit)
-        total_s = totals(parse(data, max_bytes=limit)).device_s
-        return total_s if total_s is not None and math.isfinite(total_s) else None
-    except (ProfileFormatError, AnalysisError) as error:
-        log.warning("profile_left_out", attempt=str(attempt.pk), name=name, error=str(error))
-    except DomainError as error:
-        if error.code == "storage_unreachable":
-            raise
-    return None
 
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:

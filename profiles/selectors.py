@@ -7,7 +7,8 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.device_rows import device_rows
-from profiles.models import Artifact, AttemptMeasurement, Profile
+from profiles.explanations import EXPLANATIONS
+from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
 from profiles.words import artifact_help, artifact_title, contamination_word, pass_word
 from tasks.measuring import plan_rows
 from tasks.models import Task
@@ -64,6 +65,7 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
         "device_cv_percent": _percent(measurement.device_cv),
         "overhead_percent": _percent(measurement.overhead),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
+        "explain": EXPLANATIONS,
     }
 
 
@@ -109,3 +111,16 @@ def _percent(ratio: float | None) -> str:
 def _seconds(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value <= 2**63 else None
+
+
+def uploads_visible_to(user: User) -> QuerySet[ProfileUpload]:
+    """Profiles that a user opened, newest first; those of all users for administrators."""
+    uploads = ProfileUpload.objects.exclude(state=ProfileUpload.State.DELETED)
+    uploads = uploads.select_related("owner", "profile").prefetch_related("files")
+    return uploads if user.is_staff else uploads.filter(owner=user)
+
+
+def results_latest(user: User, limit: int = 10) -> list[Profile]:
+    """The profiles of the tasks that a user sees, those built last first."""
+    found = profiles_visible_to(user).exclude(attempt=None).order_by("-built_at")
+    return list(found.prefetch_related("attempt__task__files")[:limit])

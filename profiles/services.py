@@ -1,42 +1,19 @@
 """Everything that changes profiles and artifacts."""
 
-import math
 from collections.abc import Iterable
 
 import structlog
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agent.protocol import FileOffer, Plan
-from agent.protocol.artifacts import (
-    LOG_NAME,
-    PROFILE_NAME,
-    TOTAL_LIMIT_BYTES,
-    limit_of,
-)
-from agent.protocol.measurement import Measurement
+from agent.protocol import FileOffer
+from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles import storage
-from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measuring import latency, times_of
-from profiles.analysis.totals import totals
-from profiles.measurements import (
-    MeasurementFormatError,
-    further_totals,
-    measurement_read,
-    measurement_row,
-)
-from profiles.models import Artifact, AttemptMeasurement, Profile, artifact_key
-from profiles.parsers.columns import ProfileColumns
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import to_npz
-from profiles.parsers.run_log import RunSummary, parse_run_log, parse_warnings
-from tasks.models import Attempt, Task, TaskFile
-from tasks.reasons import Reason
+from profiles.models import Artifact
+from profiles.results import Results, UnusableError, results_read
+from tasks.models import Attempt, TaskFile
 from tasks.services import task_complete, task_fail
 from tasks.states import Outcome, TaskState
-from webprofile.errors import DomainError
 
 log = structlog.get_logger()
 
@@ -97,16 +74,8 @@ def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> N
         )
 
 
-class _Unusable(Exception):
-    """What an attempt left cannot become a result; ends its task with a reason."""
-
-    def __init__(self, reason: Reason, detail: str = "") -> None:
-        self.reason, self.detail = reason, detail
-        super().__init__(reason.value)
-
-
 def profile_build(attempt: Attempt) -> None:
-    """Read an attempt's artifacts, keep their columns and summary, end its task. May be repeated.
+    """Read an attempt's artifacts, keep what they say, end its task. May be repeated.
 
     Storage is read and written outside of the transaction; DomainError storage_unreachable passes
     through, so that the caller tries again.
@@ -115,120 +84,26 @@ def profile_build(attempt: Attempt) -> None:
     if task.state != TaskState.PROCESSING:
         return
     try:
-        measurement = _read_measurement(attempt)
-        profile, columns = _read_profile(attempt) if wants_profile(task) else (None, None)
-    except _Unusable as unusable:
+        results = results_read(attempt)
+    except UnusableError as unusable:
         task_fail(task, reason=unusable.reason.value, detail=unusable.detail)
         return
-    row = None
-    if measurement is not None:
-        first = [_finite(profile.device_total_s)] if profile else []
-        if profile is not None:
-            _take_iterations(profile, measurement)
-        row = measurement_row(attempt, measurement, further_totals(attempt, first))
-    if profile is not None and columns is not None:
-        storage.write(profile.columns_key, to_npz(columns))
-    _results_keep(attempt, profile, row)
-
-
-def wants_profile(task: Task) -> bool:
-    """Whether the task's plan has profiled passes, so that its attempt must leave a profile."""
-    return Plan.model_validate(task.plan).profiled > 0
+    if results.profile is not None:
+        storage.write(results.profile.derived_key, results.archive)
+    _results_keep(attempt, results)
 
 
 @transaction.atomic
-def _results_keep(
-    attempt: Attempt, profile: Profile | None, measurement: AttemptMeasurement | None
-) -> None:
+def _results_keep(attempt: Attempt, results: Results) -> None:
     # only the call that moves the task writes the rows: a repeated hint changes nothing
     if not task_complete(attempt.task):
         return
-    if profile is not None:
-        profile.save()
-    if measurement is not None:
-        measurement.save()
-    operators = profile.operators if profile else 0
+    if results.profile is not None:
+        results.profile.save()
+    if results.measurement is not None:
+        results.measurement.save()
+    operators = results.profile.operators if results.profile else 0
     log.info("profile_built", attempt=str(attempt.pk), operators=operators)
-
-
-def _read_measurement(attempt: Attempt) -> Measurement | None:
-    """None for an agent that left none, which is no fault while there is a profile."""
-    try:
-        measurement = measurement_read(attempt)
-    except MeasurementFormatError as error:
-        raise _Unusable(Reason.MEASUREMENT_UNREADABLE, str(error)) from error
-    if measurement is None and not wants_profile(attempt.task):
-        raise _Unusable(Reason.MEASUREMENT_MISSING)
-    return measurement
-
-
-def _read_profile(attempt: Attempt) -> tuple[Profile, ProfileColumns]:
-    try:
-        data = storage.read(
-            artifact_key(str(attempt.pk), PROFILE_NAME),
-            limit_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
-        )
-        columns = parse(data, max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES)
-        log_text = _log_text(attempt)
-        profile = _profile_row(attempt, columns, parse_run_log(log_text))
-        profile.warnings = parse_warnings(log_text)
-    except ProfileFormatError as error:
-        raise _Unusable(Reason.PROFILE_UNREADABLE, str(error)) from error
-    except AnalysisError as error:
-        raise _Unusable(Reason.NOTHING_TIMED, str(error)) from error
-    except DomainError as error:
-        if error.code == "storage_unreachable":
-            raise
-        too_large = error.code == "object_too_large"
-        raise _Unusable(
-            Reason.PROFILE_TOO_LARGE if too_large else Reason.PROFILE_MISSING
-        ) from error
-    return profile, columns
-
-
-def _take_iterations(profile: Profile, measurement: Measurement) -> None:
-    """The log holds the iterations of all passes; a profile's are those of profiled ones alone."""
-    times = times_of([each for each in measurement.passes if each.kept], "profiled")
-    found = latency(times)
-    profile.iterations = found.iterations if found else None
-    profile.mean_ms, profile.min_ms, profile.max_ms = (
-        (found.mean_ms, found.min_ms, found.max_ms) if found else (None, None, None)
-    )
-
-
-def _finite(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and math.isfinite(seconds) else None
-
-
-def _profile_row(attempt: Attempt, columns: ProfileColumns, summary: RunSummary | None) -> Profile:
-    sums = totals(columns)
-    profile = Profile(
-        attempt=attempt,
-        operators=len(columns),
-        device_total_s=sums.device_s,
-        host_total_s=sums.host_s,
-    )
-    if summary is not None:
-        profile.iterations = summary.iterations
-        profile.mean_ms, profile.min_ms, profile.max_ms = (
-            summary.mean_ms,
-            summary.min_ms,
-            summary.max_ms,
-        )
-    return profile
-
-
-def _log_text(attempt: Attempt) -> str:
-    """What load_and_run printed, empty if it did not arrive."""
-    try:
-        data = storage.read(
-            artifact_key(str(attempt.pk), LOG_NAME), limit_bytes=settings.LOG_LIMIT_BYTES * 4
-        )
-    except DomainError as error:
-        if error.code == "storage_unreachable":
-            raise
-        return ""
-    return data.decode("utf-8", "replace")
 
 
 def abandoned_uploads_purge(limit: int = 200) -> int:

@@ -33,10 +33,10 @@ def check_files(files: Iterable[FileRequest]) -> None:
         raise DomainError("one_model_wanted", field="model")
     if len(data) > settings.DATA_FILES_LIMIT:
         raise DomainError("too_many_files", field="data", limit=settings.DATA_FILES_LIMIT)
-    _check_file(models[0], "model", settings.MODEL_SIZE_LIMIT_BYTES)
+    check_file(models[0], "model", settings.MODEL_SIZE_LIMIT_BYTES)
     seen: set[str] = set()
     for file in data:
-        _check_file(file, "data", settings.DATA_SIZE_LIMIT_BYTES)
+        check_file(file, "data", settings.DATA_SIZE_LIMIT_BYTES)
         _check_data(file, seen)
     _check_options(options)
 
@@ -49,7 +49,8 @@ def check_input_name(name: str, field: str) -> None:
         raise DomainError("input_name_bad", field=field, input=name)
 
 
-def _check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
+def check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
+    """Whether a file of this name, size and checksum may be kept. Raises DomainError."""
     if not file.name.strip() or _UNWRITABLE.search(file.name):
         raise DomainError("file_name_bad", field=field)
     if len(file.name) > NAME_LIMIT:
@@ -90,4 +91,4 @@ def _check_options(files: list[FileRequest]) -> None:
         if option.name in seen:
             raise DomainError("option_file_twice", field=option.name, option=option.name)
         seen.add(option.name)
-        _check_file(file, option.name, limit_of(option.file) or OPTION_FILE_LIMIT_BYTES)
+        check_file(file, option.name, limit_of(option.file) or OPTION_FILE_LIMIT_BYTES)

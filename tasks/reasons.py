@@ -50,6 +50,7 @@ class Reason(Enum):
     MEASUREMENT_UNREADABLE = "measurement_unreadable"
     WORKER_DISABLED = "worker_disabled"
     PROFILE_TOO_LARGE = "profile_too_large"
+    PROFILE_TOO_HEAVY = "profile_too_heavy"
     PROFILE_TIMED_OUT = "profile_timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     OPTION_UNKNOWN = "option_unknown"
@@ -112,6 +113,14 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The profile is larger than this site reads."),
         _("Download the raw profile and read it with megengine.tools.profile_analyze."),
+    ),
+    Reason.PROFILE_TOO_HEAVY: Wording(
+        Blame.USER,
+        _("Reading the profile takes more memory or time than this site allows."),
+        _(
+            "Download the raw profile and read it with megengine.tools.profile_analyze, or ask an "
+            "administrator to raise the limits PROFILE_PARSE_MEMORY_BYTES and PROFILE_PARSE_TIME_S."
+        ),
     ),
     Reason.PROFILE_TIMED_OUT: Wording(
         Blame.SERVER,

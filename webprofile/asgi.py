@@ -3,11 +3,16 @@
 import os
 
 from channels.routing import ProtocolTypeRouter
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.prod")
 http = get_asgi_application()  # loads the apps, so it comes before what imports models
 
+from webprofile.body_limit import BodyLimit  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
 
-application = ProtocolTypeRouter({"http": http, "websocket": websocket})
+limited = BodyLimit(
+    http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}
+)
+application = ProtocolTypeRouter({"http": limited, "websocket": websocket})

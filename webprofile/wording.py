@@ -6,8 +6,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
+from webprofile.wording_opened import OPENED
 
 WORDINGS: dict[str, Any] = {
+    **OPENED,
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
     "worker_disabled": _("%(worker)s takes no tasks at the moment. Choose another device."),
@@ -165,6 +167,11 @@ WORDINGS: dict[str, Any] = {
     # an upload
     "upload_missing": _("Not in storage yet: %(files)s. Upload again; nothing else is lost."),
     "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
+    # a comparison
+    "comparison_large": _(
+        "Together these results have %(operators)s operators; at most %(limit)s are compared on a "
+        "page. Take some out, or use manage.py compare_profiles."
+    ),
     # what the headers of uploaded data say
     "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
     "input_zip": _(
@@ -264,10 +271,17 @@ WORDINGS: dict[str, Any] = {
     ),
     "not_initiated": _("This task has ended. Start a new one."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
+    "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
+    "profile_outdated": _(
+        "This result was made by another version of this site and is being made anew from its raw "
+        "files. Reload the page in a moment."
+    ),
     "not_finished": _("There is no result yet."),
+    "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
+    "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
     # an agent
     "code_unknown": _(
         "This enrolment code is unknown. Ask an administrator for a new one on the device's page."

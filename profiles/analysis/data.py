@@ -1,11 +1,14 @@
 """A profile as pages and analyses use it: columns, spread over passes, executed graph."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import ProfileColumns, Side, SideTimes
+from profiles.parsers.columns import ProfileColumns, Side, SideTimes, TextColumn
 from profiles.parsers.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
@@ -15,13 +18,16 @@ Floats = NDArray[np.float64]
 class Spread:
     """Self times of n operators on one side in k profiled passes, each one sample of each operator.
 
+    present: (k, n) bool, the pass timed the operator
     end_s, kern_s: (k, n) float64, s, as in `SideTimes`; nan where a pass has none
     count: (n,) int64, passes that timed the operator
     median_s, p10_s, p90_s, min_s: (n,) float64, s, of `end_s`; nan without samples. Percentiles
         interpolate linearly between the two nearest samples, as numpy's default does.
-    cv: (n,) float64, standard deviation (n - 1) / mean; nan below two samples or for a mean of 0
+    cv: (n,) float64, standard deviation (n - 1) / mean; nan below two samples or for a mean that
+        is not positive
     """
 
+    present: NDArray[np.bool_]
     end_s: Floats
     kern_s: Floats
     count: NDArray[np.int64]
@@ -32,37 +38,99 @@ class Spread:
     cv: Floats
 
 
+class LeftOut(NamedTuple):
+    """A file that could not be merged.
+
+    code: of `parsers.errors`, `analysis.errors`, `webprofile.errors`, or `other_graph`
+    detail: why, in an English sentence
+    """
+
+    name: str
+    code: str
+    detail: str
+
+
 @dataclass(frozen=True, eq=False)
 class ProfileData:
     """One profile, possibly of several passes over the same graph.
 
     columns: with one pass as in its file; with more, times are medians over passes, and an
         operator counts as timed if any pass timed it. All else is that of the first pass.
-    graph: of the first pass, with its intervals
-    passes: names of the k merged files, `profile.json`, `profile-2.json` ...
-    left_out: (name, why in English) of files that could not be merged
+    load_graph: gives the executed graph of the first pass; `graph` calls it once
+    on_gpu: (n,) bool, the operator ran on a GPU's computing node
+    order: (k, n) int32, the rows in the order of each pass's own file
+    passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first leads
+    left_out: files that could not be merged
     """
 
     columns: ProfileColumns
-    graph: ExecutedGraph
+    load_graph: Callable[[], ExecutedGraph]
     device: Spread
     host: Spread
+    on_gpu: NDArray[np.bool_]
+    order: NDArray[np.int32]
     passes: tuple[str, ...]
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @cached_property
+    def graph(self) -> ExecutedGraph:
+        """The executed graph of the first pass, with its intervals."""
+        return self.load_graph()
 
     def spread(self, side: Side) -> Spread:
         """Return the spread of one side."""
         return self.device if side == "device" else self.host
 
     def columns_of_pass(self, number: int) -> ProfileColumns:
-        """Return the columns of one pass, counted from 0, exactly as its own file has them."""
-        return replace(
+        """Return the columns of one pass, counted from 0, with the times and in the order of its
+        own file; footprints are those of the first pass.
+        """
+        rows = self.order[number]
+        columns = replace(
             self.columns,
-            device=_side(self.device, number),
-            host=_side(self.host, number),
+            device=self.times_of_pass(number, "device"),
+            host=self.times_of_pass(number, "host"),
+        )
+        return columns if number == 0 else _reordered(columns, rows)
+
+    def times_of_pass(self, number: int, side: Side) -> SideTimes:
+        """Return the times of one pass, counted from 0, in the order of its own file.
+
+        So its total has the digits that `profile_analyze` prints for that file.
+        """
+        rows, spread = self.order[number], self.spread(side)
+        return SideTimes(
+            present=spread.present[number][rows],
+            end_s=spread.end_s[number][rows],
+            kern_s=spread.kern_s[number][rows],
         )
 
 
-def _side(spread: Spread, number: int) -> SideTimes:
-    end_s = spread.end_s[number]
-    return SideTimes(present=~np.isnan(end_s), end_s=end_s, kern_s=spread.kern_s[number])
+def _reordered(columns: ProfileColumns, rows: NDArray[np.int32]) -> ProfileColumns:
+    """Put all but the times into the order of `rows`."""
+
+    def text(column: TextColumn) -> TextColumn:
+        return TextColumn(column.codes[rows], column.values)
+
+    places = rows.tolist()
+    return replace(
+        columns,
+        names=tuple([columns.names[place] for place in places]),
+        ids=tuple([columns.ids[place] for place in places]),
+        id_numbers=columns.id_numbers[rows],
+        types=text(columns.types),
+        computation=replace(
+            columns.computation,
+            values=columns.computation.values[rows],
+            present=columns.computation.present[rows],
+        ),
+        memory=replace(
+            columns.memory,
+            values=columns.memory.values[rows],
+            present=columns.memory.present[rows],
+        ),
+        in_shapes=text(columns.in_shapes),
+        out_shapes=text(columns.out_shapes),
+        in_layouts=text(columns.in_layouts),
+        in_dtypes=text(columns.in_dtypes),
+    )

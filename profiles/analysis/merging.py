@@ -1,35 +1,196 @@
-"""Merge the profiled passes of one attempt: one sample of each operator from each pass."""
+"""Merge the profiled passes of one attempt: one sample of each operator from each pass.
 
+Passes are processes of their own, so the order of operators in their files differs; ids, names and
+types do not. A pass whose operators are others is not merged.
+"""
+
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from profiles.analysis.data import ProfileData, Spread
-from profiles.parsers.columns import ProfileColumns, Side
+from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
+from profiles.parsers.columns import ProfileColumns, SideTimes
 from profiles.parsers.graph import ExecutedGraph
 
+#: of a computing node's name, `CompNode("gpu0:0" from "xpux:0")`
+_GPU = re.compile(r'(?:CompNode\(")?(?:gpu|cuda|rocm)')
 
-def merge(passes: Sequence[tuple[str, ProfileColumns]], graph: ExecutedGraph) -> ProfileData:
-    """Return the merged profile; `graph` is that of the first pass."""
-    name, columns = passes[0]
+
+@dataclass(frozen=True, eq=False)
+class PassTimes:
+    """The times of one pass, in the order of the rows of the pass that leads.
+
+    order: (n,) int32, the leading pass's row of each row of this pass's own file
+    """
+
+    name: str
+    order: NDArray[np.int32]
+    device: SideTimes
+    host: SideTimes
+
+
+class OtherGraphError(ValueError):
+    """Two passes executed different operators; the text says how they differ."""
+
+
+def merge(
+    passes: Sequence[tuple[str, ProfileColumns]],
+    graph: ExecutedGraph,
+    left_out: Sequence[LeftOut] = (),
+) -> ProfileData:
+    """Return the merged profile; the first pass leads, and `graph` is its graph.
+
+    A pass with other operators is left out, beside those in `left_out`.
+    """
+    name, lead = passes[0]
+    merged, unlike = [leading(name, lead)], list(left_out)
+    for other_name, columns in passes[1:]:
+        try:
+            merged.append(aligned(lead, other_name, columns))
+        except OtherGraphError as error:
+            unlike.append(LeftOut(other_name, "other_graph", str(error)))
+    return merged_data(lead, merged, graph, unlike)
+
+
+def merged_data(
+    lead: ProfileColumns,
+    passes: Sequence[PassTimes],
+    graph: ExecutedGraph,
+    left_out: Sequence[LeftOut],
+) -> ProfileData:
+    """Return the profile of aligned passes, the first of which is `leading(..., lead)`."""
+    device = spread_of([each.device for each in passes])
+    host = spread_of([each.host for each in passes])
     return ProfileData(
-        columns=columns,
-        graph=graph,
-        device=_spread(columns, "device"),
-        host=_spread(columns, "host"),
-        passes=(name,),
+        columns=with_medians(lead, device, host),
+        load_graph=lambda: graph,
+        device=device,
+        host=host,
+        on_gpu=_on_gpu(graph, len(lead)),
+        order=np.stack([each.order for each in passes]),
+        passes=tuple(each.name for each in passes),
+        left_out=tuple(left_out),
     )
 
 
-def _spread(columns: ProfileColumns, side: Side) -> Spread:
-    times = columns.times(side)
+def leading(name: str, columns: ProfileColumns) -> PassTimes:
+    """Return the times of the pass whose rows all others are brought into."""
+    order = np.arange(len(columns), dtype=np.int32)
+    return PassTimes(name, order, columns.device, columns.host)
+
+
+def aligned(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTimes:
+    """Bring a pass into the order of the leading one. Raises OtherGraphError."""
+    if len(columns) != len(lead):
+        raise OtherGraphError(
+            f"It has {len(columns)} operators, the pass it is compared with has {len(lead)}."
+        )
+    # equal ids, which no writer makes, keep their order
+    own = np.argsort(columns.id_numbers, kind="stable")
+    target = np.argsort(lead.id_numbers, kind="stable")
+    _check_same(lead, target.tolist(), columns, own.tolist())
+    rows = np.empty(len(lead), dtype=np.int32)  # of the pass, for each row of the lead
+    rows[target] = own
+    order = np.empty(len(lead), dtype=np.int32)
+    order[own] = target
+    return PassTimes(name, order, _taken(columns.device, rows), _taken(columns.host, rows))
+
+
+def _check_same(
+    lead: ProfileColumns, lead_rows: list[int], other: ProfileColumns, other_rows: list[int]
+) -> None:
+    for field in ("ids", "names"):
+        ours, theirs = getattr(lead, field), getattr(other, field)
+        if [ours[row] for row in lead_rows] != [theirs[row] for row in other_rows]:
+            raise OtherGraphError(f"The {field} of its operators are others.")
+    known: dict[str | None, int] = {}
+    codes = [
+        np.array([known.setdefault(text, len(known)) for text in (*types.values, None)])[
+            types.codes  # MISSING is -1, the last
+        ]
+        for types in (lead.types, other.types)
+    ]
+    if not np.array_equal(codes[0][lead_rows], codes[1][other_rows]):
+        raise OtherGraphError("The types of its operators are others.")
+
+
+def _taken(times: SideTimes, rows: NDArray[np.int32]) -> SideTimes:
+    return SideTimes(times.present[rows], times.end_s[rows], times.kern_s[rows])
+
+
+def with_medians(lead: ProfileColumns, device: Spread, host: Spread) -> ProfileColumns:
+    """Return the leading pass's columns with medians over passes; of one pass as they are."""
+    if len(device.end_s) == 1:
+        return lead
+    return replace(lead, device=_median_times(device), host=_median_times(host))
+
+
+def _median_times(spread: Spread) -> SideTimes:
+    return SideTimes(
+        present=spread.count > 0,
+        end_s=spread.median_s,
+        kern_s=_percentile(*_ordered(spread.kern_s), 0.5),
+    )
+
+
+def spread_of(passes: Sequence[SideTimes]) -> Spread:
+    """Return the spread of the same operators over k passes."""
+    present = np.stack([each.present for each in passes])
+    end_s = np.stack([each.end_s for each in passes])
+    ordered, known = _ordered(end_s)
     return Spread(
-        end_s=times.end_s[None],
-        kern_s=times.kern_s[None],
-        count=times.present.astype(np.int64),
-        median_s=times.end_s,
-        p10_s=times.end_s,
-        p90_s=times.end_s,
-        min_s=times.end_s,
-        cv=np.full(len(columns), np.nan),
+        present=present,
+        end_s=end_s,
+        kern_s=np.stack([each.kern_s for each in passes]),
+        count=present.sum(axis=0, dtype=np.int64),
+        median_s=_percentile(ordered, known, 0.5),
+        p10_s=_percentile(ordered, known, 0.1),
+        p90_s=_percentile(ordered, known, 0.9),
+        min_s=np.ascontiguousarray(ordered[:, 0]),
+        cv=_variation(end_s, known),
     )
+
+
+def _ordered(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Return (n, k) the samples of each operator in order, nan last, and (n,) how many there are.
+
+    samples: (k, n)
+    """
+    ordered = np.sort(np.ascontiguousarray(samples.T), axis=1)
+    return ordered, (~np.isnan(ordered)).sum(axis=1, dtype=np.int64)
+
+
+def _percentile(ordered: Floats, known: NDArray[np.int64], share: float) -> Floats:
+    """Return (n,) a percentile; where there are no samples the first of them, which is nan."""
+    place = np.maximum(known - 1, 0) * share
+    low = np.floor(place).astype(np.intp)
+    high = np.minimum(low + 1, np.maximum(known - 1, 0))
+    rows = np.arange(len(ordered))
+    below, above, part = ordered[rows, low], ordered[rows, high], place - low
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
+        step = above - below
+        # numpy's own way: from the nearer end, so that the last digit is the same
+        between = np.where(part < 0.5, below + step * part, above - step * (1 - part))
+    return np.where(below == above, below, between)
+
+
+def _variation(samples: Floats, known: NDArray[np.int64]) -> Floats:
+    """Return (n,) standard deviation (n - 1) / mean."""
+    with np.errstate(all="ignore"):  # nan for what has too few samples, a mean of 0 or inf
+        mean = np.nansum(samples, axis=0) / known
+        squares = np.nansum((samples - mean) ** 2, axis=0)
+        found = np.sqrt(squares / (known - 1)) / mean
+        return np.where(
+            (known >= 2) & (mean > 0) & (mean < np.inf) & np.isfinite(found), found, np.nan
+        )
+
+
+def _on_gpu(graph: ExecutedGraph, rows: int) -> NDArray[np.bool_]:
+    found = np.zeros(rows, dtype=np.bool_)
+    lanes = graph.device.lanes
+    is_gpu = np.array([bool(_GPU.match(name)) for name in lanes.values] + [False])
+    found[graph.device.row[is_gpu[lanes.codes]]] = True
+    return found

@@ -3,7 +3,7 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 
 from profiles.parsers.columns import NumberColumn, ProfileColumns, SideTimes, TextColumn
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.packing import (
+    Arrays,
+    pack_column,
+    pack_texts,
+    unpack_column,
+    unpack_texts,
+)
 
 VERSION = 1
 
@@ -18,14 +25,13 @@ _TEXT_COLUMNS = ("types", "in_shapes", "out_shapes", "in_layouts", "in_dtypes")
 _NUMBER_COLUMNS = ("computation", "memory")
 _SIDES = ("device", "host")
 
-Arrays = dict[str, NDArray[Any]]
-
 # ValueError: no npz, pickled, another version, wrong shapes, or texts that are not UTF-8
-_DAMAGE = (
+DAMAGE = (
     ValueError,
     KeyError,
     TypeError,
     AttributeError,
+    IndexError,
     OSError,
     EOFError,
     zipfile.BadZipFile,
@@ -35,16 +41,27 @@ _DAMAGE = (
 
 def to_npz(columns: ProfileColumns) -> bytes:
     """Return the columns as bytes; equal columns give equal bytes."""
+    return save({"version": np.array(VERSION), **columns_to_arrays(columns)})
+
+
+def save(arrays: Arrays) -> bytes:
+    """Return a `.npz` file of these arrays."""
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def columns_to_arrays(columns: ProfileColumns) -> Arrays:
+    """Return the columns as named arrays."""
     arrays: Arrays = {
-        "version": np.array(VERSION),
         "id_numbers": columns.id_numbers,
         "mentions_opencl": np.array(columns.mentions_opencl),
-        **_pack("names", columns.names),
-        **_pack("ids", columns.ids),
+        **pack_texts("names", columns.names),
+        **pack_texts("ids", columns.ids),
     }
     for name in _TEXT_COLUMNS:
         text: TextColumn = getattr(columns, name)
-        arrays |= {f"{name}.codes": text.codes, **_pack(name, text.values)}
+        arrays |= pack_column(name, text)
     for name in _NUMBER_COLUMNS:
         number: NumberColumn = getattr(columns, name)
         arrays |= {f"{name}.values": number.values, f"{name}.present": number.present}
@@ -55,9 +72,7 @@ def to_npz(columns: ProfileColumns) -> bytes:
             f"{name}.end_s": times.end_s,
             f"{name}.kern_s": times.kern_s,
         }
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **arrays)
-    return file.getvalue()
+    return arrays
 
 
 def from_npz(data: bytes) -> ProfileColumns:
@@ -68,22 +83,20 @@ def from_npz(data: bytes) -> ProfileColumns:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             arrays: Arrays = {name: file[name] for name in file.files}
-        return _columns(arrays)
-    except _DAMAGE as error:
+        if arrays["version"] != VERSION:
+            raise ValueError(f"their version is {arrays['version']}, not {VERSION}")
+        return columns_from_arrays(arrays)
+    except DAMAGE as error:
         raise ProfileFormatError("bad_columns", f"The columns are damaged: {error}.") from error
 
 
-def _columns(arrays: Mapping[str, NDArray[Any]]) -> ProfileColumns:
-    if arrays["version"] != VERSION:
-        raise ValueError(f"their version is {arrays['version']}, not {VERSION}")
-    names = _unpack("names", arrays)
+def columns_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> ProfileColumns:
+    """Return what `columns_to_arrays` gave. Raises one of DAMAGE if something does not fit."""
+    names = unpack_texts("names", arrays)
     for name, array in arrays.items():
         per_row = name.endswith((".codes", ".values", ".present", "_s")) or name == "id_numbers"
         if per_row and array.shape != (len(names),):
             raise ValueError(f"{name} has the shape {array.shape}, not ({len(names)},)")
-
-    def text(name: str) -> TextColumn:
-        return TextColumn(arrays[f"{name}.codes"], _unpack(name, arrays))
 
     def number(name: str) -> NumberColumn:
         return NumberColumn(arrays[f"{name}.values"], arrays[f"{name}.present"])
@@ -94,33 +107,16 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> ProfileColumns:
 
     return ProfileColumns(
         names=names,
-        ids=_unpack("ids", arrays),
+        ids=unpack_texts("ids", arrays),
         id_numbers=arrays["id_numbers"],
-        types=text("types"),
+        types=unpack_column("types", arrays),
         device=side("device"),
         host=side("host"),
         computation=number("computation"),
         memory=number("memory"),
-        in_shapes=text("in_shapes"),
-        out_shapes=text("out_shapes"),
-        in_layouts=text("in_layouts"),
-        in_dtypes=text("in_dtypes"),
+        in_shapes=unpack_column("in_shapes", arrays),
+        out_shapes=unpack_column("out_shapes", arrays),
+        in_layouts=unpack_column("in_layouts", arrays),
+        in_dtypes=unpack_column("in_dtypes", arrays),
         mentions_opencl=bool(arrays["mentions_opencl"]),
-    )
-
-
-def _pack(name: str, texts: Sequence[str]) -> Arrays:
-    """Join texts: numpy's own text arrays pad each to the longest and drop trailing NULs."""
-    encoded = [text.encode() for text in texts]
-    return {
-        f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-        f"{name}.ends": np.cumsum([len(text) for text in encoded], dtype=np.int64),
-    }
-
-
-def _unpack(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-    joined = arrays[f"{name}.utf8"].tobytes()
-    ends = arrays[f"{name}.ends"].tolist()
-    return tuple(
-        joined[start:end].decode() for start, end in zip([0, *ends][:-1], ends, strict=True)
     )

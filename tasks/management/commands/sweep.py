@@ -8,6 +8,7 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 
+from profiles.opened_sweeping import opened_sweep
 from profiles.services import abandoned_uploads_purge
 from tasks.sweeping import sweep
 
@@ -30,6 +31,7 @@ class Command(BaseCommand):
             try:
                 sweep()
                 abandoned_uploads_purge()
+                opened_sweep()
             except Exception:  # one bad round must not end the loop
                 log.exception("sweep_failed")
                 if options["once"]:

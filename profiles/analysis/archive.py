@@ -1,0 +1,117 @@
+"""What is kept of a profile: one `.npz` with columns, times of all passes, and the graph.
+
+Statistics over passes are computed when it is read: that takes less time than reading them. The
+graph's members are not touched until somebody asks for the graph.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.merging import spread_of, with_medians
+from profiles.parsers.columns import SideTimes
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph import ExecutedGraph
+from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
+from profiles.parsers.npz_graph import graph_from_arrays, graph_to_arrays
+from profiles.parsers.packing import Arrays, pack_texts, unpack_texts
+
+#: counts up whenever what is kept, or how it is computed, changes; `manage.py reprofile` follows
+VERSION = 1
+
+_COLUMNS, _GRAPH = "columns.", "graph."
+_SIDES = ("device", "host")
+_TIMES = ("present", "end_s", "kern_s")
+
+
+def to_archive(data: ProfileData) -> bytes:
+    """Return a profile as bytes, exactly; equal profiles give equal bytes."""
+    arrays: Arrays = {
+        "version": np.array(VERSION),
+        "on_gpu": data.on_gpu,
+        "order": data.order,
+        **pack_texts("passes", data.passes),
+        **{
+            key: array
+            for field in LeftOut._fields
+            for key, array in pack_texts(
+                f"left_out.{field}", [getattr(each, field) for each in data.left_out]
+            ).items()
+        },
+    }
+    for side in _SIDES:
+        spread = data.device if side == "device" else data.host
+        arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
+    columns = columns_to_arrays(data.columns_of_pass(0))
+    graph = graph_to_arrays(data.graph)
+    return save(
+        arrays
+        | {_COLUMNS + name: array for name, array in columns.items()}
+        | {_GRAPH + name: array for name, array in graph.items()}
+    )
+
+
+def from_archive(data: bytes) -> ProfileData:
+    """Return the profile that `to_archive` kept. `data` must be our own: its size is not limited.
+
+    Arrays cannot be written to: one profile serves many readers. Raises ProfileFormatError
+    (`bad_columns`) if it is damaged or of another version.
+    """
+    try:
+        arrays = _members(data, graph=False)
+        if arrays["version"] != VERSION:
+            raise ValueError(f"its version is {arrays['version']}, not {VERSION}")
+        return _profile(data, arrays)
+    except DAMAGE as error:
+        raise ProfileFormatError("bad_columns", f"The archive is damaged: {error}.") from error
+
+
+def weight_bytes(data: bytes) -> int:
+    """Return about how much memory the profile of an archive takes, its graph included."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        kept = sum(member.file_size for member in file.infolist())
+    # texts are objects of their own, and statistics are as large as a few passes
+    return 3 * kept + len(data)
+
+
+def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
+    columns = columns_from_arrays(_below(_COLUMNS, arrays))
+    spreads = {}
+    for side in _SIDES:
+        first: SideTimes = getattr(columns, side)
+        later = zip(*(arrays[f"later.{side}.{name}"] for name in _TIMES), strict=True)
+        spreads[side] = spread_of([first, *(SideTimes(*times) for times in later)])
+    left_out = zip(
+        *(unpack_texts(f"left_out.{field}", arrays) for field in LeftOut._fields), strict=True
+    )
+    return ProfileData(
+        columns=with_medians(columns, spreads["device"], spreads["host"]),
+        load_graph=lambda: _graph(data),
+        device=spreads["device"],
+        host=spreads["host"],
+        on_gpu=arrays["on_gpu"],
+        order=arrays["order"],
+        passes=unpack_texts("passes", arrays),
+        left_out=tuple(LeftOut(*each) for each in left_out),
+    )
+
+
+def _graph(data: bytes) -> ExecutedGraph:
+    return graph_from_arrays(_below(_GRAPH, _members(data, graph=True)))
+
+
+def _members(data: bytes, *, graph: bool) -> Arrays:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        arrays = {n: file[n] for n in file.files if n.startswith(_GRAPH) == graph}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays
+
+
+def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}

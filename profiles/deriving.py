@@ -1,0 +1,171 @@
+"""From raw profile files in storage to derived data; parsing is left to a process with limits."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from django.conf import settings
+
+from profiles import limited, storage
+from profiles.analysis.archive import VERSION, from_archive, weight_bytes
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.totals import totals
+from profiles.limited import Order, Problem
+from profiles.models import Profile
+from profiles.parsers.errors import ProfileFormatError
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: by the name that the reader gives; it sends codes that these classes know
+_PROBLEMS: dict[str, Callable[[Any, str], Exception]] = {
+    each.__name__: each for each in (ProfileFormatError, AnalysisError)
+}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """`archive` is to be stored under `Profile.derived_key`; `data` is what it holds."""
+
+    archive: bytes
+    data: ProfileData
+
+
+class _TooHeavyError(Exception):
+    """The process reached a limit, or died of something that looks like it."""
+
+
+def derive(files: Sequence[tuple[str, str]]) -> Derived:
+    """Read the profile files of one source: (name, object key) of each pass, in their order.
+
+    Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
+    what is wrong with the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
+    time), AnalysisError if nothing was timed, DomainError object_missing, object_too_large.
+    DomainError storage_unreachable passes through at once.
+    """
+    with tempfile.TemporaryDirectory(prefix="profile-") as name:
+        folder = Path(name)
+        order = _fetch(files, folder)
+        try:
+            archive = _run(folder, order)
+        except _TooHeavyError as error:
+            archive = _run_first(folder, order, str(error))
+    data = from_archive(archive)
+    totals(data.columns)  # medians of passes may all be 0 where no pass is
+    return Derived(archive, data)
+
+
+def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
+    """Fill the summary of a profile with what `derive` found; nothing is saved."""
+    profile = profile or Profile()
+    sums = totals(data.columns)
+    profile.operators = len(data.columns)
+    profile.device_total_s = sums.device_s
+    profile.host_total_s = sums.host_s
+    profile.derived_version = VERSION
+    profile.problem = ""
+    return profile
+
+
+def _fetch(files: Sequence[tuple[str, str]], folder: Path) -> Order:
+    """Bring the files into the folder, as far as their sizes are within the limits."""
+    fetched: list[str] = []
+    left_out: list[LeftOut] = []
+    first_error: DomainError | None = None
+    left = settings.PROFILE_PASSES_LIMIT_BYTES
+    for name, key in files:
+        limit = min(left, settings.PROFILE_SIZE_LIMIT_BYTES)
+        try:
+            with (folder / name).open("wb") as file:
+                storage.read_into(key, file, limit_bytes=limit)
+                left -= file.tell()
+        except DomainError as error:
+            if error.code == "storage_unreachable":
+                raise
+            first_error = first_error or error
+            left_out.append(LeftOut(name, error.code, _why(error)))
+        else:
+            fetched.append(name)
+    if not fetched:
+        raise first_error or DomainError("object_missing", status=404)
+    return Order(
+        files=tuple(fetched),
+        left_out=tuple(left_out),
+        max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
+        memory_bytes=settings.PROFILE_PARSE_MEMORY_BYTES,
+        time_s=settings.PROFILE_PARSE_TIME_S,
+    )
+
+
+def _why(error: DomainError) -> str:
+    if error.code == "object_too_large":
+        size, limit = error.data["size"], error.data["limit"]
+        return f"It has {size} bytes; {limit} are left of what is read."
+    return "It is not in storage."
+
+
+def _run_first(folder: Path, order: Order, detail: str) -> bytes:
+    """Try once more with the first file alone: the others must not take it along."""
+    rest = [LeftOut(name, "too_heavy", detail) for name in order.files[1:]]
+    if rest:
+        alone = msgspec.structs.replace(
+            order, files=order.files[:1], left_out=(*order.left_out, *rest)
+        )
+        try:
+            return _run(folder, alone)
+        except _TooHeavyError as error:
+            detail = str(error)
+    raise ProfileFormatError("too_heavy", detail)
+
+
+def _run(folder: Path, order: Order) -> bytes:
+    """Run the reader; returns its archive. Raises what it found wrong, or _TooHeavyError."""
+    (folder / limited.ORDER).write_bytes(msgspec.json.encode(order))
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-s", "-m", limited.__name__, str(folder)],
+            cwd=settings.BASE_DIR,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            # the limit is on processor time; a busy machine gives it more slowly
+            timeout=2 * order.time_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _TooHeavyError(f"Reading it takes more than {2 * order.time_s} s.") from None
+    if ended.returncode == limited.OUT_OF_MEMORY:
+        raise _TooHeavyError(limited.out_of_memory(order).detail)
+    if ended.returncode < 0:
+        log.warning("profile_reader_died", signal=-ended.returncode)
+        raise _TooHeavyError(
+            f"Reading it takes more than {order.time_s} s of processor time or "
+            f"{order.memory_bytes >> 20} MiB of memory (signal {-ended.returncode})."
+        )
+    if ended.returncode:
+        raise RuntimeError(ended.stderr[-4000:].decode(errors="replace"))
+    problem = folder / limited.PROBLEM
+    if problem.exists():
+        found = msgspec.json.decode(problem.read_bytes(), type=Problem)
+        raise _PROBLEMS[found.of](found.code, found.detail)
+    archive = (folder / limited.DERIVED).read_bytes()
+    if weight_bytes(archive) > settings.PROFILE_CACHE_BYTES:
+        limit = settings.PROFILE_CACHE_BYTES >> 20
+        raise _TooHeavyError(f"Its pages would take more than {limit} MiB of memory.")
+    return archive
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the site's own, which holds secrets; one thread, whose stacks count as memory."""
+    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return kept | dict.fromkeys(threads, "1") | {"LC_ALL": "C.UTF-8"}

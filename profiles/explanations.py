@@ -1,0 +1,223 @@
+"""What each figure on the pages is: in the reader's words, with its unit and its formula.
+
+Shown where the figure stands by `templates/profiles/_explained.html`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`formula` is empty for what is measured and not computed."""
+
+    key: str
+    term: Any
+    what: Any
+    unit: Any
+    formula: Any = ""
+
+
+_TIME = _("seconds, shown as ms or µs")
+_RATIO = _("per cent")
+
+_ALL = (
+    Explanation(
+        "latency_median",
+        _("Median of an iteration"),
+        _(
+            "Half of the iterations without profiling were faster. It is what a user of the model "
+            "waits, and does not mind a few slow iterations as the mean does."
+        ),
+        _TIME,
+        _("50th percentile of all timed iterations of the clean pass"),
+    ),
+    Explanation(
+        "latency_p90",
+        _("p90 of an iteration"),
+        _("Nine of ten iterations without profiling were at least this fast."),
+        _TIME,
+        _("90th percentile, interpolated between the two nearest iterations"),
+    ),
+    Explanation(
+        "latency_p99",
+        _("p99 of an iteration"),
+        _(
+            "99 of 100 iterations without profiling were at least this fast. With fewer than 100 "
+            "iterations it is hardly more than the slowest one."
+        ),
+        _TIME,
+        _("99th percentile, interpolated between the two nearest iterations"),
+    ),
+    Explanation(
+        "latency_histogram",
+        _("Histogram of iterations"),
+        _(
+            "How many iterations without profiling took how long. Several hills mean that the "
+            "device changed its state, such as its clock, in between."
+        ),
+        _("iterations in each interval of time"),
+        _(
+            "width of an interval = 2 × interquartile range / cube root of the number of "
+            "iterations (Freedman and Diaconis), 5 to 60 intervals"
+        ),
+    ),
+    Explanation(
+        "latency_cv",
+        _("Spread of iterations"),
+        _("How far single iterations without profiling lie from their mean."),
+        _RATIO,
+        _("standard deviation (n − 1) of the iterations / their mean"),
+    ),
+    Explanation(
+        "profiled_median",
+        _("Iteration, with profiling"),
+        _("Half of the iterations in which operators were timed were faster."),
+        _TIME,
+        _("50th percentile of the iterations of all profiled passes"),
+    ),
+    Explanation(
+        "overhead",
+        _("Cost of profiling"),
+        _(
+            "How much slower an iteration is while operators are timed. It falls on small "
+            "operators most: one to two µs each. Slightly below zero is noise."
+        ),
+        _RATIO,
+        _("median of profiled iterations / median of the clean pass − 1"),
+    ),
+    Explanation(
+        "coverage",
+        _("Coverage"),
+        _(
+            "How much of an iteration the operators explain. The rest is time between operators: "
+            "issuing them, waiting, copying results. Above 100 per cent, operators overlap on "
+            "several computing nodes, or took longer while they were profiled."
+        ),
+        _RATIO,
+        _("sum of the medians of all operators on the device / median of an iteration"),
+    ),
+    Explanation(
+        "device_total",
+        _("Device total"),
+        _(
+            "Work on the device, not elapsed time: operators that overlap count in full. The range "
+            "is that of the totals of single passes."
+        ),
+        _TIME,
+        _("sum over operators of the median over passes of the self time"),
+    ),
+    Explanation(
+        "host_total",
+        _("Host total"),
+        _(
+            "Work of the threads that issue the operators, which overlap too. The range is that of "
+            "the totals of single passes."
+        ),
+        _TIME,
+        _("sum over operators of the median over passes of the self time"),
+    ),
+    Explanation(
+        "total_cv",
+        _("CV of the total"),
+        _("How much the totals of the profiled passes differ from each other."),
+        _RATIO,
+        _("standard deviation (n − 1) of the totals of passes / their mean"),
+    ),
+    Explanation(
+        "pass_totals",
+        _("Device total of each profiled pass"),
+        _(
+            "The self times of all operators on the device, added up for each pass by itself. A "
+            "dash stands for a pass that was not merged."
+        ),
+        _TIME,
+        _("sum over operators of the self time in the pass"),
+    ),
+    Explanation(
+        "start_up",
+        _("Start-up of the process"),
+        _(
+            "What the first pass did beside warm-ups and iterations: starting the interpreter or "
+            "program, loading and compiling the model, ending."
+        ),
+        _TIME,
+        _("run time of the process − warm-ups − iterations"),
+    ),
+    Explanation(
+        "load",
+        _("Loading the model"),
+        _("What load_and_run itself says of reading the model file."),
+        _TIME,
+    ),
+    Explanation(
+        "waited",
+        _("Waited for the device to calm down"),
+        _("Others' load, heat or want of memory would disturb; so the agent waits before it runs."),
+        _TIME,
+    ),
+    Explanation(
+        "unstable",
+        _("Unstable operators"),
+        _(
+            "Operators whose time differs too much from pass to pass to be ranked by it. The "
+            "clock of a processor counts whole µs, so very short operators are often unstable."
+        ),
+        _("operators"),
+        _("CV above 5 per cent on a processor, above 2.5 per cent on a GPU"),
+    ),
+    Explanation(
+        "passes",
+        _("Profiled passes"),
+        _(
+            "Each is a process of its own and gives one sample of each operator, that of its last "
+            "iteration. Passes that executed the same operators are merged."
+        ),
+        _("passes"),
+    ),
+    Explanation(
+        "median",
+        _("Median"),
+        _("The middle one of an operator's times in the passes; the table is ordered by it."),
+        _TIME,
+        _("50th percentile over the passes"),
+    ),
+    Explanation(
+        "p10",
+        "p10",
+        _("A tenth of the passes was faster."),
+        _TIME,
+        _("10th percentile over the passes, interpolated between the two nearest"),
+    ),
+    Explanation(
+        "p90",
+        "p90",
+        _("A tenth of the passes was slower."),
+        _TIME,
+        _("90th percentile over the passes, interpolated between the two nearest"),
+    ),
+    Explanation(
+        "minimum",
+        _("Minimum"),
+        _("The fastest pass: the nearest to what the device can do undisturbed."),
+        _TIME,
+        _("smallest over the passes"),
+    ),
+    Explanation(
+        "cv",
+        "CV",
+        _("Coefficient of variation: how far single passes lie from their mean."),
+        _RATIO,
+        _("standard deviation (n − 1) over the passes / their mean"),
+    ),
+    Explanation(
+        "samples",
+        "n",
+        _("In how many of the passes the operator was timed."),
+        _("passes"),
+    ),
+)
+
+EXPLANATIONS: dict[str, Explanation] = {each.key: each for each in _ALL}

@@ -1,0 +1,102 @@
+"""`manage.py reprofile`: make derived data anew from the raw files."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q, QuerySet
+
+from profiles.analysis.archive import VERSION
+from profiles.models import AttemptMeasurement, Profile
+from profiles.rebuilding import RebuildError, attempt_rebuild, profile_rebuild
+from webprofile.errors import DomainError
+
+
+class Command(BaseCommand):
+    """Exit code: 0 if all were made anew, 1 if one could not be; its old data then stay."""
+
+    help = (
+        "Make tables, statistics and graphs anew from the raw profiles and measurements, which "
+        "stay as they are. May be repeated, and stopped at any time."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--task", type=int, nargs="+", metavar="N", help="results of tasks")
+        parser.add_argument("--profile", type=int, nargs="+", metavar="N", help="profiles")
+        parser.add_argument("--all", action="store_true", help="everything that there is")
+        parser.add_argument(
+            "--outdated",
+            action="store_true",
+            help="only what another version of this program made; alone: all of that",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not any(options[each] for each in ("task", "profile", "all", "outdated")):
+            raise CommandError("Say which: --task N, --profile N, --outdated or --all.")
+        self._check_known(options)
+        done = failed = 0
+        for name, rebuild in self._chosen(options):
+            try:
+                rebuild()
+            except (RebuildError, DomainError) as error:
+                failed += 1
+                self.stdout.write(f"{name}: failed: {error}")
+            else:
+                done += 1
+                self.stdout.write(f"{name}: done")
+        self.stdout.write(f"{done} made anew, {failed} failed")
+        if failed:
+            sys.exit(1)
+
+    def _check_known(self, options: dict[str, Any]) -> None:
+        for task in options["task"] or ():
+            profiles, measurements = _of_tasks([task])
+            if not profiles.exists() and not measurements.exists():
+                raise CommandError(f"Task {task} has no result.")
+        for number in options["profile"] or ():
+            if not Profile.objects.filter(pk=number).exists():
+                raise CommandError(f"There is no profile {number}.")
+
+    def _chosen(self, options: dict[str, Any]) -> Iterator[tuple[str, Callable[[], None]]]:
+        """What is to be made anew, by number: each with its name."""
+        profiles, measurements = _of_tasks(options["task"])
+        if options["profile"]:
+            profiles = Profile.objects.filter(
+                Q(pk__in=options["profile"]) | Q(attempt__task_id__in=options["task"] or ())
+            )
+            measurements = measurements if options["task"] else measurements.none()
+        if options["outdated"]:
+            profiles = profiles.exclude(derived_version=VERSION)
+            measurements = measurements.exclude(derived_version=VERSION)
+        # a row may go, or be made by another, while this runs: each is read when its turn comes
+        for number in list(profiles.order_by("pk").values_list("pk", flat=True)):
+            if profile := Profile.objects.filter(pk=number).first():
+                yield f"profile {number} ({_source(profile)})", _bound(profile_rebuild, profile)
+        alone = measurements.filter(attempt__profile=None).order_by("pk")
+        for number in list(alone.values_list("pk", flat=True)):
+            if row := AttemptMeasurement.objects.filter(pk=number).first():
+                name = f"measurement {number} (task {row.attempt.task_id})"
+                yield name, _bound(attempt_rebuild, row.attempt)
+
+
+def _of_tasks(
+    numbers: list[int] | None,
+) -> tuple[QuerySet[Profile], QuerySet[AttemptMeasurement]]:
+    """Profiles and measurements of these tasks, of all sources without numbers."""
+    profiles, measurements = Profile.objects.all(), AttemptMeasurement.objects.all()
+    if numbers is None:
+        return profiles, measurements
+    of_tasks = Q(attempt__task_id__in=numbers)
+    return profiles.filter(of_tasks), measurements.filter(of_tasks)
+
+
+def _source(profile: Profile) -> str:
+    if profile.attempt is not None:
+        return f"task {profile.attempt.task_id}"
+    return f"opened {profile.upload_id}"
+
+
+def _bound(rebuild: Callable[[Any], None], row: Any) -> Callable[[], None]:
+    return lambda: rebuild(row)

@@ -1,0 +1,97 @@
+"""Make derived data anew from the raw files, which stay the truth; tasks and uploads do not move.
+
+The old data stay until the new ones are complete.
+"""
+
+import structlog
+from django.db import transaction
+
+from profiles import storage
+from profiles.analysis.errors import AnalysisError
+from profiles.deriving import derive, profile_row
+from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
+from profiles.parsers.errors import ProfileFormatError
+from profiles.results import Results, UnusableError, results_read
+from tasks.models import Attempt
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: what was derived before archives had versions
+_FORMER = "columns.npz"
+
+
+class RebuildError(Exception):
+    """Why derived data cannot be made anew: a code, and a sentence in English."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code, self.detail = code, detail
+        super().__init__(f"{code}: {detail}" if detail else code)
+
+
+def profile_rebuild(profile: Profile) -> None:
+    """Make a profile's derived data and rows anew. May be repeated.
+
+    Raises RebuildError, which its row notes; DomainError storage_unreachable.
+    """
+    try:
+        if profile.attempt is not None:
+            attempt_rebuild(profile.attempt)
+        elif profile.upload is not None:
+            _upload_rebuild(profile, profile.upload)
+    except RebuildError as error:
+        Profile.objects.filter(pk=profile.pk).update(problem=error.code)
+        raise
+
+
+def attempt_rebuild(attempt: Attempt) -> None:
+    """Make what an attempt's artifacts say anew: its profile, its measurement, or both.
+
+    Raises RebuildError, DomainError storage_unreachable.
+    """
+    try:
+        results = results_read(attempt, Profile.objects.filter(attempt=attempt).first())
+    except UnusableError as error:
+        raise RebuildError(error.reason.value, error.detail) from error
+    if results.profile is not None:
+        storage.write(results.profile.derived_key, results.archive)
+    _keep(attempt, results)
+    if results.profile is not None:
+        storage.delete(results.profile.object_key(_FORMER))
+
+
+@transaction.atomic
+def _keep(attempt: Attempt, results: Results) -> None:
+    if results.profile is not None:
+        results.profile.save()
+    if results.measurement is not None:
+        former = AttemptMeasurement.objects.filter(attempt=attempt).first()
+        results.measurement.pk = former.pk if former else None
+        results.measurement.save()
+    log.info("profile_rebuilt", attempt=str(attempt.pk))
+
+
+def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
+    files = OpenedFile.objects.filter(upload=upload)
+    try:
+        derived = derive([(file.stored_name, file.object_key) for file in files])
+        profile_row(derived.data, profile)
+    except (ProfileFormatError, AnalysisError) as error:
+        raise RebuildError(error.code, error.detail) from error
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        raise RebuildError(error.code, "") from error
+    storage.write(profile.derived_key, derived.archive)
+    if _save_if_there(profile):
+        log.info("profile_rebuilt", upload=upload.pk)
+    else:  # deleted meanwhile
+        storage.delete(profile.derived_key)
+
+
+@transaction.atomic
+def _save_if_there(profile: Profile) -> bool:
+    there = Profile.objects.select_for_update().filter(pk=profile.pk).exists()
+    if there:
+        profile.save()
+    return there

@@ -1,0 +1,151 @@
+"""From an attempt's artifacts to rows that are not saved yet: its profile and its measurement."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from agent.protocol import Plan
+from agent.protocol.artifacts import LOG_NAME, profile_name, profile_number
+from agent.protocol.measurement import Measurement
+from profiles import storage
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.measuring import latency, times_of
+from profiles.analysis.stability import totals_of_passes
+from profiles.deriving import Derived, derive, profile_row
+from profiles.measurements import MeasurementFormatError, measurement_read, measurement_row
+from profiles.models import AttemptMeasurement, Profile, artifact_key
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.run_log import parse_run_log, parse_warnings
+from tasks.models import Attempt, Task
+from tasks.reasons import Reason
+from webprofile.errors import DomainError
+
+#: a DomainError of storage that is final, and what it means for the task
+_STORAGE = {
+    "object_missing": Reason.PROFILE_MISSING,
+    "object_too_large": Reason.PROFILE_TOO_LARGE,
+}
+
+
+class UnusableError(Exception):
+    """What an attempt left cannot become a result; its task ends with the reason."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What an attempt's artifacts say. `archive` goes to `profile.derived_key`."""
+
+    profile: Profile | None
+    archive: bytes
+    measurement: AttemptMeasurement | None
+
+
+def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
+    """Read an attempt's artifacts; fills `profile` if one is given.
+
+    Raises UnusableError, DomainError storage_unreachable.
+    """
+    measurement = _measurement(attempt)
+    derived = _derived(attempt) if wants_profile(attempt.task) else None
+    if derived is not None:
+        profile = _profile(attempt, derived, profile)
+        if measurement is not None:
+            _take_iterations(profile, measurement)
+    row = None
+    if measurement is not None:
+        row = measurement_row(attempt, measurement, _device_totals(attempt, derived))
+    return Results(
+        profile=profile if derived else None,
+        archive=derived.archive if derived else b"",
+        measurement=row,
+    )
+
+
+def wants_profile(task: Task) -> bool:
+    """Whether the task's plan has profiled passes, so that its attempt must leave a profile."""
+    return Plan.model_validate(task.plan).profiled > 0
+
+
+def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
+    """(name, object key) of the attempt's raw profiles, in the order of their passes."""
+    found = attempt.artifacts.filter(is_stored=True)
+    numbers = sorted(filter(None, map(profile_number, found.values_list("name", flat=True))))
+    return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
+
+
+def _measurement(attempt: Attempt) -> Measurement | None:
+    """None for an agent that left none, which is no fault while there is a profile."""
+    try:
+        measurement = measurement_read(attempt)
+    except MeasurementFormatError as error:
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, str(error)) from error
+    if measurement is None and not wants_profile(attempt.task):
+        raise UnusableError(Reason.MEASUREMENT_MISSING)
+    return measurement
+
+
+def _derived(attempt: Attempt) -> Derived:
+    try:
+        return derive(profile_files(attempt))
+    except ProfileFormatError as error:
+        heavy = error.code == "too_heavy"
+        reason = Reason.PROFILE_TOO_HEAVY if heavy else Reason.PROFILE_UNREADABLE
+        raise UnusableError(reason, str(error)) from error
+    except AnalysisError as error:
+        raise UnusableError(Reason.NOTHING_TIMED, str(error)) from error
+    except DomainError as error:
+        if error.code not in _STORAGE:
+            raise
+        raise UnusableError(_STORAGE[error.code]) from error
+
+
+def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Profile:
+    log_text = _log_text(attempt)
+    profile = profile_row(derived.data, profile)
+    profile.attempt = attempt
+    profile.warnings = parse_warnings(log_text)
+    summary = parse_run_log(log_text)
+    profile.iterations = summary.iterations if summary else None
+    profile.mean_ms, profile.min_ms, profile.max_ms = (
+        (summary.mean_ms, summary.min_ms, summary.max_ms) if summary else (None, None, None)
+    )
+    return profile
+
+
+def _take_iterations(profile: Profile, measurement: Measurement) -> None:
+    """The log holds the iterations of all passes; a profile's are those of profiled ones alone."""
+    times = times_of([each for each in measurement.passes if each.kept], "profiled")
+    found = latency(times)
+    profile.iterations = found.iterations if found else None
+    profile.mean_ms, profile.min_ms, profile.max_ms = (
+        (found.mean_ms, found.min_ms, found.max_ms) if found else (None, None, None)
+    )
+
+
+def _device_totals(attempt: Attempt, derived: Derived | None) -> Sequence[float | None]:
+    """Device total of each profiled pass, s; None for one that is missing or was not merged."""
+    if derived is None:
+        return []
+    totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, "device"), strict=True))
+    last = profile_number(profile_files(attempt)[-1][0]) or 0
+    found = [totals.get(profile_name(number)) for number in range(1, last + 1)]
+    return [total if total is not None and math.isfinite(total) else None for total in found]
+
+
+def _log_text(attempt: Attempt) -> str:
+    """What load_and_run printed, empty if it did not arrive."""
+    try:
+        data = storage.read(
+            artifact_key(str(attempt.pk), LOG_NAME), limit_bytes=settings.LOG_LIMIT_BYTES * 4
+        )
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        return ""
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,144 @@
+"""The page's view of statistics over passes: figures, the histogram's shape, what was left out."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from profiles.analysis.coverage import Coverage, coverage
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.stability import Stability, stability, totals_of_passes
+from profiles.explanations import EXPLANATIONS
+from profiles.models import AttemptMeasurement, Profile
+from profiles.parsers.columns import Side
+
+#: of the histogram's drawing, which is stretched to the width of the page
+WIDTH, HEIGHT = 1000, 100
+SIDES: tuple[Side, ...] = ("device", "host")
+
+
+@dataclass(frozen=True)
+class SideStatistics:
+    """One side of a merged profile; times in s, None where nothing was timed."""
+
+    side: Side
+    total_s: float | None
+    lowest_s: float | None
+    highest_s: float | None
+    stability: Stability
+    unstable_percent: str
+    cv_percent: str
+
+
+def statistics_view(
+    data: ProfileData | None, profile: Profile | None, measurement: AttemptMeasurement | None
+) -> dict[str, Any]:
+    """Everything that `_statistics.html` shows; `data` and `profile` are None without profiled
+    passes, `measurement` without a measurement.
+    """
+    found = _coverage(data, profile, measurement)
+    return {
+        "explain": EXPLANATIONS,
+        "merged": len(data.passes) if data else 0,
+        "files": len(data.passes) + len(data.left_out) if data else 0,
+        "left_out": [_left_out(each) for each in data.left_out] if data else [],
+        "lead": data.passes[0] if data else "",
+        "sides": [_side(data, side) for side in SIDES] if data else [],
+        "coverage": found,
+        "coverage_percent": _percent(found.share) if found else "",
+        "overhead_percent": _percent(measurement.overhead) if measurement else "",
+        "histogram": _histogram(measurement) if measurement else None,
+        "row": measurement,
+    }
+
+
+def _coverage(
+    data: ProfileData | None, profile: Profile | None, measurement: AttemptMeasurement | None
+) -> Coverage | None:
+    if data is None or profile is None:
+        return None
+    return coverage(
+        data.columns.device.total_s(),
+        clean_ms=measurement.median_ms if measurement else None,
+        profiled_ms=measurement.profiled_median_ms if measurement else None,
+        log_ms=profile.mean_ms,
+    )
+
+
+def _side(data: ProfileData, side: Side) -> SideStatistics:
+    totals = [each for each in totals_of_passes(data, side) if each is not None]
+    steady = stability(data, side)
+    return SideStatistics(
+        side=side,
+        total_s=data.columns.times(side).total_s(),
+        lowest_s=min(totals, default=None),
+        highest_s=max(totals, default=None),
+        stability=steady,
+        unstable_percent=_percent(steady.share),
+        cv_percent=_percent(steady.total_cv),
+    )
+
+
+def _left_out(each: LeftOut) -> dict[str, str]:
+    words = {
+        "other_graph": _("It executed other operators than the first pass."),
+        "too_heavy": _("Reading it takes more memory or time than this site allows."),
+        "object_missing": _("It did not arrive in storage."),
+        "object_too_large": _("With it, the profiles would be larger than this site reads."),
+        "device_total_zero": _("Its operators took no time that the device could measure."),
+    }
+    return {
+        "name": each.name,
+        "word": words.get(each.code, _("It cannot be read.")),
+        "detail": each.detail,
+    }
+
+
+def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
+    """Bars and marks in the units of the drawing, and the same as rows of a table."""
+    bins = row.histogram
+    if not bins or row.median_ms is None:
+        return None
+    edges, counts = bins["edges_ms"], bins["counts"]
+    first, most = edges[0], max(counts)
+    scale = WIDTH / (edges[-1] - first)
+    bars = [
+        {
+            "x": round((low - first) * scale, 2),
+            "y": round(HEIGHT * (1 - count / most), 2),
+            "width": round((high - low) * scale, 2),
+            "height": round(HEIGHT * count / most, 2),
+            "low_ms": low,
+            "high_ms": high,
+            "count": count,
+        }
+        for (low, high), count in zip(pairwise(edges), counts, strict=True)
+    ]
+    marks = [("median", row.median_ms), ("p90", row.p90_ms), ("p99", row.p99_ms)]
+    return {
+        "bars": bars,
+        "marks": [
+            {
+                "name": name,
+                "about": EXPLANATIONS[f"latency_{name}"],
+                "value_ms": value,
+                "x": round((value - first) * scale, 2),
+            }
+            for name, value in marks
+            if value is not None
+        ],
+        "most": most,
+        "above": bins["above"],
+        "low_ms": first,
+        "high_ms": edges[-1],
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
+
+
+def _percent(ratio: float | None) -> str:
+    if ratio is None or not math.isfinite(ratio):
+        return ""
+    return f"{ratio * 100:.1f} %"

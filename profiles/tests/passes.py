@@ -1,0 +1,45 @@
+"""Further passes of a real profile: other times, another order of operators in the file."""
+
+import json
+import random
+from typing import Any
+
+
+def another_pass(data: bytes, seed: int) -> bytes:
+    """Return what a further process would have written for the same model."""
+    chance, profile = random.Random(seed), json.loads(data)
+    for side in ("device", "host"):
+        for lanes in profile["profiler"][side].values():
+            for times in lanes.values():
+                factor = chance.uniform(0.8, 1.3)
+                for key in ("kern", "end"):
+                    if times.get(key, -1) > 0:
+                        length = times[key] - times["start"]
+                        times[key] = times["start"] + length * factor
+    graph = profile["graph_exec"]
+    graph["operator"] = _shuffled(graph["operator"], chance)
+    return json.dumps(profile).encode()
+
+
+def changed(data: bytes, **fields: Any) -> bytes:
+    """Return the profile with other fields in one of its operators that have times."""
+    profile = json.loads(data)
+    key = next(iter(profile["profiler"]["device"]))
+    profile["graph_exec"]["operator"][key] |= fields
+    return json.dumps(profile).encode()
+
+
+def without_an_operator(data: bytes) -> bytes:
+    """Return the profile of a graph that has one operator less."""
+    profile = json.loads(data)
+    key = next(iter(profile["profiler"]["device"]))
+    for section in ("device", "host", "opr_footprint"):
+        profile["profiler"][section].pop(key, None)
+    del profile["graph_exec"]["operator"][key]
+    return json.dumps(profile).encode()
+
+
+def _shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    keys = list(entries)
+    chance.shuffle(keys)
+    return {key: entries[key] for key in keys}

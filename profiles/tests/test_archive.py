@@ -1,0 +1,74 @@
+"""What is kept of a profile comes back exactly: columns, passes, graph."""
+
+import io
+
+import numpy as np
+import pytest
+
+from profiles.analysis.archive import from_archive, to_archive, weight_bytes
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.merging import merge
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+from profiles.tests.test_npz import assert_same
+
+
+def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
+    first = good_profile(name)
+    files = [first, *(another_pass(first, seed) for seed in range(1, passes))]
+    columns = [(f"profile-{n}.json", parse(data)) for n, data in enumerate(files, start=1)]
+    return merge(columns, parse_graph(first, columns[0][1]), left_out)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("name", ["resnet18", "train_mlp", "hostile_names", "no_op", "bert_tiny"])
+def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, passes):
+    data = profile_of(name, passes, (LeftOut("profile-9.json", "not_json", "It is <b>卷积</b>."),))
+    kept = to_archive(data)
+    found = from_archive(kept)
+    for field in ("columns", "device", "host", "on_gpu", "order", "passes", "left_out", "graph"):
+        assert_same(getattr(found, field), getattr(data, field))
+    assert to_archive(found) == kept
+
+
+def test_a_profile_in_memory_cannot_be_changed_by_one_reader_for_the_next():
+    data = from_archive(to_archive(profile_of("lstm", 2)))
+    for array in (data.on_gpu, data.columns.types.codes, data.graph.operators.row):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_columns_are_read_without_the_graph():
+    with np.load(io.BytesIO(to_archive(profile_of("lstm")))) as file:
+        arrays = {name: file[name] for name in file.files if not name.startswith("graph.")}
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    data = from_archive(out.getvalue())
+    assert len(data.columns) == len(parse(good_profile("lstm")))
+    with pytest.raises(KeyError):
+        data.graph  # noqa: B018 asking for it is what reads it
+
+
+def test_an_archive_is_smaller_than_the_file_it_is_made_of_and_its_weight_is_known():
+    kept = to_archive(profile_of("resnet18"))
+    assert len(kept) * 5 < len(good_profile("resnet18"))
+    assert len(kept) < weight_bytes(kept) < 1 << 20
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"\x80\x04N."])
+def test_a_damaged_archive_is_refused_with_a_code(damage):
+    with pytest.raises(ProfileFormatError) as caught:
+        from_archive(damage)
+    assert caught.value.code == "bad_columns"
+
+
+def test_an_archive_of_another_version_is_refused():
+    with np.load(io.BytesIO(to_archive(profile_of("lstm")))) as file:
+        arrays = dict(file) | {"version": np.array(999)}
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    with pytest.raises(ProfileFormatError, match="version is 999"):
+        from_archive(out.getvalue())

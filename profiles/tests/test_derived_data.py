@@ -1,0 +1,272 @@
+"""Derived data: kept in memory, made anew when they are missing or old."""
+
+import dataclasses
+import datetime
+import io
+import threading
+
+import dramatiq
+import pytest
+from django.core.cache import cache
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from accounts.models import User
+from agent.protocol import Plan
+from profiles import storage as object_store
+from profiles.actors import rebuild_profile
+from profiles.analysis.archive import VERSION
+from profiles.analysis.data import ProfileData
+from profiles.loading import profile_data
+from profiles.models import AttemptMeasurement, Profile
+from profiles.services import profile_build
+from profiles.tests.passes import another_pass, changed
+from profiles.tests.shared_data import good_profile
+from profiles.tests.test_build import finished_attempt
+from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, ended_attempt, measurement
+from profiles.tests.test_npz import assert_same
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_asked_for_yet():
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def built_profile(name: str = "lstm", owner=None) -> Profile:
+    attempt = finished_attempt(good_profile(name), owner=owner or somebody())
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt)
+
+
+def somebody() -> User:
+    return User.objects.first() or make_user()
+
+
+def make_outdated(profile: Profile) -> None:
+    """As a former version left it."""
+    Profile.objects.filter(pk=profile.pk).update(
+        derived_version=0,
+        operators=1,
+        device_total_s=99.0,
+        iterations=None,
+        built_at=timezone.now() - datetime.timedelta(days=99),
+    )
+    object_store.delete(profile.derived_key)
+    object_store.write(profile.object_key("columns.npz"), b"former")
+    profile.refresh_from_db()
+
+
+def reprofile(*arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    try:
+        call_command("reprofile", *arguments, stdout=out)
+    except SystemExit as end:
+        return int(end.code or 0), out.getvalue()
+    return 0, out.getvalue()
+
+
+def same(left: ProfileData, right: ProfileData) -> bool:
+    for field in dataclasses.fields(ProfileData):
+        if field.name != "load_graph":
+            assert_same(getattr(left, field.name), getattr(right, field.name))
+    assert_same(left.graph, right.graph)
+    return True
+
+
+def test_the_second_question_needs_no_storage(settings):
+    profile = built_profile()
+    data = profile_data(profile)
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    assert profile_data(Profile.objects.get(pk=profile.pk)) is data
+
+
+def test_what_is_kept_in_memory_is_bounded_and_the_last_used_stays(settings):
+    profiles = [built_profile(), built_profile(), built_profile()]
+    settings.PROFILE_CACHE_BYTES = 1
+    first = profile_data(profiles[0])
+    assert profile_data(profiles[0]) is first
+    profile_data(profiles[1])
+    again = profile_data(profiles[0])
+    assert again is not first
+    assert same(again, first)
+
+
+def test_threads_that_ask_at_once_all_get_the_profile():
+    profile = built_profile()
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(profile_data(profile))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(same(each, found[0]) for each in found)
+
+
+def test_a_result_of_a_former_version_says_so_and_is_made_anew(
+    client, django_capture_on_commit_callbacks
+):
+    alice = make_user()
+    profile = built_profile(owner=alice)
+    data = profile_data(profile)
+    make_outdated(profile)
+    client.force_login(alice)
+    address = f"/tasks/{profile.attempt.task_id}/result/"
+    broker = dramatiq.get_broker()
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            assert "being made anew" in client.get(address).content.decode()
+    assert broker.queues["profiles"].qsize() == 1
+    message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
+    assert (message.actor_name, message.args) == ("rebuild_profile", (profile.pk,))
+
+    rebuild_profile(profile.pk)
+    profile.refresh_from_db()
+    assert (profile.derived_version, profile.operators) == (VERSION, len(data.columns))
+    assert same(profile_data(profile), data)
+    assert "being made anew" not in client.get(address).content.decode()
+
+
+def test_a_lost_archive_is_made_anew_too():
+    profile = built_profile()
+    object_store.delete(profile.derived_key)
+    with pytest.raises(DomainError, match="profile_outdated"):
+        profile_data(profile)
+    rebuild_profile(profile.pk)
+    profile.refresh_from_db()
+    assert len(profile_data(profile).columns) == profile.operators
+
+
+def test_what_cannot_be_made_anew_is_called_damaged_and_not_asked_for_for_ever():
+    profile = built_profile()
+    make_outdated(profile)
+    object_store.write(profile.object_key("profile.json"), b"{")
+    rebuild_profile(profile.pk)
+    profile.refresh_from_db()
+    assert profile.problem == "profile_unreadable"
+    with pytest.raises(DomainError, match="profile_damaged"):
+        profile_data(profile)
+
+
+def test_storage_that_is_away_is_not_taken_for_damage(settings):
+    profile = built_profile()
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    for act in (lambda: profile_data(profile), lambda: rebuild_profile(profile.pk)):
+        with pytest.raises(DomainError, match="storage_unreachable"):
+            act()
+    profile.refresh_from_db()
+    assert profile.problem == ""
+
+
+def test_reprofile_makes_what_is_outdated_anew_and_nothing_else():
+    old, new = built_profile(), built_profile("tiny")
+    expected = profile_data(old)
+    make_outdated(old)
+    task = old.attempt.task_id
+    assert reprofile("--outdated") == (
+        0,
+        f"profile {old.pk} (task {task}): done\n1 made anew, 0 failed\n",
+    )
+    old.refresh_from_db()
+    assert same(profile_data(old), expected)
+    assert (old.iterations, old.device_total_s) == (10, expected.columns.device.total_s())
+    assert object_store.head(old.object_key("columns.npz")) is None
+    assert Profile.objects.get(pk=new.pk).built_at == new.built_at
+    assert reprofile("--outdated") == (0, "0 made anew, 0 failed\n")
+
+
+def test_reprofile_makes_a_measurement_anew_with_and_without_a_profile():
+    plan = Plan(preset="standard", clean=True, profiled=2)
+    first = good_profile("lstm")
+    both = ended_attempt(
+        plan,
+        {
+            "profile.json": first,
+            "profile-2.json": another_pass(first, 1),
+            "measurement.json": measurement(CLEAN, plan=plan),
+        },
+        somebody(),
+    )
+    clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
+    alone = ended_attempt(CLEAN_ONLY, clean, somebody())
+    for attempt in (both, alone):
+        profile_build(attempt)
+    before = [
+        AttemptMeasurement.objects.filter(attempt=each).values().get() for each in (both, alone)
+    ]
+    AttemptMeasurement.objects.update(histogram={}, median_ms=0.0, derived_version=0)
+    code, out = reprofile("--all")
+    assert (code, out.splitlines()[-1]) == (0, "2 made anew, 0 failed")
+    after = [
+        AttemptMeasurement.objects.filter(attempt=each).values().get() for each in (both, alone)
+    ]
+    for left, right in zip(before, after, strict=True):
+        assert {**left, "built_at": None} == {**right, "built_at": None}
+    assert profile_data(Profile.objects.get()).passes == ("profile.json", "profile-2.json")
+    AttemptMeasurement.objects.filter(attempt=alone).update(derived_version=0)
+    assert reprofile("--outdated")[1].startswith("measurement ")
+
+
+def test_reprofile_keeps_the_old_data_of_what_it_cannot_make_and_says_so():
+    broken, good = built_profile(), built_profile("tiny")
+    data = profile_data(broken)
+    object_store.write(broken.object_key("profile.json"), b"{")
+    code, out = reprofile("--all")
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0].startswith(f"profile {broken.pk} (task ")
+    assert "failed: profile_unreadable" in lines[0]
+    assert lines[1].endswith(": done")
+    assert lines[-1] == "1 made anew, 1 failed"
+    broken.refresh_from_db()
+    assert same(profile_data(broken), data)
+    assert Profile.objects.get(pk=good.pk).problem == ""
+
+
+def test_reprofile_takes_single_tasks_and_profiles():
+    one, two, three = built_profile(), built_profile("tiny"), built_profile("lstm")
+    _, out = reprofile("--task", str(one.attempt.task_id), "--profile", str(three.pk))
+    assert [line.split(" (")[0] for line in out.splitlines()[:-1]] == [
+        f"profile {one.pk}",
+        f"profile {three.pk}",
+    ]
+    assert str(two.pk) not in [line.split()[1] for line in out.splitlines()[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Say which"),
+        (("--task", "99999"), "no result"),
+        (("--profile", "99999"), "no profile"),
+    ],
+)
+def test_reprofile_says_what_is_wrong_with_a_question(arguments, message):
+    with pytest.raises(CommandError, match=message):
+        reprofile(*arguments)
+
+
+def test_a_pass_that_was_not_merged_is_named_on_the_page(client):
+    alice = make_user()
+    first = good_profile("lstm")
+    plan = Plan(preset="standard", clean=False, profiled=3)
+    files = {
+        "profile.json": first,
+        "profile-2.json": changed(first, name="<b>another</b>"),
+        "profile-3.json": b"{",
+        "measurement.json": measurement(plan=plan),
+    }
+    attempt = ended_attempt(plan, files, alice)
+    profile_build(attempt)
+    client.force_login(alice)
+    text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    for shown in ("Only 1 of 3 profiles were merged", "other operators", "profile-3.json"):
+        assert shown in text

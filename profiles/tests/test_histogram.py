@@ -1,0 +1,73 @@
+"""Iterations as a histogram, and how much of one the operators explain."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from profiles.analysis.coverage import coverage
+from profiles.analysis.histogram import histogram
+
+
+def steady(count: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(10.0, 0.3, count)
+
+
+@pytest.mark.parametrize("count", [2, 5, 20, 130, 5000])
+def test_every_iteration_is_in_a_bin_or_counted_as_beyond(count):
+    times = steady(count)
+    found = histogram(times)
+    assert found is not None
+    assert sum(found.counts) + found.above == count
+    assert 5 <= len(found.counts) <= 60
+    assert len(found.edges_ms) == len(found.counts) + 1
+    assert found.edges_ms[0] == times.min()
+    assert all(low < high for low, high in itertools.pairwise(found.edges_ms))
+
+
+def test_more_iterations_give_finer_bins():
+    few, many = histogram(steady(50)), histogram(steady(5000))
+    assert few and many
+    assert len(few.counts) < len(many.counts)
+
+
+def test_a_few_very_slow_iterations_do_not_hide_all_others_in_one_bin():
+    found = histogram([*steady(1000), 500.0, 900.0])
+    assert found is not None
+    assert found.above == 2
+    assert found.edges_ms[-1] < 20
+    assert max(found.counts) < 200
+
+
+def test_marks_up_to_p99_lie_within_the_bins():
+    times = np.concatenate([steady(900), np.full(100, 40.0)])
+    found = histogram(times)
+    assert found is not None
+    assert found.edges_ms[-1] >= np.percentile(times, 99)
+    assert found.above == 0
+
+
+@pytest.mark.parametrize("times", [[], [7.5], [7.5, 7.5, 7.5]])
+def test_without_a_spread_there_is_nothing_to_draw(times):
+    assert histogram(times) is None
+
+
+def test_times_that_differ_in_the_last_digit_only_break_nothing():
+    assert histogram([1.0, math.nextafter(1.0, 2.0)]) is None
+
+
+def test_coverage_takes_the_best_iteration_time_that_there_is():
+    clean = coverage(0.009, clean_ms=10.0, profiled_ms=12.0, log_ms=13.0)
+    profiled = coverage(0.009, clean_ms=None, profiled_ms=12.0, log_ms=13.0)
+    log = coverage(0.009, clean_ms=None, log_ms=13.0)
+    assert clean and profiled and log
+    assert (clean.share, clean.basis) == (pytest.approx(0.9), "clean")
+    assert (profiled.share, profiled.basis) == (pytest.approx(0.75), "profiled")
+    assert log.basis == "log"
+
+
+@pytest.mark.parametrize("operators_s", [None, math.nan, math.inf, -1.0])
+def test_coverage_of_what_is_no_sum_is_not_told(operators_s):
+    assert coverage(operators_s, clean_ms=10.0) is None
+    assert coverage(0.01, clean_ms=0.0, profiled_ms=math.nan) is None

@@ -1,0 +1,207 @@
+"""The process that reads hostile files: what it makes of them, and what it may not take."""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from profiles.analysis.errors import AnalysisError
+from profiles.deriving import Derived, derive
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.load_and_run import parse
+from profiles.parsers.profile_json import ProfileFile
+from profiles.storage import write
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.passes import another_pass, changed
+from profiles.tests.shared_data import DATA, bad_profile, good_profile
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.usefixtures("storage")
+
+BAD = sorted(path.stem for path in (DATA / "bad" / "profiles").glob("*.json"))
+
+
+def derived(*files: bytes | None) -> Derived:
+    """Derive what lies in storage; None is a file that never arrived."""
+    names = ["profile.json", *(f"profile-{n}.json" for n in range(2, len(files) + 1))]
+    for name, data in zip(names, files, strict=True):
+        if data is not None:
+            write(f"attempts/x/{name}", data)
+    return derive([(name, f"attempts/x/{name}") for name in names])
+
+
+def many_operators(count: int) -> bytes:
+    """A profile that is small for what it makes a reader do."""
+    times = ",".join(f'"{n}":{{"c":{{"start":0.0,"end":1e-6}}}}' for n in range(count))
+    operators = ",".join(
+        f'"{n}":{{"name":"o","type":"E","id":"{n}","input":[],"output":[]}}' for n in range(count)
+    )
+    return (
+        f'{{"profiler":{{"device":{{{times}}},"host":{{}}}},'
+        f'"graph_exec":{{"operator":{{{operators}}},"var":{{}}}}}}'
+    ).encode()
+
+
+def test_passes_are_merged_and_the_archive_is_what_was_read():
+    first = good_profile("resnet18")
+    found = derived(first, another_pass(first, 1), another_pass(first, 2))
+    assert found.data.passes == ("profile.json", "profile-2.json", "profile-3.json")
+    assert found.data.device.end_s.shape == (3, 173)
+    assert found.data.columns_of_pass(0).names == parse(first).names
+    assert len(found.data.graph.variables) > 173
+    assert len(found.archive) < len(first)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_ends_as_its_parser_says_never_otherwise(name):
+    data = bad_profile(name)
+    expected = None
+    try:
+        parse(data)
+    except ProfileFormatError as error:
+        expected = error
+    try:
+        found = derived(data)
+    except ProfileFormatError as error:
+        assert expected is not None
+        assert (error.code, error.detail) == (expected.code, expected.detail)
+    except AnalysisError as error:
+        assert error.code.startswith("device_total_zero")
+    else:
+        assert expected is None
+        assert found.data.columns.names == parse(data).names
+
+
+def test_memory_beyond_the_limit_is_refused_and_the_site_goes_on(settings):
+    settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
+    with pytest.raises(ProfileFormatError) as caught:
+        derived(many_operators(200_000))
+    assert caught.value.code == "too_heavy"
+    assert "220 MiB" in caught.value.detail
+    assert len(derived(good_profile("resnet18")).data.columns) == 173
+
+
+def test_time_beyond_the_limit_is_refused(settings):
+    settings.PROFILE_PARSE_TIME_S = 1
+    with pytest.raises(ProfileFormatError) as caught:
+        derived(many_operators(300_000))
+    assert caught.value.code == "too_heavy"
+    assert "takes more than" in caught.value.detail
+
+
+def test_what_would_take_too_much_memory_in_a_page_is_refused(settings):
+    settings.PROFILE_CACHE_BYTES = 100_000
+    with pytest.raises(ProfileFormatError, match="pages") as caught:
+        derived(good_profile("resnet18"))
+    assert caught.value.code == "too_heavy"
+
+
+def test_a_pass_that_is_too_heavy_does_not_take_the_others_along(settings):
+    settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
+    found = derived(good_profile("resnet18"), many_operators(200_000))
+    assert found.data.passes == ("profile.json",)
+    assert [(each.name, each.code) for each in found.data.left_out] == [
+        ("profile-2.json", "too_heavy")
+    ]
+
+
+def test_brackets_a_hundred_thousand_deep_are_refused_wherever_they_stand():
+    deep = b"[" * 100_000 + b"]" * 100_000
+    inside = to_json(make_profile({"0": 0.01}, footprint={"0": {"param": {"x": "HERE"}}}))
+    for data, code in ((deep, "not_a_profile"), (inside.replace(b'"HERE"', deep), "too_deep")):
+        with pytest.raises(ProfileFormatError) as caught:
+            derived(data)
+        assert caught.value.code == code
+
+
+def test_a_damaged_graph_costs_the_graph_and_not_the_table():
+    profile = make_profile({"0": 0.01})
+    profile["graph_exec"]["mem_chunk"] = 7
+    found = derived(to_json(profile))
+    assert found.data.columns.device.end_s.tolist() == [0.01]
+    assert "mem_chunk" in found.data.graph.problems
+
+
+def test_the_first_pass_that_can_be_read_leads():
+    first = good_profile("resnet18")
+    found = derived(b"{", None, first, changed(another_pass(first, 1), name="x"))
+    assert found.data.passes == ("profile-3.json",)
+    assert [(each.name, each.code) for each in found.data.left_out] == [
+        ("profile-2.json", "object_missing"),
+        ("profile.json", "not_json"),
+        ("profile-4.json", "other_graph"),
+    ]
+
+
+def test_without_any_readable_pass_the_first_ones_fault_is_told():
+    with pytest.raises(ProfileFormatError) as caught:
+        derived(b"[]", b"{")
+    assert caught.value.code == "not_a_profile"
+    with pytest.raises(DomainError, match="object_missing"):
+        derive([("profile.json", "attempts/none/profile.json")])
+    with pytest.raises(DomainError, match="object_missing"):
+        derive([])
+
+
+def test_passes_whose_medians_are_all_zero_timed_nothing():
+    passes = [make_profile({"0": 0.0, "1": 0.0, "2": 0.0}) for _ in range(3)]
+    for number, each in enumerate(passes):
+        next(iter(each["profiler"]["device"][str(number)].values()))["end"] = 0.01
+    with pytest.raises(AnalysisError) as caught:
+        derived(*map(to_json, passes))
+    assert caught.value.code == "device_total_zero"
+
+
+def test_sizes_are_looked_at_before_anything_is_read(settings):
+    first = good_profile("lstm")
+    settings.PROFILE_PASSES_LIMIT_BYTES = len(first) * 3 // 2
+    found = derived(first, first)
+    assert [(each.name, each.code) for each in found.data.left_out] == [
+        ("profile-2.json", "object_too_large")
+    ]
+    settings.PROFILE_SIZE_LIMIT_BYTES = 1000
+    with pytest.raises(DomainError, match="object_too_large"):
+        derived(first)
+
+
+def test_the_reader_is_told_nothing_secret_and_knows_no_django(monkeypatch, settings, tmp_path):
+    told = tmp_path / "told.json"
+    program = tmp_path / "python"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        f"sys.path[:0] = [{str(settings.BASE_DIR)!r}]\nimport profiles.limited as l\n"
+        "django = [m for m in sys.modules if m.split('.')[0] == 'django']\n"
+        f"open({str(told)!r}, 'w').write(json.dumps([dict(os.environ), django]))\n"
+        "from pathlib import Path\nsys.exit(l.main(Path(sys.argv[-1])))\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("S3_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setattr(sys, "executable", str(program))
+    derived(good_profile("lstm"))
+    environment, django = json.loads(told.read_text())
+    assert "secret" not in environment.values()
+    assert environment["OPENBLAS_NUM_THREADS"] == "1"
+    assert django == []
+
+
+def test_temporary_files_are_gone_when_all_is_done(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    derived(good_profile("lstm"))
+    with pytest.raises(ProfileFormatError):
+        derived(b"{")
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_names_with_markup_bidi_and_newlines_come_back_as_they_are():
+    data = good_profile("hostile_names")
+    assert derived(data).data.columns.names == tuple(
+        each.name for each in _timed_operators(msgspec.json.decode(data, type=ProfileFile))
+    )
+
+
+def _timed_operators(file: ProfileFile):
+    profiler = file.profiler
+    timed = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
+    return [each for key, each in file.graph_exec.operator.items() if key in timed]

@@ -1,0 +1,185 @@
+"""What the page says of several passes, and that each figure explains itself."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from django.template.loader import render_to_string
+from django.utils import translation
+
+from agent.protocol.measurement import Measurement, PassRecord
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.merging import merge
+from profiles.deriving import profile_row
+from profiles.explanations import EXPLANATIONS
+from profiles.measurements import measurement_row
+from profiles.models import AttemptMeasurement
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.statistics import statistics_view
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
+from tasks.models import Attempt
+
+CLEAN_MS = (*(10.0 + number / 100 for number in range(100)), 500.0)
+
+
+def data_of(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
+    files = [to_json(make_profile(dict(each))) for each in passes]
+    columns = [(f"profile-{n}.json", parse(file)) for n, file in enumerate(files, start=1)]
+    return merge(columns, parse_graph(files[0], columns[0][1]), left_out)
+
+
+def row_of(*passes: PassRecord) -> AttemptMeasurement:
+    found = Measurement.model_validate_json(measurement(*passes, plan=STANDARD))
+    return measurement_row(Attempt(), found, [])
+
+
+def clean(*times_ms: float) -> PassRecord:
+    return PassRecord(number=1, kind="clean", e2e_ms=times_ms, exit_code=0)
+
+
+def page(data: ProfileData | None, row: AttemptMeasurement | None = None, log_ms=None) -> str:
+    profile = profile_row(data) if data else None
+    if profile is not None:
+        profile.mean_ms = log_ms
+    view = statistics_view(data, profile, row)
+    return render_to_string("profiles/_statistics.html", {"statistics": view})
+
+
+def text_of(html: str, element: str) -> str:
+    found = re.search(rf'id="{element}"[^>]*>([^<]*)', html)
+    assert found, element
+    return found[1].strip()
+
+
+FIVE = [{"0": 0.006 + n * 1e-5, "1": 0.003 * (1 + n / 10)} for n in range(5)]
+
+
+def test_figures_of_five_passes_and_a_clean_one():
+    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0), profiled(3, 11.5))
+    html = page(data_of(*FIVE), row)
+    assert text_of(html, "merged-passes") == "5"
+    assert text_of(html, "device-median-total") == "9.620 ms"
+    assert "passes 9.000 ms to 10.24 ms" in html
+    assert text_of(html, "device-unstable").startswith("1 of 2 operators is unstable (37.4 %")
+    assert text_of(html, "coverage") == "91.6 %"
+    assert "9.620 ms in operators of 10.50 ms" in html
+    assert text_of(html, "profiling-cost") == "9.5 %"
+    assert "median 11.50 ms with profiling, 10.50 ms without" in html
+    assert "Above 100 per cent: " not in html
+
+
+def test_operators_that_take_longer_than_an_iteration_are_explained():
+    html = page(data_of({"0": 0.02}), row_of(clean(10.0, 10.0)))
+    assert text_of(html, "coverage") == "200.0 %"
+    assert "Above 100 per cent: " in html
+
+
+def test_without_a_clean_pass_coverage_says_what_it_compares_with():
+    html = page(data_of({"0": 0.006}), row_of(profiled(1, 12.0)))
+    assert text_of(html, "coverage") == "50.0 %"
+    assert "no clean pass: compared with the median of profiled" in html
+    assert "latency-histogram" not in html
+    assert "The plan has no clean pass" in html
+    html = page(data_of({"0": 0.006}), None, log_ms=8.0)
+    assert text_of(html, "coverage") == "75.0 %"
+    assert "mean of profiled iterations in the log" in html
+
+
+def test_one_pass_says_that_its_spread_is_unknown_and_what_to_do():
+    html = page(data_of({"0": 0.006}))
+    assert "One sample of each operator" in html
+    assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
+    assert 'id="coverage"' not in html
+
+
+def test_the_histogram_is_drawn_with_its_marks_and_stands_in_a_table_too():
+    html = page(None, row_of(clean(*CLEAN_MS)))
+    bars = re.findall(r'class="histogram__bar" x="([\d.]+)"[^>]*width="([\d.]+)"', html)
+    assert len(bars) >= 5
+    assert float(bars[-1][0]) + float(bars[-1][1]) == pytest.approx(1000, abs=0.5)
+    for name in ("median", "p90", "p99"):
+        assert len(re.findall(rf'histogram__line--{name}" x1="[\d.]+"', html)) == 2
+    assert html.count("<tr>") == len(bars) + 1
+    assert "1 slower iteration of 500.0 ms is beyond the right edge." in html
+    counts = [int(n) for n in re.findall(r'<td class="table__number">(\d+)</td></tr>', html)]
+    assert sum(counts) == 100
+    assert "Histogram of 101 iterations from 10.00 ms to 10.99 ms, median 10.50 ms." in html
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ((10.0,), "1 iteration without profiling, 10.00 ms: too few"),
+        ((10.0, 10.0), "All 2 iterations without profiling took 10.00 ms"),
+    ],
+)
+def test_iterations_that_do_not_differ_are_told_in_words(times, words):
+    html = page(None, row_of(clean(*times)))
+    assert words in html
+    assert "<svg" not in html
+
+
+def test_numbers_in_the_drawing_do_not_follow_the_readers_language():
+    row = row_of(clean(*CLEAN_MS))
+    with translation.override("zh-hans"):
+        html = page(data_of(*FIVE), row)
+    assert "每个算子有 5 个样本" in html
+    drawing = html.split('class="histogram__plot"')[1].split("</svg>")[0]
+    assert re.search(r'x="\d+\.\d+"', drawing)
+    assert not re.search(r'x="\d+,\d+"', drawing)
+
+
+def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
+    left_out = (
+        LeftOut("profile.json", "not_json", "The <b>file</b> is not JSON."),
+        LeftOut("profile-7.json", "too_heavy", "Reading it takes more than 9 MiB of memory."),
+    )
+    html = page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out))
+    assert "Only 2 of 4 profiles were merged" in html
+    assert "It cannot be read." in html
+    assert "more memory or time than this site allows" in html
+    assert "&lt;b&gt;file&lt;/b&gt;" in html
+    assert "those of profile-1.json, the first that can be read" in html
+
+
+class _Explanations(HTMLParser):
+    """Pairs each question mark with the text that it opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.texts: dict[str, str] = {}
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if "popovertarget" in found:
+            assert found["aria-label"]
+            self.targets.append(found["popovertarget"])
+        if "popover" in found:
+            self.texts[found["id"]] = tag
+
+
+def test_each_figure_has_an_explanation_that_opens_without_a_script():
+    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0))
+    found = _Explanations()
+    found.feed(page(data_of(*FIVE), row))
+    assert len(found.targets) >= 11
+    assert set(found.targets) == set(found.texts)
+    assert len(found.ids) == len(set(found.ids))
+    for key in ("passes", "device_total", "coverage", "overhead", "unstable", "latency_p99"):
+        assert any(target.endswith(f"-{key}") for target in found.targets), key
+
+
+@pytest.mark.parametrize("key", EXPLANATIONS)
+def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_languages(key):
+    about = EXPLANATIONS[key]
+    english = [str(each) for each in (about.what, about.unit)]
+    assert all(english)
+    with translation.override("zh-hans"):
+        for word in english:
+            assert re.search("[\u4e00-\u9fff]", translation.gettext(word))

@@ -1,0 +1,66 @@
+"""Statistics in a real browser: what a figure is, without a script and by keyboard."""
+
+import pytest
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from agent.protocol import Plan
+from agent.protocol.measurement import PassRecord
+from profiles.services import profile_build
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+from profiles.tests.test_measurement_build import ended_attempt, measurement, profiled
+from tasks.tests.make import make_user
+from webprofile.tests.browser.conftest import DESK, PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PLAN = Plan(preset="custom", clean=True, profiled=2)
+
+
+@pytest.fixture
+def address(storage, live_server, browser) -> str:
+    """The result page of a clean pass and two profiled ones; no script runs in it."""
+    alice = make_user()
+    first = good_profile("lstm")
+    clean = PassRecord(
+        number=1, kind="clean", e2e_ms=tuple(3 + n / 50 for n in range(80)), exit_code=0
+    )
+    files = {
+        "profile.json": first,
+        "profile-2.json": another_pass(first, 1),
+        "measurement.json": measurement(clean, profiled(2, 3.9), profiled(3, 4.1), plan=PLAN),
+    }
+    attempt = ended_attempt(PLAN, files, alice)
+    profile_build(attempt)
+    client = Client()
+    client.force_login(alice)
+    browser.get(f"{live_server.url}/favicon.ico")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    return f"{live_server.url}/tasks/{attempt.task_id}/result/"
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, address, size):
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(address)
+    mark = browser.find_element(By.CSS_SELECTOR, "[popovertarget=about-statistics-coverage]")
+    text = browser.find_element(By.ID, "about-statistics-coverage")
+    assert not text.is_displayed()
+    mark.send_keys(Keys.ENTER)
+    assert text.is_displayed()
+    assert "sum of the medians of all operators" in text.text
+    place = text.rect
+    assert place["x"] >= 0
+    assert place["x"] + place["width"] <= size[0]
+    assert abs(place["y"] - mark.rect["y"]) < place["height"] + 60
+    mark.send_keys(Keys.ESCAPE)
+    assert not text.is_displayed()
+    bars = browser.find_elements(By.CSS_SELECTOR, ".histogram__bar")
+    assert len(bars) >= 5
+    assert {bar.value_of_css_property("fill") for bar in bars} != {"rgb(0, 0, 0)"}
+    refused = [each for each in browser.get_log("browser") if "Content Security" in each["message"]]
+    assert refused == []
