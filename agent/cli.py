@@ -73,9 +73,19 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
     )
     listing = commands.add_parser("list", help="what the configuration names, and its state")
     listing.set_defaults(command=lambda given: runtime_list(given.config))
-    check = commands.add_parser("check", help="run a tiny model, record versions and devices")
+    check = commands.add_parser("check", help="run a tiny model, measure the device's limits")
     check.add_argument("version", nargs="?", help="only this one")
-    check.set_defaults(command=lambda given: runtime_check(given.config, given.version))
+    check.add_argument(
+        "--quick", action="store_true", help="do not measure what the device reaches at best"
+    )
+    check.add_argument(
+        "--missing", action="store_true", help="only of versions that were never measured"
+    )
+    check.set_defaults(
+        command=lambda given: runtime_check(
+            given.config, given.version, limits=not given.quick, missing=given.missing
+        )
+    )
     for command in (add, listing, check):
         _add_config(command)
 

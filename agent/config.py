@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from agent.runtimes.checks import Record, read_checks
 from agent.tables import CacheTable, COprLibrary, GateLimits, MeasureTable, RunLimits
 
 LOG_LIMIT_BYTES = 1 << 20
@@ -48,6 +49,7 @@ class Config:
     `require_sandbox`: no model runs without bubblewrap. `show` names what lies in a home folder,
     which a sandbox hides, and is needed by a run. `cores` are those that are measured.
     `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
+    `checks` holds what was found of each runtime, by version (`agent runtime check`).
     """
 
     server: str
@@ -69,6 +71,7 @@ class Config:
     c_opr_libs: Mapping[str, Path] = field(default_factory=dict)
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
+    checks: Mapping[str, Record] = field(default_factory=dict)
 
     @property
     def socket_url(self) -> str:
@@ -130,6 +133,7 @@ def load_config(path: Path) -> Config:
         c_opr_libs=libraries,
         secret_files=(secret,),
         warnings=(*warnings, *missing),
+        checks=read_checks(path),
     )
 
 

@@ -42,7 +42,9 @@ async def serve(config: Config) -> None:
 
 
 def _look_at_runtimes(config: Config) -> dict[str, Runtime]:
-    return take_inventory(config.runtimes, config.c_opr_libs, has_gpu=bool(read_gpus()))
+    return take_inventory(
+        config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(read_gpus())
+    )
 
 
 async def work(

@@ -1,13 +1,17 @@
 """The runtimes of this device: what the configuration names and what is really there."""
 
+import contextlib
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
-from agent.protocol import Facts, RuntimeInfo
+from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
 from agent.protocol.capabilities import Capabilities
 from agent.runtimes import RuntimeDescription, command_for, describe_binary, describe_wheel
+from agent.runtimes.checks import Record, roofs_in
 from agent.runtimes.command import Style, legacy_arguments
 
 #: these say that a build could use one
@@ -50,15 +54,23 @@ class Runtime:
 
 
 def take_inventory(
-    entries: Iterable[RuntimeEntry], libraries: Iterable[str] = (), *, has_gpu: bool = False
+    entries: Iterable[RuntimeEntry],
+    libraries: Iterable[str] = (),
+    checks: Mapping[str, Record] | None = None,
+    *,
+    has_gpu: bool = False,
 ) -> dict[str, Runtime]:
     """Look at each configured runtime, by version. Starts interpreters: takes seconds.
 
-    `libraries`: names of the C operator libraries that the configuration lists. Without a GPU a
-    build for one is worth nothing.
+    `libraries`: names of the C operator libraries that the configuration lists. `checks`: what
+    `agent runtime check` found, by version. Without a GPU a build for one is worth nothing.
     """
     listed = tuple(sorted(libraries))
-    return {entry.version: _look_at(entry, listed, has_gpu=has_gpu) for entry in entries}
+    found = {entry.version: _look_at(entry, listed, has_gpu=has_gpu) for entry in entries}
+    return {
+        version: _with_roofs(runtime, (checks or {}).get(version, {}))
+        for version, runtime in found.items()
+    }
 
 
 def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> Runtime:
@@ -79,6 +91,15 @@ def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) 
     )
     command = [*_line_by_line(found), *command_for(entry.kind, entry.path)]
     return Runtime(info, tuple(command), found.style, entry.path)
+
+
+def _with_roofs(runtime: Runtime, check: Record) -> Runtime:
+    """Add what was measured of this very runtime; what is no measurement is left out."""
+    roofs = []
+    for record in roofs_in(check, runtime.path) if runtime.path else []:
+        with contextlib.suppress(ValidationError):
+            roofs.append(MeasuredRoofs.model_validate(record))
+    return replace(runtime, info=runtime.info.model_copy(update={"roofs": tuple(roofs[:4])}))
 
 
 def _line_by_line(found: RuntimeDescription) -> list[str]:

@@ -22,7 +22,8 @@ class RuntimeInline(admin.TabularInline):
     model = Runtime
     extra = 0
     fields = readonly_fields = (
-        "version", "kind", "python", "built_with", "listed_libraries", "known_options", "problem",
+        "version", "kind", "python", "built_with", "listed_libraries", "known_options",
+        "limits", "problem",
     )  # fmt: skip
     can_delete = False
 
@@ -37,9 +38,18 @@ class RuntimeInline(admin.TabularInline):
     def listed_libraries(self, runtime: Runtime) -> str:
         return ", ".join(runtime.libraries) or "–"
 
+    @admin.display(description=_("measured limits"))
+    def limits(self, runtime: Runtime) -> str:
+        return "; ".join(map(_limits, runtime.roofs)) or "–"
+
     @admin.display(description=_("known options"))
     def known_options(self, runtime: Runtime) -> str:
         return str(len(runtime.flags)) if runtime.flags else str(_("all"))
+
+
+def _limits(roofs: dict[str, Any]) -> str:
+    peaks = [f"{name} {flops / 1e9:.4g}" for name, flops in roofs["peak_flops"].items()]
+    return f"{roofs['device']}: {', '.join(peaks)} GFLOP/s, {roofs['copy_bytes_s'] / 1e9:.4g} GB/s"
 
 
 class GrantInline(admin.TabularInline):

@@ -81,6 +81,8 @@ class Runtime(models.Model):
     builds = models.JSONField(_("built with"), default=list, blank=True)
     #: names of the C operator libraries that the device's owner lists
     libraries = models.JSONField(_("operator libraries"), default=list, blank=True)
+    #: what the device reaches at best with it, one `agent.protocol.MeasuredRoofs` for each kind
+    roofs = models.JSONField(_("measured limits"), default=list, blank=True)
 
     class Meta:
         verbose_name = _("runtime")

@@ -8,6 +8,7 @@ from django.utils import timezone
 from agent.protocol import Facts, RuntimeInfo
 from workers import tokens
 from workers.models import Runtime, Worker
+from workers.roofs import roofs_as_json
 
 
 @transaction.atomic
@@ -39,6 +40,7 @@ def worker_introduce(
                 "flags": sorted(info.flags),
                 "builds": sorted(info.builds),
                 "libraries": sorted(info.libraries),
+                "roofs": roofs_as_json(info.roofs),
             },
         )
         seen.append(runtime.pk)

@@ -91,12 +91,32 @@ class Facts(_Message):
     gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
 
 
+#: FLOP/s, bytes/s: far above what any device does, and a number that JSON and columns hold
+_Speed = Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)]
+
+
+class MeasuredRoofs(_Message):
+    """What a device reached at best with a runtime, by `agent runtime check`.
+
+    `peak_flops`: FLOP/s by dtype as profiles name it (`Float32`), a multiply-add counts as 2.
+    `copy_bytes_s`: each byte read and each byte written counts. `measured_at`: seconds since the
+    epoch.
+    """
+
+    device: Annotated[str, Field(min_length=1, max_length=20)]
+    peak_flops: dict[Annotated[str, Field(max_length=40)], _Speed] = Field(
+        default_factory=dict, max_length=16
+    )
+    copy_bytes_s: _Speed
+    measured_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
+
+
 class RuntimeInfo(_Message):
     """One MegEngine version on the device. `problem` is empty if it can be used.
 
     `flags`: the options that its load_and_run knows, empty if all of the table. `builds`: what it
     was built with and the device has (cuda, tensorrt, opencl). `libraries`: names of C operator
-    libraries that the device's owner lists.
+    libraries that the device's owner lists. `roofs`: one for each kind of device that was measured.
     """
 
     version: str = Field(min_length=1, max_length=40)
@@ -106,6 +126,7 @@ class RuntimeInfo(_Message):
     flags: tuple[Annotated[str, Field(max_length=60)], ...] = Field(default=(), max_length=200)
     builds: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=20)
     libraries: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=50)
+    roofs: tuple[MeasuredRoofs, ...] = Field(default=(), max_length=4)
 
 
 class InputFile(_Message):

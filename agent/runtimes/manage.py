@@ -1,23 +1,24 @@
-"""`agent runtime add`, `list` and `check`. Exit codes: 0 done, 1 a problem."""
+"""`agent runtime add` and `list`; what they and `check` print. Exit codes: 0 done, 1 a problem."""
 
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from agent.config import ConfigError, RuntimeEntry, load_config
+from agent.config import Config, ConfigError, RuntimeEntry, load_config
+from agent.cores import CoresUnavailable, choose_cores
+from agent.runtimes.checks import Record, checks_path, read_checks
 from agent.runtimes.config_file import append_runtime, replace_file
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 from agent.runtimes.find import MINORS
 from agent.runtimes.install import cache_folder, ensure_wheel_runtime, installed_wheel
 from agent.runtimes.problems import RuntimeProblem
+from agent.runtimes.roofs import Device, measure_roofs
 from agent.runtimes.trial import Trial, make_model, run_model
 
 OK, FAILED = 0, 1
-Record = dict[str, Any]
 
 
 def runtime_add(
@@ -57,7 +58,7 @@ def runtime_list(config_path: Path) -> int:
         entries = load_config(config_path).runtimes
     except ConfigError as problem:
         return _fail(problem)
-    checks = _read_checks(config_path)
+    checks = read_checks(config_path)
     if not entries:
         _say("No runtimes. Add one: python -m agent runtime add 1.13.0")
     for entry in entries:
@@ -77,21 +78,35 @@ def _state(entry: RuntimeEntry, check: Record | None) -> str:
     return f"{word} (checked {str(check.get('checked_at', ''))[:16]})"
 
 
-def runtime_check(config_path: Path, version: str | None = None) -> int:
-    """Run a tiny model on each runtime (or that of `version`), print and record what was found."""
+def runtime_check(
+    config_path: Path, version: str | None = None, *, limits: bool = True, missing: bool = False
+) -> int:
+    """Run a tiny model on each runtime (or that of `version`), print and record what was found.
+
+    With `limits` it also measures what the device reaches at best, which takes seconds and uses it
+    fully: the agent must not run a task meanwhile. `missing`: only of runtimes of which it was
+    never tried.
+    """
     try:
-        entries = load_config(config_path).runtimes
+        config = load_config(config_path)
     except ConfigError as problem:
         return _fail(problem)
-    chosen = [entry for entry in entries if version in (None, entry.version)]
+    chosen = [entry for entry in config.runtimes if version in (None, entry.version)]
     if not chosen:
         return _fail(f"{config_path} has no runtime {version or 'at all'}: see `runtime list`")
-    checks = _read_checks(config_path)
+    checks = read_checks(config_path)
+    if missing:
+        chosen = [entry for entry in chosen if not _was_measured(entry, checks)]
+        if not chosen:
+            return OK
     with tempfile.TemporaryDirectory(prefix="mgw-check-") as folder:
         model = Path(folder) / "tiny.mge"
-        reason = _make_model(entries, model)
+        reason = _make_model(config.runtimes, model)
         for entry in chosen:
-            checks[entry.version] = _check(entry, model, reason)
+            found, record = _check(entry, model, reason)
+            kept = checks.get(entry.version, {}) if not limits else {}
+            _add_roofs(record, _roofs(found, record, config) if limits else kept)
+            checks[entry.version] = record
     content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
     try:
         replace_file(checks_path(config_path), content.encode())
@@ -100,20 +115,60 @@ def runtime_check(config_path: Path, version: str | None = None) -> int:
     return FAILED if any(checks[entry.version]["problem"] for entry in chosen) else OK
 
 
-def checks_path(config_path: Path) -> Path:
-    """Where checks are recorded: beside the configuration, as `<name>.runtimes.json`."""
-    return config_path.resolve().with_suffix(".runtimes.json")
+def _was_measured(entry: RuntimeEntry, checks: Mapping[str, Record]) -> bool:
+    check = checks.get(entry.version, {})
+    return "roofs" in check and check.get("path") == entry.path
+
+
+def _roofs(found: RuntimeDescription, record: Record, config: Config) -> Record:
+    """Measure what the device reaches with a runtime that works, print and return it."""
+    if record["problem"]:
+        return {}
+    # what a wheel makes itself, it reads
+    own = [found.path] if found.kind == "wheel" else []
+    makers = dict.fromkeys([*own, *_makers(config.runtimes)])
+    try:
+        cores = choose_cores(config.cores).measured
+    except CoresUnavailable as problem:
+        return _told([], str(problem))
+    devices: list[Device] = ["cpu", "cuda"] if record["cuda"] else ["cpu"]
+    trials = [measure_roofs(found, makers, device, cores) for device in devices]
+    problems = [f"{each.device}: {each.problem}" for each in trials if each.problem]
+    return _told([each.record() for each in trials if not each.problem], "; ".join(problems))
+
+
+def _told(roofs: list[Record], problem: str) -> Record:
+    for each in roofs:
+        peaks = [f"{name} {flops / 1e9:.1f}" for name, flops in each["peak_flops"].items()]
+        speed = each["copy_bytes_s"] / 1e9
+        _say(f"  limits   {each['device']}: {', '.join(peaks)} GFLOP/s, copy {speed:.1f} GB/s")
+        for note in each["notes"]:
+            _say(f"           {note}")
+    if problem:
+        _say(f"  limits   not measured: {problem}")
+    return {"roofs": roofs, "roofs_problem": problem}
+
+
+def _add_roofs(record: Record, measured: Record) -> None:
+    """Put measured roofs into a record; earlier ones of another path are worth nothing."""
+    if measured.get("path", record["path"]) == record["path"]:
+        record |= {key: measured[key] for key in ("roofs", "roofs_problem") if key in measured}
 
 
 def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
     """Make the model with any wheel there is; return why there is none, or ""."""
-    pythons = [entry.path for entry in entries if entry.kind == "wheel" and entry.path]
     reason = "there is no MegEngine wheel here to make one with: add one, or run a task"
-    for python in dict.fromkeys([*pythons, *_installed()]):
+    for python in _makers(entries):
         reason = make_model(python, model)
         if not reason:
             return ""
     return reason
+
+
+def _makers(entries: Sequence[RuntimeEntry]) -> list[str]:
+    """Interpreters that may make a model."""
+    pythons = [entry.path for entry in entries if entry.kind == "wheel" and entry.path]
+    return list(dict.fromkeys([*pythons, *_installed()]))
 
 
 def _installed() -> list[str]:
@@ -124,8 +179,8 @@ def _installed() -> list[str]:
     return [ready.path for version in versions if (ready := installed_wheel(version, cache))]
 
 
-def _check(entry: RuntimeEntry, model: Path, no_model: str) -> Record:
-    """Look at one runtime, print the result and return it as it is recorded."""
+def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDescription, Record]:
+    """Look at one runtime, print the result and return it, and as it is recorded."""
     found, problem = _describe(entry)
     trial = on_cuda = None
     if not problem and model.is_file():
@@ -136,7 +191,7 @@ def _check(entry: RuntimeEntry, model: Path, no_model: str) -> Record:
     record = _record(entry, found, trial, on_cuda)
     record["problem"] = problem
     _print(entry, record, "" if trial else no_model)
-    return record
+    return found, record
 
 
 def _describe(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
@@ -188,16 +243,6 @@ def _print(entry: RuntimeEntry, record: Record, no_model: str) -> None:
         _say(f"  model    a tiny one ran in {record['tiny_model_ms']:.3f} ms")
     elif no_model:
         _say(f"  model    none was run: {no_model}")
-
-
-def _read_checks(config_path: Path) -> dict[str, Record]:
-    try:
-        read = json.loads(checks_path(config_path).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(read, dict):
-        return {}
-    return {version: check for version, check in read.items() if isinstance(check, dict)}
 
 
 def _say(line: str) -> None:

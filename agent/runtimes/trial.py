@@ -47,10 +47,10 @@ class Trial:
 
 def make_model(python: str, path: Path) -> str:
     """Make a model of three operators with a wheel's interpreter; return why not, or ""."""
-    done = _run([python, "-c", _MAKE_MODEL, str(path)], path.parent, _MODEL_TIMEOUT_S)
+    done = run_briefly([python, "-c", _MAKE_MODEL, str(path)], path.parent, _MODEL_TIMEOUT_S)
     if isinstance(done, str):
         return done
-    return "" if done.returncode == 0 and path.is_file() else _reason(done)
+    return "" if done.returncode == 0 and path.is_file() else ending_of(done)
 
 
 def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = ()) -> Trial:
@@ -67,12 +67,12 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
     if runtime.style == "legacy":
         arguments = legacy_arguments(arguments)
     path = str(Path(runtime.path).absolute())  # not resolved: a virtual environment is a link
-    done = _run([*command_for(runtime.kind, path), *arguments], model.parent, _RUN_TIMEOUT_S)
+    done = run_briefly([*command_for(runtime.kind, path), *arguments], model.parent, _RUN_TIMEOUT_S)
     if isinstance(done, str):
         return Trial(done)
     log = parse_log(f"{done.stdout}\n{done.stderr}")
     if done.returncode:
-        return Trial(_reason(done))
+        return Trial(ending_of(done))
     if log.finished is None:
         return Trial("it ended without a measurement")
     if not profile.is_file() or not profile.stat().st_size:
@@ -80,7 +80,7 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
     return Trial(e2e_ms=log.finished.min_ms)
 
 
-def _run(
+def run_briefly(
     command: list[str], folder: Path, timeout_s: float
 ) -> subprocess.CompletedProcess[str] | str:
     """The ended process, or why there is none. No core file, no cache in the user's home."""
@@ -111,7 +111,7 @@ def _run(
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
 
 
-def _reason(done: subprocess.CompletedProcess[str]) -> str:
+def ending_of(done: subprocess.CompletedProcess[str]) -> str:
     """What C++ says of an exception, else the last line."""
     lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("what():", "extra message:"))]

@@ -41,6 +41,12 @@ def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
     return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
 
 
+def measure_command(config: Path) -> list[str]:
+    """Finds out what this machine reaches at best, once: takes some 10 s and all of its cores."""
+    command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]
+    return [*command, "--config", str(config)]
+
+
 def update_config(file: Path, address: str, runtime: Runtime) -> None:
     """Set the server's address, which may change with every start, and this machine's runtime."""
     config = tomllib.loads(file.read_text(encoding="utf-8"))

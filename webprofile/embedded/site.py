@@ -154,7 +154,17 @@ class _Start:
             command = device.enrol_command(self._layout, address, self._code)
             await self._supervisor.run("enrol", command)
         device.update_config(config, address, runtime)
+        if runtime.python:
+            await self._measure(config)
         await self._supervisor.start(parts.agent(config))
+
+    async def _measure(self, config: Path) -> None:
+        """Measure the machine's limits before the first task: never beside one."""
+        try:
+            await self._supervisor.run("limits", device.measure_command(config))
+        except PartError as error:
+            # roofline and advice do without, and the agent may try again by hand
+            complain(str(error))
 
     # -- the demo -------------------------------------------------------------------------------
 

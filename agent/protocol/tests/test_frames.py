@@ -171,3 +171,35 @@ def test_the_numbers_of_version_1_are_fixed():
     assert PROTOCOL_VERSION == 1
     assert MAX_FRAME_BYTES == 65536
     assert [int(code) for code in CloseCode] == [4400, 4401, 4403, 4409, 4426]
+
+
+def hello_with(**roofs):
+    path = next(p for p in FRAMES if p.name == "agent.hello.json")
+    hello = json.loads(path.read_text(encoding="utf-8"))
+    hello["runtimes"][0]["roofs"][0] |= roofs
+    return json.dumps(hello)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"copy_bytes_s": 0},
+        {"copy_bytes_s": 1e30},
+        {"copy_bytes_s": float("inf")},
+        {"peak_flops": {"Float32": float("nan")}},
+        {"peak_flops": {"Float32": -1.0}},
+        {"peak_flops": {"x" * 41: 1e9}},
+        {"peak_flops": {f"dtype {number}": 1e9 for number in range(17)}},
+        {"device": ""},
+        {"measured_at": -1},
+    ],
+)
+def test_limits_that_no_device_has_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        decode_agent(hello_with(**wrong))
+
+
+def test_an_agent_from_before_measured_limits_has_none():
+    path = next(p for p in EARLIER if p.name == "agent.hello_before_roofs.json")
+    hello = decode_agent(path.read_text(encoding="utf-8"))
+    assert [runtime.roofs for runtime in hello.runtimes] == [(), ()]

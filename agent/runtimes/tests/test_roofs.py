@@ -1,0 +1,270 @@
+"""What a device reaches at best: what is run for it, what counts, what is kept and told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import RuntimeEntry
+from agent.inventory import take_inventory
+from agent.runtimes.checks import checks_path, read_checks
+from agent.runtimes.config_file import append_runtime
+from agent.runtimes.describe import RuntimeDescription
+from agent.runtimes.manage import runtime_check
+from agent.runtimes.roofs import measure_roofs
+
+MIB = 1 << 20
+
+
+def operator(kind: str, time_s: float, *, computation: float = 0, memory: int = 0, wait_s=0.0):
+    return {
+        "type": kind,
+        "times": {"start": 1.0, "kern": 1.0 + wait_s, "end": 1.0 + wait_s + time_s},
+        "footprint": {"computation": computation or None, "memory": memory},
+    }
+
+
+def profile_of(*operators: dict[str, Any]) -> str:
+    keys = [str(number) for number in range(len(operators))]
+    listed = dict(zip(keys, operators, strict=True))
+    return json.dumps(
+        {
+            "profiler": {
+                "device": {key: {"cpu0:0": each["times"]} for key, each in listed.items()},
+                "opr_footprint": {key: each["footprint"] for key, each in listed.items()},
+            },
+            "graph_exec": {
+                "operator": {key: {"type": each["type"]} for key, each in listed.items()}
+            },
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def device(tmp_path: Path, make_script):
+    """A wheel that makes models, and a load_and_run that writes the profiles it is given."""
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    maker = make_script(
+        tmp_path / "maker",
+        f"""folder=$3; echo "$4" "$5" "$6" "$7" >> {tmp_path}/made.txt; shift 4
+for name in "$@"; do echo model > "$folder/$name.mge"; done""",
+    )
+    binary = make_script(
+        tmp_path / "load_and_run",
+        f"""echo "$@" >> {tmp_path}/ran.txt; name=${{1%.mge}}
+[ -e {profiles}/$name.json ] || {{ echo "no kernel for $name" >&2; exit 134; }}
+cat {profiles}/$name.json > $name.json""",
+    )
+    runtime = RuntimeDescription("1.13.0", "binary", str(binary))
+
+    class Device:
+        made, ran = tmp_path / "made.txt", tmp_path / "ran.txt"
+
+        def gives(self, name: str, *operators: dict[str, Any]) -> None:
+            (profiles / f"{name}.json").write_text(profile_of(*operators))
+
+        def measure(self, **options: Any):
+            return measure_roofs(runtime, [str(maker)], **options)
+
+    return Device()
+
+
+COPIES = (
+    operator("Elemwise", 0.010, memory=128 * MIB),
+    operator("Elemwise", 0.008, memory=128 * MIB),
+    operator("Elemwise", 0.001, memory=32 * MIB),
+)
+
+
+def test_the_best_operator_counts_and_the_largest_copy_is_the_roof(device):
+    device.gives(
+        "float32",
+        operator("MatrixMul", 0.004, computation=4e8),
+        operator("MatrixMul", 0.002, computation=4e8),
+        # its wait for the one before is no work
+        operator("MatrixMul", 0.002, computation=3e8, wait_s=0.5),
+        # too short to be timed
+        operator("MatrixMul", 0.00001, computation=1e9),
+        operator("Reduce", 0.001, computation=1e12, memory=64 * MIB),
+        *COPIES,
+    )
+    device.gives("int8", operator("ConvBiasForward", 0.001, computation=1.5e8))
+
+    roofs = device.measure()
+
+    assert not roofs.problem
+    assert roofs.peak_flops == pytest.approx({"Float32": 2e11, "QuantizedS8": 1.5e11})
+    assert roofs.copies == pytest.approx({64 * MIB: 128 * MIB / 0.008, 16 * MIB: 32 * MIB / 0.001})
+    record = roofs.record()
+    assert record["copy_bytes_s"] == pytest.approx(128 * MIB / 0.008)
+    assert record["device"] == "cpu"
+    assert ["Float16" in note for note in record["notes"]] == [False]
+    assert "float16: exit code 134: no kernel for float16_small" in record["notes"]
+
+
+def test_runs_are_those_of_tasks_with_algorithms_tried_and_a_profile(device):
+    device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
+
+    device.measure()
+
+    first = device.ran.read_text().splitlines()[0].split()
+    assert first[0] == "float32.mge"
+    assert {"--cpu", "--fast_run", "--profile=float32.json", "--input=data:data.npy"} <= set(first)
+
+
+@pytest.mark.parametrize(("flops", "larger"), [(2e8, False), (2e10, True)])
+def test_a_large_product_of_float16_is_asked_for_only_where_it_has_kernels(device, flops, larger):
+    device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
+    device.gives("float16_small", operator("MatrixMul", 0.001, computation=flops * 0.001))
+    device.gives("float16", operator("MatrixMul", 0.001, computation=3e8))
+
+    roofs = device.measure()
+
+    assert roofs.peak_flops["Float16"] == pytest.approx(3e11 if larger else flops)
+    made = [line.split() for line in device.made.read_text().splitlines()]
+    assert made == [["cpu", "float32", "float16_small", "int8"], *([["cpu", "float16"]] * larger)]
+
+
+def test_a_runtime_that_runs_no_model_has_no_roofs_but_a_reason(device):
+    roofs = device.measure()
+
+    assert "no kernel for float32" in roofs.problem
+    assert not roofs.peak_flops
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"profiler": {}}', '{"profiler": 7}'])
+def test_a_damaged_profile_is_a_reason(device, tmp_path, content):
+    (tmp_path / "profiles" / "float32.json").write_text(content)
+
+    assert "no profile can be read" in device.measure().problem
+
+
+def test_without_a_wheel_that_makes_models_nothing_is_measured(tmp_path, make_script):
+    binary = make_script(tmp_path / "load_and_run", "exit 0")
+    broken = make_script(tmp_path / "maker", "echo 'No module named megengine' >&2; exit 1")
+    runtime = RuntimeDescription("1.13.0", "binary", str(binary))
+
+    assert "No module named megengine" in measure_roofs(runtime, [str(broken)]).problem
+    assert measure_roofs(runtime, []).problem == "no operator was timed"
+
+
+def test_a_device_that_others_use_is_told_to_be_measured_again(device, monkeypatch):
+    device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
+    monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0.0, 0.0))
+
+    roofs = device.measure()
+
+    assert not roofs.problem
+    assert roofs.notes[0] == "others used the device (load 1000.0): measure it again when idle"
+
+
+def test_the_cores_that_tasks_are_measured_on_are_used(device, tmp_path, make_script):
+    device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
+    make_script(tmp_path / "path" / "taskset", f'echo "$2" >> {tmp_path}/cores.txt; shift 2; "$@"')
+
+    assert not device.measure(cores=(0, 2)).problem
+    assert set((tmp_path / "cores.txt").read_text().split()) == {"0,2"}
+
+
+# -- what is kept ---------------------------------------------------------------------------------
+
+ROOFS = {
+    "device": "cpu",
+    "peak_flops": {"Float32": 1e11},
+    "copy_bytes_s": 2e10,
+    "notes": [],
+    "measured_at": 1.8e9,
+}
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, make_script) -> RuntimeEntry:
+    python = make_script(tmp_path / "wheel" / "python", 'echo \'mgw-runtime:["1.13.0", "3.10.1"]\'')
+    return RuntimeEntry(version="1.13.0", kind="wheel", path=str(python))
+
+
+def test_the_server_is_told_what_was_measured_of_this_very_runtime(wheel):
+    check = {"path": wheel.path, "roofs": [ROOFS]}
+
+    (told,) = take_inventory([wheel], checks={"1.13.0": check})["1.13.0"].info.roofs
+    assert (told.device, told.peak_flops, told.copy_bytes_s) == ("cpu", {"Float32": 1e11}, 2e10)
+
+    moved = {**check, "path": "/elsewhere"}
+    assert take_inventory([wheel], checks={"1.13.0": moved})["1.13.0"].info.roofs == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"copy_bytes_s": 0},
+        {"copy_bytes_s": float("nan")},
+        {"peak_flops": {"Float32": float("inf")}},
+        {"peak_flops": {"Float32": -1}},
+        {"peak_flops": 7},
+        {"measured_at": "soon"},
+    ],
+)
+def test_a_record_that_is_no_measurement_keeps_no_device_away(wheel, wrong):
+    roofs = [{**ROOFS, **wrong}] if wrong else "none"
+    checks = {"1.13.0": {"path": wheel.path, "roofs": roofs}}
+
+    info = take_inventory([wheel], checks=checks)["1.13.0"].info
+    assert info.roofs == () and not info.problem
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.toml"
+    path.write_text('server = "https://profile.example.org"\ntoken = "t"\nspool = "spool"\n')
+    return path
+
+
+def test_a_quick_check_keeps_what_was_measured_before(wheel, config, capsys):
+    append_runtime(config, wheel.version, wheel.kind, wheel.path)
+    checks_path(config).write_text(
+        json.dumps({"1.13.0": {"path": wheel.path, "roofs": [ROOFS], "roofs_problem": ""}})
+    )
+
+    runtime_check(config, limits=False)
+
+    assert read_checks(config)["1.13.0"]["roofs"] == [ROOFS]
+    assert "limits" not in capsys.readouterr().out
+
+
+def test_a_missing_measurement_is_tried_once(wheel, config, capsys):
+    append_runtime(config, wheel.version, wheel.kind, wheel.path)
+
+    assert runtime_check(config, missing=True) == 0
+    record = read_checks(config)["1.13.0"]
+    # this wheel makes no models
+    assert record["roofs"] == [] and "models were not made" in record["roofs_problem"]
+    assert "not measured" in capsys.readouterr().out
+
+    assert runtime_check(config, missing=True) == 0
+    assert capsys.readouterr().out == ""
+    assert read_checks(config)["1.13.0"] == record
+
+
+@pytest.mark.megengine
+def test_a_real_wheel_is_measured_within_reason(megengine_python, config, capsys):
+    append_runtime(config, "1.13.0", "wheel", megengine_python)
+
+    assert runtime_check(config) == 0
+
+    (roofs,) = read_checks(config)["1.13.0"]["roofs"]
+    # a core of this century does 1 to 1,000 GFLOP/s in float32 and moves 0.1 to 1,000 GB/s
+    assert 1e9 < roofs["peak_flops"]["Float32"] < 1e12
+    assert 1e8 < roofs["copy_bytes_s"] < 1e12
+    assert set(roofs["copies"]) == {str(16 * MIB), str(64 * MIB)}
+    assert "limits   cpu: Float32" in capsys.readouterr().out
+    entry = RuntimeEntry(version="1.13.0", kind="wheel", path=megengine_python)
+    (told,) = take_inventory([entry], checks=read_checks(config))["1.13.0"].info.roofs
+    assert told.peak_flops == roofs["peak_flops"]

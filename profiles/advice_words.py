@@ -1,0 +1,370 @@
+"""The reader's words for the rules of `analysis.advice`.
+
+Sentences name a finding's `params`, made readable by `advising`; `count` stays a number, so that
+plurals work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+
+@dataclass(frozen=True)
+class RuleWords:
+    """What a rule is called, what it says when it fires, why, and what to do about it."""
+
+    title: Any
+    sentence: Any
+    why: Any
+    step: Any
+
+
+RULES: Mapping[str, RuleWords] = {
+    "first_run": RuleWords(
+        _("First execution"),
+        _("This profile is of the first execution, so all of its times are too high."),
+        _(
+            "A profile's clock begins with its first execution, and this one began sooner than it "
+            "lasted: nothing as long can have run before it. A first execution also allocates "
+            "memory and checks each variable. Without a warm-up, host times were about 90 times "
+            "and device times 1.2 to 3 times too high in our measurements. Rules that go by times "
+            "were not asked."
+        ),
+        _("Profile again with at least one warm-up."),
+    ),
+    "contaminated": RuleWords(
+        _("Disturbed run"),
+        _("Something else used the device during the run: its times may be worse than it can do."),
+        _("The agent looks at the device before, during and after each pass."),
+        _("Measure again, best with the plan “thorough”, when the device is idle."),
+    ),
+    "unsteady": RuleWords(
+        _("Unsteady times"),
+        _("The measurement is unsteady: the largest spread is %(spread)s of the mean."),
+        _(
+            "Fires when the standard deviation of the device totals of the passes, or of the "
+            "iterations without profiling, is above 5 %% of the mean on processors, or 2.5 %% on "
+            "GPUs. Differences smaller than that mean nothing."
+        ),
+        _("Measure again with the plan “thorough”, on a device that nothing else uses."),
+    ),
+    "dominant_operator": RuleWords(
+        _("One operator dominates"),
+        _("One operator of type %(type)s takes %(share)s of the device's time."),
+        _("Fires when one operator takes at least 25 %% of the device's time."),
+        _("Look at this operator first: its shapes, its dtype, its parameters."),
+    ),
+    "dominant_type": RuleWords(
+        _("One type dominates"),
+        _("%(count)s operators of type %(type)s take %(share)s of the device's time."),
+        _(
+            "Fires when at least two operators of one type take half of the device's time "
+            "together, and none of them does so alone."
+        ),
+        _("What makes this type faster, or needs less of it, matters most."),
+    ),
+    "far_from_roof": RuleWords(
+        _("Far from what the device can do"),
+        ngettext_lazy(
+            "%(count)s operator reaches %(reached)s of what the device was measured to do (bound "
+            "by computing: %(computing)s, by memory: %(moving)s).",
+            "%(count)s operators reach less than half of what the device was measured to do "
+            "(bound by computing: %(computing)s, by memory: %(moving)s); the one that loses most "
+            "reaches %(reached)s.",
+            "count",
+        ),
+        _(
+            "An operator needs at least FLOPs / peak FLOP/s and bytes / copy speed, whichever is "
+            "longer; both were measured on this device. Fires for operators that take more than "
+            "twice as long, if they could save 10 %% together. Small operators, and those whose "
+            "FLOPs or bytes are not known truly, are left out."
+        ),
+        _(
+            "Try other algorithms or another layout; for those bound by memory, fuse them with "
+            "others."
+        ),
+    ),
+    "untried_algorithms": RuleWords(
+        _("Algorithms not tried"),
+        ngettext_lazy(
+            "%(count)s fused convolution takes %(share)s of the device's time, and its algorithm "
+            "was guessed, not tried.",
+            "%(count)s fused convolutions take %(share)s of the device's time, and their "
+            "algorithms were guessed, not tried.",
+            "count",
+        ),
+        _(
+            "Fires when ConvBiasForward takes at least 30 %% of the device's time and neither "
+            "fast_run nor full_run was on. With fast_run, a fused resnet18 took 5.1 instead of "
+            "10.3 ms on an x86 server; plain convolutions gained nothing."
+        ),
+        _("Run again with fast_run. Its choices can be stored and used again."),
+    ),
+    "blocked_layout": RuleWords(
+        _("Blocked layout"),
+        ngettext_lazy(
+            "%(count)s convolution in NCHW takes %(share)s of the device's time on an ARM "
+            "processor.",
+            "%(count)s convolutions in NCHW take %(share)s of the device's time on an ARM "
+            "processor.",
+            "count",
+        ),
+        _(
+            "Fires on ARM when dense float32 convolutions in NCHW, with channels in fours, take "
+            "at least 30 %% of the device's time and no option of layouts was on. nchw44 has "
+            "kernels of its own for ARM. How much they gain was not measured."
+        ),
+        _("Try enable_nchw44, together with optimize_for_inference if the model has BatchNorm."),
+    ),
+    "unfused_batch_norm": RuleWords(
+        _("BatchNorm not folded"),
+        ngettext_lazy(
+            "%(count)s BatchNorm behind a convolution takes %(share)s of the device's time. In "
+            "inference it can become part of the weights.",
+            "%(count)s BatchNorms behind convolutions take %(share)s of the device's time. In "
+            "inference they can become part of the weights.",
+            "count",
+        ),
+        _(
+            "Fires for a BatchNorm in inference mode that is the only reader of a convolution, if "
+            "together they take at least 1 %% of the device's time. Folding the 20 of a resnet18 "
+            "took it from 13.4 to 9.8 ms on an x86 server."
+        ),
+        _("Run with optimize_for_inference, or dump the model with its BatchNorm folded."),
+    ),
+    "unfused_bias": RuleWords(
+        _("Bias and activation not fused"),
+        ngettext_lazy(
+            "%(count)s elementwise operator behind convolutions adds a bias or applies an "
+            "activation that the convolution could do itself.",
+            "%(count)s elementwise operators behind convolutions add biases or apply activations "
+            "that the convolutions could do themselves.",
+            "count",
+        ),
+        _(
+            "Fires for a constant bias that is added to a convolution, and for a ReLU, sigmoid or "
+            "H-Swish behind it, if nothing else reads what lies between and they take at least 1 "
+            "%% of the device's time."
+        ),
+        _("Run with enable_fuse_conv_bias_nonlinearity. Then fast_run may help more, too."),
+    ),
+    "constant_work": RuleWords(
+        _("Constants computed anew"),
+        ngettext_lazy(
+            "%(count)s operator computes the same result in each iteration, from parameters and "
+            "constants only.",
+            "%(count)s operators compute the same results in each iteration, from parameters and "
+            "constants only.",
+            "count",
+        ),
+        _(
+            "Fires for operators whose inputs all come from parameters and constants, if they "
+            "take at least 1 %% of the device's time. Folding a product of two weights took a "
+            "small model from 7.0 to 0.2 ms."
+        ),
+        _("Run with optimize_for_inference, or compute these values before the model is dumped."),
+    ),
+    "tiny_operators": RuleWords(
+        _("Many tiny operators"),
+        _(
+            "%(count)s operators take less than 10 µs each, and together %(share)s of the "
+            "device's time: mostly the launch of kernels."
+        ),
+        _(
+            "Fires when at least 100 operators below 10 µs take 30 %% of the device's time. "
+            "Replaying recorded kernels took a model of 3,700 such operators from 4.1 to 0.6 ms "
+            "on an x86 server."
+        ),
+        _(
+            "Run with record_comp_seq, which replays the kernels without the operators. It needs "
+            "shapes that do not change, and a plan without profiled passes. Or compute more in "
+            "each operator."
+        ),
+    ),
+    "host_bound": RuleWords(
+        _("The host is too slow"),
+        _(
+            "The device is idle for %(idle)s of the time, while the host issues operators for "
+            "%(host)s of it."
+        ),
+        _(
+            "Fires when the only comp node has no operator for at least 10 %% of the time from the "
+            "first to the last one, and the host issues operators during 90 %% of it."
+        ),
+        _(
+            "Run with record_comp_seq (no profiled passes, shapes that do not change), or with "
+            "larger batches, so that each operator has more to do."
+        ),
+    ),
+    "slow_to_issue": RuleWords(
+        _("Slow to issue"),
+        ngettext_lazy(
+            "%(count)s operator waits for the host, which needs %(host)s of its time to issue its "
+            "kernels.",
+            "%(count)s operators wait for the host, which needs %(host)s of their time to issue "
+            "their kernels.",
+            "count",
+        ),
+        _(
+            "Fires for operators of 100 µs and more for which the host needs at least 60 %% of the "
+            "device's time, such as recurrent layers with some kernels for each step. Replaying "
+            "recorded kernels took an LSTM from 1.9 to 0.5 ms on an x86 server."
+        ),
+        _(
+            "Run with record_comp_seq, which replays the kernels. It needs shapes that do not "
+            "change, and a plan without profiled passes."
+        ),
+    ),
+    "copies": RuleWords(
+        _("Copies"),
+        ngettext_lazy(
+            "%(count)s copy (%(bytes)s) takes %(share)s of the device's time.",
+            "%(count)s copies (%(bytes)s) take %(share)s of the device's time.",
+            "count",
+        ),
+        _(
+            "Fires when copies between comp nodes, of inputs and of results take at least 5 %% of "
+            "the device's time. The time in which a copy waits for what it copies is left out."
+        ),
+        _("Keep tensors on one device, and return only what is needed, in the smallest dtype."),
+    ),
+    "layout_changes": RuleWords(
+        _("Layout changes"),
+        ngettext_lazy(
+            "%(count)s operator that only reorders elements in memory takes %(share)s of the "
+            "device's time.",
+            "%(count)s operators that only reorder elements in memory take %(share)s of the "
+            "device's time.",
+            "count",
+        ),
+        _(
+            "Fires when RelayoutFormat, Dimshuffle (transpose), and Reshape of inputs that are "
+            "not contiguous take at least 5 %% of the device's time."
+        ),
+        _(
+            "Leave out transposes that undo each other, or let a matrix product read its input "
+            "transposed."
+        ),
+    ),
+    "type_changes": RuleWords(
+        _("Type changes"),
+        ngettext_lazy(
+            "%(count)s conversion between dtypes takes %(share)s of the device's time.",
+            "%(count)s conversions between dtypes take %(share)s of the device's time.",
+            "count",
+        ),
+        _("Fires when TypeCvt takes at least 5 %% of the device's time."),
+        _("Convert once, at the inputs, or compute in one dtype throughout."),
+    ),
+    "python_callbacks": RuleWords(
+        _("Values exchanged with Python"),
+        _(
+            "%(count)s callbacks that hand values to and from Python take %(share)s of the "
+            "device's time."
+        ),
+        _(
+            "Fires when InputCallback and OutputCallback take at least 10 %% of the device's time. "
+            "A traced function uses them for what it reads and writes beside its arguments."
+        ),
+        _("Read and print fewer values in the traced function, or less often."),
+    ),
+    "outside_operators": RuleWords(
+        _("Time outside of operators"),
+        _("The operators take only %(covered)s of an iteration without profiling."),
+        _(
+            "Fires when the operators of the only comp node make less than 70 %% of the median "
+            "iteration of the clean pass. The rest is dispatch, inputs and outputs, and waiting."
+        ),
+        _("Look at the host's lane of the timeline, and at the sizes of inputs and outputs."),
+    ),
+    "dynamic_shapes": RuleWords(
+        _("Shapes that depend on values"),
+        ngettext_lazy(
+            "%(count)s operator (%(type)s) makes outputs whose size depends on values, so memory "
+            "cannot be planned ahead.",
+            "%(count)s operators (%(type)s) make outputs whose size depends on values, so memory "
+            "cannot be planned ahead.",
+            "count",
+        ),
+        _(
+            "Fires for operators that run and allocate their outputs themselves (the flag "
+            "NO_SYS_MEM_ALLOC). What follows them is allocated in each iteration, and "
+            "record_comp_seq does not work."
+        ),
+        _("Where the most elements are known, a mask of fixed size can take their place."),
+    ),
+    "no_memory_plan": RuleWords(
+        _("No memory plan"),
+        _(
+            "%(count)s of %(of)s variables are allocated in each iteration, because Python feeds "
+            "the inputs and their shapes are unknown before the run."
+        ),
+        _(
+            "Fires for opened profiles in which an InputCallback feeds the model and at least "
+            "half of the variables are allocated at run time. MegEngine's load_network_and_run "
+            "makes such profiles; with it a resnet18 took 30 to 40 %% longer than with "
+            "load_and_run."
+        ),
+        _("Run the model here: load_and_run knows the shapes and plans the memory once."),
+    ),
+    "training": RuleWords(
+        _("Training"),
+        _("This is a step of training, so options that optimize inference do not apply."),
+        _("Fires when operators of gradients or backward passes have run."),
+        "",
+    ),
+    "too_short": RuleWords(
+        _("Too short to tell"),
+        _("The whole iteration takes %(total_us)s on the device, whose clock ticks in 1 µs."),
+        _("Fires on processors below 100 µs. Shares of so short a time mean little."),
+        _("Use larger inputs, or a larger batch."),
+    ),
+    "single_sample": RuleWords(
+        _("One sample"),
+        _("Each operator was timed once, so the order of similar ones is chance."),
+        _(
+            "A profile holds the last iteration of one process. Of ten such runs of the same "
+            "model, 8 to 10 named other operators as the three slowest."
+        ),
+        _("Measure with the plan “standard” or “thorough”, which profiles in several processes."),
+    ),
+    "slow_profiling": RuleWords(
+        _("Profiling costs much"),
+        _(
+            "With profiling, iterations take %(overhead)s longer, so small operators look larger "
+            "than they are."
+        ),
+        _(
+            "Fires when the median iteration with profiling is at least 25 %% longer than without. "
+            "Profiling adds 1 to 2 µs to each operator."
+        ),
+        _("Trust the clean pass for the iteration, and the operators for their order."),
+    ),
+}
+
+#: how the time that could be saved was estimated
+ESTIMATES: Mapping[str, Any] = {
+    "removed": _("the whole time of these operators"),
+    "halved": _("half of the time of these operators, as if they were twice as fast"),
+    "roof": _("the time above what four fifths of the measured limits allow"),
+    "idle": _("the time in which the device is idle"),
+    "issuing": _("the time in which the host issues the kernels of these operators"),
+    "outside": _("the time of an iteration that belongs to no operator"),
+}
+
+#: what a rule lacks
+NEEDS: Mapping[str, Any] = {
+    "iteration": _("the time of an iteration without profiling is not known"),
+    "overhead": _("the time of an iteration without profiling is not known"),
+    "roofs": _("the limits of the device were not measured (agent runtime check)"),
+    "options": _("the options of the run are not known"),
+}
+
+SEVERITIES: Mapping[str, Any] = {
+    "warning": _("Check first"),
+    "gain": _("Could save time"),
+    "note": _("Good to know"),
+}

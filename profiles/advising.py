@@ -1,0 +1,153 @@
+"""What to do next, in the reader's words."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.urls import reverse
+
+from profiles.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
+from profiles.analysis.advice import Advice, Facts, Finding, advise
+from profiles.analysis.data import ProfileData
+from profiles.loading import profile_data
+from profiles.models import AttemptMeasurement, Profile
+from profiles.roofs import roofs_of
+from profiles.templatetags.quantities import bytesize, seconds
+
+#: operators that a finding links to; the rest is counted
+MOST_OPERATORS = 5
+_LONGEST_TYPE = 60
+_SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
+#: control characters, and those that turn the direction of text
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def facts_of(profile: Profile) -> Facts:
+    """What is known of a profile's run; nothing of one that was opened.
+
+    Raises DomainError, as `profile_data`.
+    """
+    attempt = profile.attempt
+    if attempt is None:
+        return Facts()
+    task = attempt.task
+    facts = Facts(
+        options=task.options,
+        machine=str(attempt.worker.facts.get("machine", "")),
+        roofs=roofs_of(profile, on_gpu=bool(profile_data(profile).on_gpu.any())),
+    )
+    measured = AttemptMeasurement.objects.filter(attempt=attempt).first()
+    return facts if measured is None else _with_measurement(facts, measured)
+
+
+def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
+    median_ms = measured.median_ms
+    return replace(
+        facts,
+        iteration_s=median_ms / 1000 if median_ms else None,
+        iteration_cv=measured.cv,
+        overhead=measured.overhead,
+        contaminations=tuple(str(each.get("code", "")) for each in measured.contaminations),
+    )
+
+
+def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
+    """What the rules say, for `profiles/_advice.html`.
+
+    findings: as `_finding` makes them, in order; has_gain: whether any could save time
+    checked: titles of the rules that were asked; unknown: titles of the others, and what they lack
+    """
+    advice = advise(data, facts)
+    return {
+        "findings": [_finding(finding, data, advice) for finding in advice.findings],
+        "has_gain": any(finding.severity == "gain" for finding in advice.findings),
+        "checked": [RULES[name].title for name in advice.checked],
+        "unknown": [
+            {"title": RULES[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
+        ],
+    }
+
+
+def _finding(finding: Finding, data: ProfileData, advice: Advice) -> dict[str, Any]:
+    words = RULES[finding.rule]
+    values = _values(finding.params)
+    shown = finding.rows[:MOST_OPERATORS]
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "severity_word": SEVERITIES[finding.severity],
+        "title": words.title,
+        "sentence": words.sentence % values,
+        "why": words.why % values,
+        "step": _step(str(words.step), finding.options),
+        "saves": _saves(finding, advice),
+        "estimate": ESTIMATES.get(finding.estimate, ""),
+        "operators": [_operator(row, data) for row in shown],
+        "more": len(finding.rows) - len(shown),
+    }
+
+
+def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
+    """Numbers with their units; `count` stays one."""
+    values: dict[str, Any] = dict(params)
+    for name in _SHARES:
+        if name in values:
+            values[name] = _percent(float(values[name]))
+    if "type" in values:
+        values["type"] = _isolated(str(values["type"]))
+    if "bytes" in values:
+        values["bytes"] = bytesize(values["bytes"])
+    if "total_us" in values:
+        values["total_us"] = seconds(values["total_us"] * 1e-6)
+    if "passes_cv" in values:
+        values["spread"] = _percent(max(values["passes_cv"], values["iterations_cv"]))
+    return values
+
+
+def _saves(finding: Finding, advice: Advice) -> dict[str, str] | None:
+    """The time and its share of the device's total; no share of a total of 0."""
+    if finding.saves_s is None:
+        return None
+    whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
+    share = _percent(finding.saves_s / whole_s) if whole_s > 0 else ""
+    return {"time": seconds(finding.saves_s), "share": share}
+
+
+def _operator(row: int, data: ProfileData) -> dict[str, Any]:
+    columns = data.columns
+    return {
+        "row": row,
+        "name": columns.names[row],
+        "type": columns.types[row] or "",
+        "time": seconds(float(columns.device.end_s[row])),
+    }
+
+
+def _step(text: str, options: tuple[str, ...]) -> list[dict[str, str]]:
+    """A sentence in pieces; those that name an option have the `url` of its page.
+
+    Options that the sentence does not name follow it.
+    """
+    unnamed = [name for name in options if name not in text]
+    pieces = re.split("|".join(f"({name})" for name in options), text) if options else [text]
+    found = [_piece(piece, options) for piece in pieces if piece]
+    for name in unnamed:
+        found += [{"text": " "}, _piece(name, options)]
+    return found
+
+
+def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
+    if text not in options:
+        return {"text": text}
+    return {"text": text, "url": f"{reverse('options')}#{text}"}
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _isolated(text: str) -> str:
+    """A text of the file, cut and so that it cannot turn the sentence around it."""
+    shown = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
+    return f"\u2068{shown}\u2069"

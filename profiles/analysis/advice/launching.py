@@ -1,0 +1,132 @@
+"""Time that goes into issuing operators instead of computing them."""
+
+import numpy as np
+
+from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Floats, Scene
+from profiles.parsers.graph import Intervals
+
+#: a kernel's dispatch costs 1 to 5 us on a processor
+TINY_S = 10e-6
+TINY_COUNT = 100
+TINY_SHARE = 0.3
+
+IDLE_SHARE = 0.1
+#: the host works through: it is what the device waits for
+HOST_BUSY = 0.9
+
+#: of an operator's time on the device, how much the host needs to issue it
+ISSUING_SHARE = 0.6
+#: of the device's total; a thread that was interrupted once costs less
+SLOW_SHARE = 0.05
+#: share of operators whose device time lies within their host time, where both are one thread
+SAME_THREAD = 0.9
+_CLOCK_S = 1e-6
+
+#: replays the recorded kernels: measured on the deep_loop model 4.1 ms without and 0.6 ms with it,
+#: on the LSTM 1.9 ms and 0.5 ms. It does not go with a profile.
+_REPLAY = ("record_comp_seq",)
+
+
+def tiny_operators(scene: Scene) -> Finding | None:
+    """At least 100 operators below 10 us make 30 % of the device's time.
+
+    Most of such a time is the kernel's launch. Saved at most: all of it, if they were replayed or
+    became part of others. On a GPU the launch is no part of an operator's time on the device:
+    there, `host_bound` tells.
+    """
+    tiny = ~scene.glue & (scene.device_s > 0) & (scene.device_s < TINY_S)
+    time_s = scene.sum_s(tiny)
+    count = int(tiny.sum())
+    if not scene.on_cpu or not scene.is_measurable or count < TINY_COUNT:
+        return None
+    if scene.share(time_s) < TINY_SHARE:
+        return None
+    return Finding(
+        rule="tiny_operators",
+        severity="gain",
+        rows=scene.slowest_first(np.flatnonzero(tiny)),
+        saves_s=time_s,
+        estimate="removed",
+        params={"count": count, "share": scene.share(time_s), "limit_us": TINY_S * 1e6},
+        options=() if scene.is_training else _REPLAY,
+    )
+
+
+def host_bound(scene: Scene) -> Finding | None:
+    """The device is idle for a tenth of its span while the host issues operators all the time.
+
+    With several comp nodes, they also wait for each other, so the rule keeps silent.
+    """
+    device, host = scene.device, scene.host
+    idle_s = device.span_s - device.busy_s
+    if device.count != 1 or device.span_s < MEASURABLE_S or idle_s < NOTICEABLE_S:
+        return None
+    if idle_s < IDLE_SHARE * device.span_s or host.busy_s < HOST_BUSY * device.span_s:
+        return None
+    issued = np.flatnonzero(~scene.glue & (scene.host_s > 0))
+    return Finding(
+        rule="host_bound",
+        severity="gain",
+        rows=scene.slowest_first(issued, by=scene.host_s),
+        saves_s=idle_s,
+        estimate="idle",
+        params={
+            "idle": idle_s / device.span_s,
+            "host": min(host.busy_s / device.span_s, 1.0),
+        },
+        options=() if scene.is_training else (*_REPLAY, "batch_size"),
+    )
+
+
+def slow_to_issue(scene: Scene) -> Finding | None:
+    """An operator of 100 us or more whose kernels take the host most of that time to issue.
+
+    Recurrent layers issue some kernels for each step. Where host and device are one thread, the
+    host's time holds the device's and says nothing; so it does in a traced step of training.
+    """
+    device_s, host_s = scene.device_s, scene.host_s
+    if scene.is_training:
+        return None
+    slow = ~scene.glue & (device_s >= MEASURABLE_S) & (host_s >= ISSUING_SHARE * device_s)
+    if scene.device.count != 1 or not slow.any() or is_one_thread(scene):
+        return None
+    saves_s = float(np.minimum(host_s, device_s)[slow].sum())
+    if scene.share(saves_s) < SLOW_SHARE:
+        return None
+    return Finding(
+        rule="slow_to_issue",
+        severity="gain",
+        rows=scene.slowest_first(np.flatnonzero(slow)),
+        saves_s=saves_s,
+        estimate="issuing",
+        params={"count": int(slow.sum()), "host": saves_s / scene.sum_s(slow)},
+        options=_REPLAY,
+    )
+
+
+def is_one_thread(scene: Scene) -> bool:
+    """Whether the thread that issues operators also computes them (`cpu_default`).
+
+    The two clocks have different zeros, so a shift is looked for at which nearly every operator's
+    device time lies within its host time. What is issued from another thread returns earlier.
+    """
+    issued, computed = _times(scene, scene.graph.host), _times(scene, scene.graph.device)
+    both = ~np.isnan(issued[0]) & ~np.isnan(computed[0])
+    if not both.any():
+        return False
+    low = (issued[0] - computed[0])[both] - _CLOCK_S
+    high = (issued[1] - computed[1])[both] + _CLOCK_S
+    possible = low <= high
+    low, high = np.sort(low[possible]), np.sort(high[possible])
+    # at each shift that some operator needs at least: how many have begun to fit and not ended
+    fitting = np.arange(1, len(low) + 1) - np.searchsorted(high, low, side="left")
+    return bool(fitting.max(initial=0) >= SAME_THREAD * both.sum())
+
+
+def _times(scene: Scene, intervals: Intervals) -> tuple[Floats, Floats]:
+    """(n,) start and end of each row's last interval, s; nan without one."""
+    start = np.full(len(scene.device_s), np.nan)
+    end = start.copy()
+    start[intervals.row], end[intervals.row] = intervals.start_s, intervals.end_s
+    return start, end

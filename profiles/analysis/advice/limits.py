@@ -1,0 +1,121 @@
+"""How far operators are from what the device can do at best, where that was measured."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.kinds import GLUE
+from profiles.analysis.advice.scene import NOTICEABLE_S, Scene
+from profiles.analysis.roofline import Roofs
+from profiles.parsers.columns import MISSING
+
+#: operators that could be faster than that are bound by their launch, not by a roof
+_LEAST_BOUND_S = 5e-6
+#: below half of the roof, another algorithm or layout often exists
+FAR = 0.5
+#: good kernels reach this part of what was measured; more is not promised
+REACHABLE = 0.8
+SHARE = 0.1
+
+#: operators that do little else than read and write, so that bytes alone bound them
+_MOVING = frozenset(
+    {
+        "BatchNormForward",
+        "LayerNormForward",
+        "Dimshuffle",
+        "RelayoutFormat",
+        "TypeCvt",
+        "Concat",
+        "PoolingForward",
+        "Reduce",
+    }
+)
+#: those whose FLOPs are counted truly; the footprint counts an exponential as one operation too
+_COMPUTING = frozenset(
+    {"ConvolutionForward", "ConvBiasForward", "ConvolutionBackwardData", "MatrixMul"}
+)
+_SIMPLE_MODES = frozenset(
+    {"ADD", "SUB", "MUL", "RELU", "MAX", "MIN", "NEGATE", "ABS", "FUSE_ADD_RELU", "FUSE_MUL_ADD3"}
+)
+#: dtypes of a profile -> dtype of the roof that bounds them
+_ROOF_OF: Mapping[str, str] = {
+    "Float32": "Float32",
+    "Float16": "Float16",
+    "QuantizedS8": "QuantizedS8",
+    "Int8": "QuantizedS8",
+    "Quantized8Asymm": "QuantizedS8",
+}
+
+
+def far_from_roof(scene: Scene) -> Finding | None:
+    """Operators that reach less than half of the measured roof; together 10 % could be saved.
+
+    An operator needs at least FLOPs / peak and bytes / copy speed, whichever is longer. Saved at
+    most: what lies above that time / 0.8. Only types whose FLOPs and bytes are true are looked
+    at, and only where 5 us are needed at least: below, the launch counts.
+    """
+    roofs = scene.facts.roofs
+    if roofs is None or not scene.is_measurable:
+        return None
+    saves_s = np.zeros(len(scene.device_s))
+    computing = 0
+    known = scene.of_types(_MOVING | _COMPUTING | {"Elemwise"}) & ~scene.of_types(GLUE)
+    for row in np.flatnonzero(known & (scene.device_s >= NOTICEABLE_S)).tolist():
+        bounds = _least_s(scene, row, roofs)
+        if bounds is None or not _LEAST_BOUND_S <= max(bounds) < FAR * scene.device_s[row]:
+            continue
+        saves_s[row] = scene.device_s[row] - max(bounds) / REACHABLE
+        computing += bounds[0] >= bounds[1]
+    total_s = float(saves_s.sum())
+    if scene.share(total_s) < SHARE:
+        return None
+    rows = scene.slowest_first(np.flatnonzero(saves_s), by=saves_s)
+    reached = max(_least_s(scene, rows[0], roofs) or (0.0,)) / float(scene.device_s[rows[0]])
+    return Finding(
+        rule="far_from_roof",
+        severity="gain",
+        rows=rows,
+        saves_s=total_s,
+        estimate="roof",
+        params={
+            "count": len(rows),
+            "computing": computing,
+            "moving": len(rows) - computing,
+            "reached": reached,
+        },
+    )
+
+
+def _least_s(scene: Scene, row: int, roofs: Roofs) -> tuple[float, float] | None:
+    """Least times that computing and moving need, s; None if they cannot be told."""
+    columns = scene.data.columns
+    kind = scene.types[row] or ""
+    memory = float(columns.memory.values[row])
+    if not memory > 0 or not roofs.copy_bytes_s > 0:
+        return None
+    moving_s = memory / roofs.copy_bytes_s
+    if kind == "Elemwise":
+        operator = int(scene.operator[row])
+        mode = scene.wiring.params_of(operator).get("mode") if operator != MISSING else None
+        return (0.0, moving_s) if mode in _SIMPLE_MODES else None
+    if kind in _MOVING:
+        return 0.0, moving_s
+    peak = roofs.peak_flops.get(_ROOF_OF.get(_dtype(columns.in_dtypes[row]), ""), 0.0)
+    computation = float(columns.computation.values[row])
+    if not peak > 0 or not computation > 0:
+        return None
+    return computation / peak, moving_s
+
+
+@lru_cache(maxsize=1000)
+def _dtype(dtypes: str | None) -> str:
+    """Of an operator's inputs, the first that is known; empty for none."""
+    try:
+        named = json.loads(dtypes or "[]")
+    except ValueError:
+        return ""
+    known = [str(each).partition("(")[0] for each in named if each] if named else []
+    return known[0] if known else ""

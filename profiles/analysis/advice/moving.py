@@ -1,0 +1,98 @@
+"""Time that goes into moving tensors or changing their form."""
+
+import numpy as np
+
+from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.kinds import CALLBACKS, RESULT_CALLBACK
+from profiles.analysis.advice.scene import MEASURABLE_S, Floats, Mask, Scene
+
+#: one part in twenty is worth a look
+SHARE = 0.05
+#: of Python's callbacks
+CALLBACK_SHARE = 0.1
+_LEAST_S = 50e-6
+
+
+def copies(scene: Scene) -> Finding | None:
+    """Copies between comp nodes and of inputs and results take 5 % of the device's time.
+
+    Only the time from the first kernel counts: before it, a copy waits for what it copies. On a
+    processor most copies are free, since comp nodes share memory.
+    """
+    work_s = _without_wait(scene)
+    moving = scene.of_types({"Copy", "Host2DeviceCopy", RESULT_CALLBACK}) & (work_s > 0)
+    time_s = float(work_s[moving].sum())
+    if time_s < _LEAST_S or scene.share(time_s) < SHARE:
+        return None
+    bytes_moved = scene.data.columns.memory.values[moving]
+    return Finding(
+        rule="copies",
+        severity="gain",
+        rows=scene.slowest_first(np.flatnonzero(moving), by=work_s),
+        saves_s=time_s,
+        estimate="removed",
+        params={
+            "count": int(moving.sum()),
+            "share": scene.share(time_s),
+            "bytes": float(np.nansum(bytes_moved)),
+        },
+    )
+
+
+def layout_changes(scene: Scene) -> Finding | None:
+    """Changing the order of elements in memory takes 5 % of the device's time.
+
+    That is RelayoutFormat, Dimshuffle (transpose), and a Reshape whose input is not contiguous:
+    it copies what a Dimshuffle before it only declared.
+    """
+    reshape = scene.of_types({"Reshape"}) & (scene.data.columns.in_layouts.codes >= 0)
+    changing = scene.of_types({"RelayoutFormat", "Dimshuffle"}) | reshape
+    return _share_of(scene, changing, "layout_changes")
+
+
+def type_changes(scene: Scene) -> Finding | None:
+    """Conversions between dtypes (TypeCvt) take 5 % of the device's time."""
+    return _share_of(scene, scene.of_types({"TypeCvt"}), "type_changes")
+
+
+def python_callbacks(scene: Scene) -> Finding | None:
+    """A tenth of the time goes into handing values to and from Python.
+
+    `trace` does so for what a function reads and writes beside its arguments, such as the
+    parameters of a step of training. load_and_run needs none of it.
+    """
+    calling = scene.of_types(CALLBACKS) & (scene.device_s > 0)
+    time_s = scene.sum_s(calling)
+    if time_s < MEASURABLE_S or scene.share(time_s) < CALLBACK_SHARE:
+        return None
+    return Finding(
+        rule="python_callbacks",
+        severity="gain",
+        rows=scene.slowest_first(np.flatnonzero(calling)),
+        saves_s=time_s,
+        estimate="removed",
+        params={"count": int(calling.sum()), "share": scene.share(time_s)},
+    )
+
+
+def _share_of(scene: Scene, operators: Mask, rule: str) -> Finding | None:
+    operators = operators & (scene.device_s > 0)
+    time_s = scene.sum_s(operators)
+    if time_s < _LEAST_S or scene.share(time_s) < SHARE:
+        return None
+    return Finding(
+        rule=rule,
+        severity="gain",
+        rows=scene.slowest_first(np.flatnonzero(operators)),
+        saves_s=time_s,
+        estimate="removed",
+        params={"count": int(operators.sum()), "share": scene.share(time_s)},
+    )
+
+
+def _without_wait(scene: Scene) -> Floats:
+    """(n,) float64, s: self times from the first kernel on; whole ones where none was seen."""
+    kern_s = scene.data.columns.device.kern_s
+    with np.errstate(invalid="ignore"):
+        known = np.isfinite(kern_s) & (kern_s >= 0) & (kern_s <= scene.device_s)
+    return scene.device_s - np.where(known, kern_s, 0.0)

@@ -1,0 +1,173 @@
+"""A profile as rules look at it: sound times, masks of operators, who reads what."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.advice.finding import Facts
+from profiles.analysis.advice.kinds import GLUE
+from profiles.analysis.advice.wiring import Wiring
+from profiles.analysis.data import ProfileData
+from profiles.parsers.columns import TextColumn
+from profiles.parsers.graph import ExecutedGraph, Index, Intervals
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: a sum of fewer ticks of the CPU's clock (1 us) than this says little
+NOTICEABLE_S = 20e-6
+#: below this, an iteration is too short for shares of it to mean anything
+MEASURABLE_S = 100e-6
+
+#: a step of training leaves such types, or names below the scope `backward`; what ends in
+#: BackwardData is also a deconvolution of inference
+_TRAINING_TYPE = re.compile(r"Backward(?!Data)|Grad")
+_TRAINING_NAME = "backward."
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Sound intervals of one side.
+
+    span_s: from the first start to the last end, 0 without intervals
+    busy_s: of the busiest lane, the time in which it has an operator
+    first_s: the first start
+    count: lanes with intervals
+    """
+
+    span_s: float
+    busy_s: float
+    first_s: float
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A profile with what rules ask of it. Masks and times are (n,), by row of `ProfileColumns`.
+
+    An operator without a sound time (missing, negative, inf, nan) counts as 0 s.
+    """
+
+    data: ProfileData
+    facts: Facts
+
+    @property
+    def graph(self) -> ExecutedGraph:
+        return self.data.graph
+
+    @property
+    def types(self) -> TextColumn:
+        return self.data.columns.types
+
+    @cached_property
+    def device_s(self) -> Floats:
+        return _sound(self.data.columns.device.end_s)
+
+    @cached_property
+    def host_s(self) -> Floats:
+        return _sound(self.data.columns.host.end_s)
+
+    @cached_property
+    def total_s(self) -> float:
+        return float(self.device_s.sum())
+
+    @cached_property
+    def glue(self) -> Mask:
+        return self.of_types(GLUE)
+
+    @cached_property
+    def device(self) -> Lanes:
+        return _lanes(self.graph.device)
+
+    @cached_property
+    def host(self) -> Lanes:
+        return _lanes(self.graph.host)
+
+    @cached_property
+    def operator(self) -> Index:
+        """(n,) int32: row of `Operators`, MISSING for none."""
+        return self.graph.operator_of_row(len(self.data.columns))
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        return Wiring(self.graph)
+
+    @property
+    def is_measurable(self) -> bool:
+        return self.total_s >= MEASURABLE_S
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether all operators ran on processors, whose clock ticks in us."""
+        return not self.data.on_gpu.any()
+
+    @property
+    def has_odd_times(self) -> bool:
+        """Whether an operator was timed, but not soundly: the total then says too little."""
+        times = self.data.columns.device
+        return bool((times.present & ~(np.isfinite(times.end_s) & (times.end_s >= 0))).any())
+
+    @cached_property
+    def is_training(self) -> bool:
+        if any(_TRAINING_TYPE.search(name) for name in self.types.values):
+            return True
+        return any(name.startswith(_TRAINING_NAME) for name in self.data.columns.names)
+
+    def of_types(self, names: Collection[str]) -> Mask:
+        """(n,) bool: operators of these types."""
+        return _is_any(self.types, names)
+
+    def sum_s(self, rows: Mask | Index | NDArray[np.int64]) -> float:
+        """Device time of some operators, s."""
+        return float(self.device_s[rows].sum())
+
+    def share(self, time_s: float) -> float:
+        return time_s / self.total_s if self.total_s > 0 else 0.0
+
+    def slowest_first(self, rows: Iterable[int], by: Floats | None = None) -> tuple[int, ...]:
+        """Rows by their time on the device (or `by`), equal ones in the file's order."""
+        times = self.device_s if by is None else by
+        return tuple(sorted((int(row) for row in rows), key=lambda row: -float(times[row])))
+
+
+def _sound(times_s: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(times_s) & (times_s > 0), times_s, 0.0)
+
+
+def _is_any(column: TextColumn, names: Collection[str]) -> Mask:
+    codes = [code for code, name in enumerate(column.values) if name in names]
+    return np.isin(column.codes, codes)
+
+
+def _lanes(intervals: Intervals) -> Lanes:
+    with np.errstate(invalid="ignore"):
+        sound = (
+            np.isfinite(intervals.start_s)
+            & np.isfinite(intervals.end_s)
+            & (intervals.start_s >= 0)
+            & (intervals.end_s >= intervals.start_s)
+        )
+    if not sound.any():
+        return Lanes(0.0, 0.0, 0.0, 0)
+    start, end = intervals.start_s[sound], intervals.end_s[sound]
+    lane = intervals.lanes.codes[sound]
+    present = np.unique(lane)
+    return Lanes(
+        span_s=float(end.max() - start.min()),
+        busy_s=max(_busy_s(start[lane == code], end[lane == code]) for code in present),
+        first_s=float(start.min()),
+        count=len(present),
+    )
+
+
+def _busy_s(start: Floats, end: Floats) -> float:
+    """Length of the union of intervals."""
+    order = np.argsort(start, kind="stable")
+    start, reached = start[order], np.maximum.accumulate(end[order])
+    gaps = np.maximum(start[1:] - reached[:-1], 0.0)
+    return float(reached[-1] - start[0] - gaps.sum())

@@ -1,0 +1,161 @@
+"""What to do next, as the result page says it."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.utils import translation
+
+from agent.protocol.options import OPTIONS
+from profiles.advice_words import RULES as WORDS
+from profiles.advising import advice_of, facts_of
+from profiles.analysis.advice import RULES, Facts
+from profiles.analysis.roofline import Roofs
+from profiles.models import AttemptMeasurement
+from profiles.tests.advice_data import data_of, recorded
+from profiles.tests.make import NODE, make_profile, to_json
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile, needs_data
+from tasks.tests.make import make_user
+
+EVERYTHING = Facts(
+    iteration_s=1.0,
+    iteration_cv=0.2,
+    overhead=0.5,
+    contaminations=("other_load",),
+    options={},
+    machine="aarch64",
+    roofs=Roofs({"Float32": 60e9}, 12e9, "measured"),
+)
+
+
+def finding(advice, rule):
+    return next(each for each in advice["findings"] if each["rule"] == rule)
+
+
+def test_each_rule_has_words():
+    assert set(WORDS) == {rule.name for rule in RULES}
+
+
+@needs_data
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("name", ["resnet18_opt", "train_mlp", "deep_loop", "dynamic_shape"])
+def test_sentences_are_complete_in_both_languages(name, language):
+    with translation.override(language):
+        advice = advice_of(data_of(recorded(name)), EVERYTHING)
+        told = [
+            str(text)
+            for each in advice["findings"]
+            for text in (each["title"], each["sentence"], each["why"], each["estimate"])
+            if text
+        ]
+
+    assert told
+    assert not any("%(" in text or "%%" in text for text in told)
+    assert not any(re.search(r"\bnan\b|\binf\b", text) for text in told)
+    chinese = [any("\u4e00" <= letter <= "\u9fff" for letter in text) for text in told]
+    assert chinese == [language == "zh-hans"] * len(told)
+
+
+@needs_data
+def test_a_finding_tells_time_share_operators_and_the_option_to_try():
+    advice = advice_of(data_of(recorded("resnet18")), Facts())
+
+    found = finding(advice, "unfused_batch_norm")
+    assert found["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
+    assert found["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
+    assert (len(found["operators"]), found["more"]) == (5, 15)
+    assert found["operators"][0]["time"] == "1.105 ms"
+    links = [piece for piece in found["step"] if "url" in piece]
+    assert links == [
+        {
+            "text": "optimize_for_inference",
+            "url": "/docs/options/#optimize_for_inference",
+        }
+    ]
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["resnet18_opt", "lstm", "deep_loop", "tiny"])
+def test_every_option_that_is_named_exists(name):
+    advice = advice_of(data_of(recorded(name)), EVERYTHING)
+
+    named = [
+        piece["text"] for each in advice["findings"] for piece in each["step"] if "url" in piece
+    ]
+    known = set(OPTIONS)
+    assert named
+    assert set(named) <= known
+
+
+def test_a_hostile_type_cannot_turn_the_sentence_around_it():
+    profile = make_profile({"1": {NODE: {"start": 10.0, "kern": 10.0, "end": 10.5}}})
+    profile["graph_exec"]["operator"]["1"]["type"] = "\u202eevil\n\u2069<b>"
+    advice = advice_of(data_of(to_json(profile)), Facts())
+
+    sentence = finding(advice, "dominant_operator")["sentence"]
+    assert "\u2068\ufffdevil\ufffd\ufffd<b>\u2069" in sentence
+
+
+def test_what_could_not_be_asked_is_told_with_what_it_lacks():
+    advice = advice_of(data_of(recorded("conv_bias")), Facts())
+
+    lacks = {str(each["title"]): str(each["lacks"]) for each in advice["unknown"]}
+    assert "agent runtime check" in lacks["Far from what the device can do"]
+    assert len(advice["checked"]) + len(lacks) == len(RULES)
+
+
+@needs_data
+@pytest.mark.django_db
+def test_a_task_s_options_measurement_and_device_are_known_to_the_rules(storage):
+    profile = make_result(good_profile("tiny"))
+    task = profile.attempt.task
+    task.options = {"fast_run": True}
+    task.save()
+    task.worker.facts["machine"] = "aarch64"
+    task.worker.save()
+    AttemptMeasurement.objects.create(
+        attempt=profile.attempt,
+        median_ms=2.5,
+        cv=0.01,
+        overhead=0.1,
+        contaminations=[{"code": "hot", "detail": ""}],
+    )
+
+    profile.refresh_from_db()
+    facts = facts_of(profile)
+    assert facts.options == {"fast_run": True}
+    assert facts.machine == "aarch64"
+    assert (facts.iteration_s, facts.iteration_cv, facts.overhead) == (0.0025, 0.01, 0.1)
+    assert facts.contaminations == ("hot",)
+
+
+@needs_data
+@pytest.mark.django_db
+def test_the_page_lists_what_to_do_with_links_to_operators(storage):
+    profile = make_result(good_profile("resnet18"))
+    client = Client()
+    client.force_login(profile.attempt.task.owner)
+
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+
+    assert 'id="advice-unfused_batch_norm"' in page
+    assert 'href="?op=90" data-row="90"' in page
+    assert page.index('id="advice-dominant_type"') < page.index('id="advice-unfused_batch_norm"')
+    assert 'id="advice-none"' not in page
+
+
+@needs_data
+@pytest.mark.django_db
+def test_where_nothing_stands_out_the_page_says_so_and_what_was_checked(storage):
+    owner = make_user()
+    upload = make_opened(owner, good_profile("tiny"))
+    client = Client()
+    client.force_login(owner)
+
+    page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+
+    assert 'id="advice-none"' in page
+    assert "rules were checked" in page
+    assert 'id="advice-too_short"' in page

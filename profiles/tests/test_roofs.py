@@ -1,0 +1,87 @@
+"""From what an agent measured to the roofline and the advice of a task's profile."""
+
+import pytest
+from django.test import Client
+
+from agent.protocol import MeasuredRoofs
+from profiles.advising import advice_of, facts_of
+from profiles.loading import profile_data
+from profiles.models import Profile
+from profiles.roofs import roofs_of
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile, needs_data
+from tasks.tests.make import make_user
+from workers.roofs import roofs_as_json
+
+pytestmark = [pytest.mark.django_db, needs_data]
+
+CPU = MeasuredRoofs(
+    device="cpu", peak_flops={"Float32": 60e9}, copy_bytes_s=12e9, measured_at=1_800_000_000.0
+)
+GPU = CPU.model_copy(update={"device": "cuda", "copy_bytes_s": 4e12})
+
+
+def measured(profile: Profile, *roofs: MeasuredRoofs, version: str = "1.13.0") -> Profile:
+    """The profile, whose device now has these limits."""
+    runtime = profile.attempt.worker.runtimes.get()
+    runtime.roofs, runtime.version = roofs_as_json(roofs), version
+    runtime.save()
+    return profile
+
+
+def test_the_roofs_are_those_of_the_task_s_device_and_version(storage):
+    profile = measured(make_result(good_profile("tiny")), CPU, GPU)
+
+    assert roofs_of(profile).peak_flops == {"Float32": 60e9}
+    assert roofs_of(profile).copy_bytes_s == 12e9
+    assert "2027-01-15" in roofs_of(profile).source
+    assert roofs_of(profile, on_gpu=True).copy_bytes_s == 4e12
+
+
+def test_another_version_or_nothing_measured_means_no_roofs(storage):
+    profile = make_result(good_profile("tiny"))
+
+    assert roofs_of(profile) is None
+    assert roofs_of(measured(profile, CPU, version="1.12.0")) is None
+
+
+def test_a_run_in_several_threads_has_no_roofs_of_one(storage):
+    profile = measured(make_result(good_profile("tiny")), CPU)
+    task = profile.attempt.task
+    task.options = {"multithread": 2}
+    task.save()
+
+    assert roofs_of(Profile.objects.get(pk=profile.pk)) is None
+
+
+def test_an_opened_profile_has_no_device(storage):
+    upload = make_opened(make_user(), good_profile("tiny"))
+
+    assert roofs_of(upload.profile) is None
+
+
+def test_the_advice_goes_by_the_measured_roofs(storage):
+    profile = measured(make_result(good_profile("resnet18")), CPU)
+    advice = advice_of(profile_data(profile), facts_of(profile))
+
+    (found,) = [each for each in advice["findings"] if each["rule"] == "far_from_roof"]
+    # the first BatchNorm moves 1.6 MB in 1.1 ms: 1.5 of 12 GB/s
+    assert "the one that loses most reaches 12.1 %" in found["sentence"]
+
+
+def test_the_roofline_changes_when_the_device_is_measured(storage):
+    profile = make_result(good_profile("resnet18"))
+    client = Client()
+    client.force_login(profile.attempt.task.owner)
+    address = f"/profiles/{profile.pk}/pictures/roofline/"
+    before = client.get(address)
+    assert before.json()["measured"] is False
+
+    measured(profile, CPU)
+    after = client.get(address, headers={"If-None-Match": before["ETag"]})
+
+    assert after.status_code == 200
+    assert after.json()["measured"] is True
+    assert after.json()["roofs"] == [{"name": "Float32", "flops": 60e9}]
+    assert after.json()["bytes_s"] == 12e9

@@ -1,0 +1,69 @@
+"""The limits that agents measured: what is kept of them and who sees it."""
+
+import pytest
+from django.test import Client
+
+from agent.protocol import Hello, MeasuredRoofs, RuntimeInfo
+from tasks.tests.make import FACTS, make_user, make_worker
+from workers.gateway import handle
+from workers.models import Runtime, Worker
+from workers.roofs import roofs_for
+
+pytestmark = pytest.mark.django_db
+
+ROOFS = MeasuredRoofs(
+    device="cpu", peak_flops={"Float32": 109.6e9}, copy_bytes_s=23.7e9, measured_at=1.8e9
+)
+
+
+def introduce(worker: Worker, *roofs: MeasuredRoofs) -> Runtime:
+    info = RuntimeInfo(version="1.13.0", kind="wheel", roofs=roofs)
+    handle(worker, Hello(agent_version="0.1.0", facts=FACTS, runtimes=(info,)))
+    return worker.runtimes.get()
+
+
+def test_what_an_agent_measured_is_kept_with_its_runtime():
+    runtime = introduce(make_worker(), ROOFS)
+
+    assert roofs_for(runtime.roofs, "cpu") == ROOFS
+    assert roofs_for(runtime.roofs, "cuda") is None
+
+
+def test_a_new_agent_without_limits_takes_the_old_ones_away():
+    worker = make_worker()
+    introduce(worker, ROOFS)
+
+    assert introduce(worker).roofs == []
+
+
+def test_what_a_newer_agent_measures_besides_is_left_out():
+    strange = ROOFS.model_copy(update={"device": "npu"})
+    mixed = ROOFS.model_copy(update={"peak_flops": {"Float32": 1e9, "Float8\u0000": 1e12}})
+
+    runtime = introduce(make_worker(), strange, mixed)
+
+    assert [(each["device"], each["peak_flops"]) for each in runtime.roofs] == [
+        ("cpu", {"Float32": 1e9})
+    ]
+
+
+def test_the_devices_page_tells_them():
+    introduce(make_worker(), ROOFS)
+    client = Client()
+    client.force_login(make_user())
+
+    assert "cpu: 109.6 GFLOP/s · 23.70 GB/s" in client.get("/workers/").content.decode()
+
+
+def test_the_administration_tells_all_dtypes():
+    both = ROOFS.model_copy(update={"peak_flops": {"Float32": 1.096e11, "QuantizedS8": 1.48e11}})
+    worker = make_worker()
+    introduce(worker, both)
+    admin = make_user("admin")
+    admin.is_staff = admin.is_superuser = True
+    admin.save()
+    client = Client()
+    client.force_login(admin)
+
+    page = client.get(f"/admin/workers/worker/{worker.pk}/change/").content.decode()
+    assert "cpu: Float32 109.6, QuantizedS8 148 GFLOP/s, 23.7 GB/s" in page
