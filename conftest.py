@@ -40,7 +40,8 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     rclone = Path(sys.executable).with_name("rclone")
     # quoted: rclone reads the variable as CSV, one pair a field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'
-    command = [rclone, "serve", "s3", "--addr", address, "--config", "/dev/null", folder]
+    command = [rclone, "serve", "s3", "--addr", address, "--config", "/dev/null"]
+    command += ["--allow-origin", "*", folder]
     environment = os.environ | {"RCLONE_AUTH_KEY": keys}
     server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     try:

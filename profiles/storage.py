@@ -119,6 +119,7 @@ def read(key: str, *, limit_bytes: int) -> bytes:
     with _answering():
         found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
         if found["ContentLength"] > limit_bytes:
+            found["Body"].close()
             raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
         return found["Body"].read()
 
@@ -142,6 +143,7 @@ def read_into(key: str, file: IO[bytes], *, limit_bytes: int) -> None:
     with _answering():
         found = _internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
         if found["ContentLength"] > limit_bytes:
+            found["Body"].close()
             raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
         for piece in found["Body"].iter_chunks(1 << 20):
             file.write(piece)
@@ -173,3 +175,29 @@ def delete(key: str) -> None:
         _internal().delete_object(Bucket=settings.S3_BUCKET, Key=key)
     except (ClientError, BotoCoreError) as error:
         raise DomainError("storage_unreachable", status=503) from error
+
+
+def write_from(key: str, file: IO[bytes]) -> None:
+    """Store what a file holds, in one PUT, so that its ETag is its MD5.
+
+    Raises DomainError storage_unreachable.
+    """
+    with _answering():
+        _internal().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=file)
+
+
+def delete_below(prefix: str) -> int:
+    """Remove every object whose key starts with `prefix`, which ends in a slash; return how many.
+
+    Raises DomainError storage_unreachable.
+    """
+    if len(prefix) < 2 or not prefix.endswith("/"):
+        raise ValueError(prefix)
+    count = 0
+    with _answering():
+        pages = _internal().get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=settings.S3_BUCKET, Prefix=prefix):
+            for found in page.get("Contents", []):
+                _internal().delete_object(Bucket=settings.S3_BUCKET, Key=found["Key"])
+                count += 1
+    return count

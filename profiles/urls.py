@@ -2,9 +2,38 @@
 
 from django.urls import path
 
-from profiles.views import result
+from profiles.views import compare, exports, graph, opened, operators, pictures, result
 
 app_name = "profiles"
 urlpatterns = [
+    path("", opened.profile_list, name="list"),
+    path("opened/", opened.collection, name="opened-list"),
+    path("opened/<int:upload_id>/", opened.opened, name="opened"),
+    path("opened/<int:upload_id>/status/", opened.status, name="opened-status"),
+    path("opened/<int:upload_id>/uploads/", opened.targets, name="opened-uploads"),
+    path("opened/<int:upload_id>/submit/", opened.submit, name="opened-submit"),
+    path("opened/<int:upload_id>/retry/", opened.retry, name="opened-retry"),
+    path("opened/<int:upload_id>/rename/", opened.rename, name="opened-rename"),
+    path("opened/<int:upload_id>/delete/", opened.delete, name="opened-delete"),
+    path("opened/<int:upload_id>/files/<int:number>/", opened.file, name="opened-file"),
+    path("exports/", exports.about, name="exports"),
+    path("compare/", compare.compare, name="compare"),
+    path("compare/graph/", compare.compare_graph, name="compare-graph"),
+    path("compare.csv", compare.compare_csv, name="compare-csv"),
+    path("compare.json", compare.compare_json, name="compare-json"),
     path("<int:profile_id>/", result.detail, name="detail"),
+    path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
+    path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
+    path("<int:profile_id>/operators/", operators.operators, name="operators"),
+    path("<int:profile_id>/operators/<int:row>/", operators.operator, name="operator"),
+    path("<int:profile_id>/graph/", graph.page, name="graph"),
+    path("<int:profile_id>/graph/document.netron", graph.document, name="graph-document"),
+    path("<int:profile_id>/graph/model/", graph.model, name="graph-model"),
+    path("<int:profile_id>/pictures/operators/", pictures.operators, name="picture-operators"),
+    path("<int:profile_id>/pictures/timeline/", pictures.timeline, name="picture-timeline"),
+    path("<int:profile_id>/pictures/types/", pictures.types, name="picture-types"),
+    path("<int:profile_id>/pictures/scopes/", pictures.scopes, name="picture-scopes"),
+    path("<int:profile_id>/pictures/roofline/", pictures.roofline, name="picture-roofline"),
+    path("<int:profile_id>/pictures/memory/", pictures.memory, name="picture-memory"),
+    path("<int:profile_id>/pictures/cumulative/", pictures.cumulative, name="picture-cumulative"),
 ]

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from profiles.views import artifacts, compare_io, result
+from profiles.views.netron import netron
 from tasks import api as task_api
 from tasks import views as task_views
 from webprofile.views import favicon, healthz
@@ -59,6 +60,8 @@ urlpatterns = [
     path("tasks/", include(task_patterns)),
     path("workers/", include(worker_patterns)),
     path("profiles/", include("profiles.urls")),
+    path("netron/<str:tag>/", netron, name="netron"),
+    path("netron/<str:tag>/<str:name>", netron),
     path("docs/options/", task_views.options, name="options"),
     path("api/agent/enrol/", worker_views.agent_enrol, name="agent-enrol"),
     path("api/agent/check/", worker_views.agent_check, name="agent-check"),

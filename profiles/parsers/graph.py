@@ -61,6 +61,15 @@ class Intervals:
         return len(self.row)
 
 
+NO_INTERVALS = Intervals(
+    row=np.array([], dtype=np.int32),
+    lanes=TextColumn.from_texts([]),
+    start_s=np.array([], dtype=np.float64),
+    kern_s=np.array([], dtype=np.float64),
+    end_s=np.array([], dtype=np.float64),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Operators:
     """The g operators of `graph_exec.operator`, in the file's order.
@@ -89,7 +98,7 @@ class Variables:
     """The v variables of `graph_exec.var`.
 
     shapes: compact JSON list, `[1,3,224,224]`; of the memory plan, else as inferred before the
-        run, else as its operator's footprint tells; missing if none of them knows
+        run, else as the footprint of what reads or makes it tells; missing if none of them knows
     dtypes: as MegEngine writes them, `Float32`; missing for dynamically allocated variables
     comp_nodes: `CompNode("cpu0:0" from "xpux:0")`
     flags: space-separated, such as `PERSISTENT_DEVICE_VALUE` for a parameter
@@ -131,8 +140,11 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class ExecutedGraph:
-    """What MegEngine executed. `problems`: codes of sections that could not be used, `comp_seq`,
-    `mem_chunk`, `var`, `operator`, for a file that has times but a damaged graph.
+    """What MegEngine executed.
+
+    problems: names of sections of the file that are missing or damaged, so that something is left
+        out: `operator`, `var`, `mem_chunk`, `comp_seq`, `opr_footprint`, `device`, `host`, or
+        `graph_exec` and `profiler` as a whole. The times of the table do not depend on them.
     """
 
     operators: Operators

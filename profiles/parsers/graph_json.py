@@ -5,6 +5,7 @@ decoding it takes as long again. What is damaged here costs the pictures, never 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from profiles.parsers.columns import MISSING, ProfileColumns, TextColumn
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import (
+    NO_INTERVALS,
     Chunks,
     ExecutedGraph,
     Index,
@@ -24,6 +26,7 @@ from profiles.parsers.graph import (
     Operators,
     Variables,
 )
+from profiles.parsers.graph_shapes import compact_column, variable_shapes
 from profiles.parsers.numbers import to_float64
 from profiles.parsers.profile_json import respelled
 
@@ -84,6 +87,7 @@ class _Times(Struct, gc=False):
 
 class _Footprint(Struct, gc=False):
     param: Raw = Raw(b"")
+    in_shapes: Raw = Raw(b"")
     out_shapes: Raw = Raw(b"")
 
 
@@ -98,47 +102,133 @@ class _File(Struct, gc=False):
     graph_exec: _Graph
 
 
+_NO_FOOTPRINT = _Footprint()
 _FILE = msgspec.json.Decoder(_File)
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: the same, decoded section by section where the whole has the wrong form
+_PARTS = msgspec.json.Decoder(dict[str, Raw])
+_ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
+    "operator": msgspec.json.Decoder(_Operator),
+    "var": msgspec.json.Decoder(_Var),
+    "mem_chunk": msgspec.json.Decoder(_Chunk),
+    "device": msgspec.json.Decoder(dict[str, _Times]),
+    "host": msgspec.json.Decoder(dict[str, _Times]),
+    "opr_footprint": msgspec.json.Decoder(_Footprint),
+}
+_EMPTY: dict[str, Any] = {
+    "operator": _Operator(), "var": _Var(), "mem_chunk": _Chunk(), "device": {}, "host": {},
+    "opr_footprint": _Footprint(),
+}  # fmt: skip
+_STEPS = msgspec.json.Decoder(tuple[str, ...])
+
+
+def empty_graph(problems: tuple[str, ...] = ()) -> ExecutedGraph:
+    """Return a graph without operators, for a file whose graph cannot be used at all."""
+    return replace(_built(_File(_Profiler(), _Graph()), {}), problems=problems)
 
 
 def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     """Return the executed graph of a profile whose table is `columns`.
 
-    Raises ProfileFormatError (`graph_unreadable`) if its graph has the wrong form.
+    What is damaged in it is left out and named in `problems`; unknown ids are passed over.
+    Raises ProfileFormatError (`graph_unreadable`) if the file is no JSON or too deep.
     """
-    file = _decode(data)
-    graph, footprints = file.graph_exec, file.profiler.opr_footprint
-    keys = tuple(graph.operator)
+    file, problems = _decode(data)
     rows = {key: row for row, key in enumerate(_table_keys(file))}
     if len(rows) != len(columns):
-        raise ProfileFormatError("graph_unreadable", "The graph and the table disagree.")
+        return empty_graph((*problems, "operator"))
+    graph = file.graph_exec
+    missing = [
+        name
+        for name in ("comp_seq", "mem_chunk", "var")
+        if graph.operator and not getattr(graph, name)
+    ]
+    built = _built(file, rows)
+    return replace(built, problems=tuple(dict.fromkeys([*problems, *missing, *built.problems])))
+
+
+def _built(file: _File, rows: Mapping[str, int]) -> ExecutedGraph:
+    graph, footprints = file.graph_exec, file.profiler.opr_footprint
     operators = _operators(graph, footprints, rows)
-    variables = _variables(graph, footprints, operators)
+    device, host = _intervals(file.profiler.device, rows), _intervals(file.profiler.host, rows)
     return ExecutedGraph(
         operators=operators,
-        variables=variables,
+        variables=_variables(graph, footprints, operators),
         chunks=_chunks(graph),
-        device=_intervals(file.profiler.device, rows, "device"),
-        host=_intervals(file.profiler.host, rows, "host"),
+        device=device or NO_INTERVALS,
+        host=host or NO_INTERVALS,
         problems=tuple(
-            name
-            for name, is_there in (("comp_seq", graph.comp_seq), ("mem_chunk", graph.mem_chunk))
-            if keys and not is_there
+            name for name, found in (("device", device), ("host", host)) if found is None
         ),
     )
 
 
-def _decode(data: bytes) -> _File:
+def _decode(data: bytes) -> tuple[_File, list[str]]:
+    """Return the file, and the names of sections that are not as they should be."""
     try:
-        return _FILE.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _FILE.decode(data), []
+    except _DAMAGE:
         pass
+    plain = respelled(data)
     try:
-        return _FILE.decode(respelled(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProfileFormatError(
-            "graph_unreadable", f"The executed graph cannot be read: {error}."
-        ) from None
+        return _FILE.decode(plain), []
+    except msgspec.ValidationError:
+        pass
+    except _DAMAGE as error:
+        raise _unreadable(error) from None
+    try:
+        return _by_section(plain)
+    except _DAMAGE as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> ProfileFormatError:
+    return ProfileFormatError("graph_unreadable", f"The executed graph cannot be read: {error}.")
+
+
+def _by_section(data: bytes) -> tuple[_File, list[str]]:
+    problems: list[str] = []
+    file = _PARTS.decode(data)
+    profiler, graph = (
+        _parts(file.get(name, Raw(b"{}")), name, problems) for name in ("profiler", "graph_exec")
+    )
+
+    def section(parts: Mapping[str, Raw], name: str) -> dict[str, Any]:
+        entries = _parts(parts.get(name, Raw(b"{}")), name, problems)
+        return {key: _entry(raw, name, problems) for key, raw in entries.items()}
+
+    try:
+        steps = _STEPS.decode(graph.get("comp_seq", Raw(b"[]")))
+    except _DAMAGE:
+        steps = ()
+    decoded = _File(
+        _Profiler(*(section(profiler, name) for name in ("device", "host", "opr_footprint"))),
+        _Graph(
+            operator=section(graph, "operator"),
+            var=section(graph, "var"),
+            mem_chunk=section(graph, "mem_chunk"),
+            comp_seq=steps,
+        ),
+    )
+    return decoded, list(dict.fromkeys(problems))
+
+
+def _parts(raw: Raw, name: str, problems: list[str]) -> dict[str, Raw]:
+    try:
+        return _PARTS.decode(raw)
+    except _DAMAGE:
+        problems.append(name)
+        return {}
+
+
+def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
+    """An entry of a section; an empty one for a damaged one, so that all others keep their row."""
+    try:
+        return _ENTRIES[section].decode(raw)
+    except _DAMAGE:
+        problems.append(section)
+        return _EMPTY[section]
 
 
 def _table_keys(file: _File) -> list[str]:
@@ -169,14 +259,14 @@ def _operators(
     variables = {key: place for place, key in enumerate(graph.var)}
     # an operator that is named twice ran at its first place
     steps = {key: step for step, key in reversed(list(enumerate(graph.comp_seq)))}
-    params = [footprints[key].param if key in footprints else Raw(b"") for key in keys]
+    params = [footprints.get(key, _NO_FOOTPRINT).param for key in keys]
     return Operators(
         names=tuple(operator.name for operator in operators),
         ids=tuple(str(operator.id) for operator in operators),
         types=TextColumn.from_texts([operator.type for operator in operators]),
         row=_codes(keys, rows),
         step=_codes(keys, steps),
-        params=_compact(params),
+        params=compact_column(params),
         inputs=_links([operator.input for operator in operators], variables),
         outputs=_links([operator.output for operator in operators], variables),
     )
@@ -209,45 +299,18 @@ def _variables(
 def _shapes(
     graph: _Graph, footprints: Mapping[str, _Footprint], operators: Operators
 ) -> list[str | None]:
-    """The shape of each variable: of its memory, else as inferred, else as its operator tells."""
-    known: dict[bytes, str | None] = {b"": None}
-
-    def compact(raw: Raw) -> str | None:
-        text = bytes(raw)
-        if text not in known:
-            known[text] = _axes(msgspec.json.decode(text))
-        return known[text]
-
-    shapes = []
+    known = []
     for variable in graph.var.values():
         layout = variable.mem_plan.layout if variable.mem_plan else None
         tags = variable.static_infer_tags
         inferred = tags.SHAPE.inferred_result if tags and tags.SHAPE else Raw(b"")
-        shapes.append(compact(layout.shape) if layout else compact(inferred))
-    for key, outputs in zip(graph.operator, operators.outputs, strict=True):
-        if key not in footprints or not any(shapes[place] is None for place in outputs.tolist()):
-            continue
-        told = msgspec.json.decode(footprints[key].out_shapes or b"null")
-        for place, axes in zip(outputs.tolist(), told or (), strict=False):
-            shapes[place] = shapes[place] or _axes(axes)
-    return shapes
-
-
-def _axes(value: Any) -> str | None:
-    if isinstance(value, list) and all(type(axis) is int for axis in value):
-        return msgspec.json.encode(value).decode()
-    return None
-
-
-def _compact(raws: Sequence[Raw]) -> TextColumn:
-    known: dict[bytes, str | None] = {b"": None}
-    texts = []
-    for raw in raws:
-        text = bytes(raw)
-        if text not in known:
-            known[text] = msgspec.json.encode(msgspec.json.decode(text)).decode()
-        texts.append(known[text])
-    return TextColumn.from_texts(texts)
+        known.append(layout.shape if layout else inferred)
+    costs = [footprints.get(key, _NO_FOOTPRINT) for key in graph.operator]
+    return variable_shapes(
+        known,
+        reads=(operators.inputs, [cost.in_shapes for cost in costs]),
+        makes=(operators.outputs, [cost.out_shapes for cost in costs]),
+    )
 
 
 def _chunks(graph: _Graph) -> Chunks:
@@ -267,8 +330,9 @@ def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _intervals(
-    entries: Mapping[str, Mapping[str, _Times]], rows: Mapping[str, int], side: str
-) -> Intervals:
+    entries: Mapping[str, Mapping[str, _Times]], rows: Mapping[str, int]
+) -> Intervals | None:
+    """The intervals of one side, None if a time is no number."""
     found = [
         (rows[key], lane, times)
         for key, lanes in entries.items()
@@ -277,15 +341,15 @@ def _intervals(
     ]
 
     def seconds(values: list[Any]) -> NDArray[np.float64]:
-        return to_float64(
-            [np.nan if value is None else value for value in values],
-            lambda index: f"`profiler.{side}` entry of lane {found[index][1]!r}",
-        )
+        return to_float64([np.nan if value is None else value for value in values], str)
 
-    return Intervals(
-        row=np.array([row for row, _, _ in found], dtype=np.int32),
-        lanes=TextColumn.from_texts([lane for _, lane, _ in found]),
-        start_s=seconds([times.start for _, _, times in found]),
-        kern_s=seconds([times.kern for _, _, times in found]),
-        end_s=seconds([times.end for _, _, times in found]),
-    )
+    try:
+        return Intervals(
+            row=np.array([row for row, _, _ in found], dtype=np.int32),
+            lanes=TextColumn.from_texts([lane for _, lane, _ in found]),
+            start_s=seconds([times.start for _, _, times in found]),
+            kern_s=seconds([times.kern for _, _, times in found]),
+            end_s=seconds([times.end for _, _, times in found]),
+        )
+    except ProfileFormatError:
+        return None

@@ -3,8 +3,8 @@
 from django.http import Http404, HttpRequest
 
 from accounts.selectors import reader_of
-from profiles.models import Profile
-from profiles.selectors import profiles_visible_to
+from profiles.models import Profile, ProfileUpload
+from profiles.selectors import profiles_visible_to, uploads_visible_to
 from tasks.models import Task
 from tasks.selectors import tasks_visible_to
 
@@ -23,3 +23,11 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
     if profile is None:
         raise Http404
     return profile
+
+
+def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
+    """The opened profile of this number, if the reader opened it. Raises Http404."""
+    upload = uploads_visible_to(reader_of(request)).filter(pk=upload_id).first()
+    if upload is None:
+        raise Http404
+    return upload

@@ -1,6 +1,7 @@
 """All settings, read from the environment once. The overlays only tighten or loosen."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 from django.utils.translation import gettext_lazy as _
@@ -19,6 +20,10 @@ DEBUG = False
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 SITE_URL = env.str("SITE_URL", default="http://127.0.0.1:8000").rstrip("/")
+#: a second origin of this server that draws models and nothing else: https://viewer.example.org
+NETRON_ORIGIN = env.str("NETRON_ORIGIN", default="").rstrip("/")
+if NETRON_ORIGIN:
+    ALLOWED_HOSTS = [*ALLOWED_HOSTS, urlsplit(NETRON_ORIGIN).hostname or ""]
 
 INSTALLED_APPS = [
     "django_dramatiq",
@@ -41,6 +46,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "webprofile.middleware.ViewerHostMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -131,7 +137,23 @@ S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
 MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 DATA_SIZE_LIMIT_BYTES = env.int("DATA_SIZE_LIMIT_BYTES", default=512 * 1024**2)
 PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 1024**2)
+#: of all passes of one profile together; what is beyond is not merged
+PROFILE_PASSES_LIMIT_BYTES = env.int("PROFILE_PASSES_LIMIT_BYTES", default=2 * 1024**3)
+#: what the process that reads profiles may take; 100,000 operators (220 MB) take 0.7 GiB and 8 s
+PROFILE_PARSE_MEMORY_BYTES = env.int("PROFILE_PARSE_MEMORY_BYTES", default=2 * 1024**3)
+#: of processor time; twice as much by the clock
+PROFILE_PARSE_TIME_S = env.int("PROFILE_PARSE_TIME_S", default=60)
+#: of profiles that each server process keeps in memory for the next question; one that alone is
+#: larger is not accepted. 100,000 operators take 170 MB
+PROFILE_CACHE_BYTES = env.int("PROFILE_CACHE_BYTES", default=512 * 1024**2)
+#: above this a browser is not asked to draw a model
+MODEL_VIEW_LIMIT_BYTES = env.int("MODEL_VIEW_LIMIT_BYTES", default=1024**3)
 DATA_FILES_LIMIT = 32
+#: what one user may keep of profiles that were made elsewhere
+OPENED_PROFILES_LIMIT = env.int("OPENED_PROFILES_LIMIT", default=200)
+OPENED_BYTES_LIMIT = env.int("OPENED_BYTES_LIMIT", default=10 * 1024**3)
+#: of the form that opens them where there is no JavaScript: its files come through the site
+OPENED_FORM_LIMIT_BYTES = env.int("OPENED_FORM_LIMIT_BYTES", default=2 * PROFILE_SIZE_LIMIT_BYTES)
 PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
 UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
 QUEUE_DEADLINE_S = env.int("QUEUE_DEADLINE_S", default=24 * 3600)
@@ -221,6 +243,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": ["'self'", "data:"],
         "font-src": ["'self'"],
         "connect-src": ["'self'", S3_PUBLIC_ENDPOINT_URL],
+        "frame-src": [NETRON_ORIGIN or "'self'"],
         "form-action": ["'self'"],
         "base-uri": ["'none'"],
         "frame-ancestors": ["'none'"],
@@ -236,6 +259,8 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 #: a task's description is small; files never come through here
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+#: of any request but the form above; more is never kept
+BODY_LIMIT_BYTES = 8 * 1024**2
 
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOGGING_CONFIG = None

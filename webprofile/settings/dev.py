@@ -1,5 +1,12 @@
 """One machine, plain HTTP: what `make demo` and `make run` use."""
 
+import os
+import secrets
+
+if not os.environ.keys() & {"SECRET_KEY", "SECRET_KEY_FILE"}:
+    # for commands in a fresh clone; a site that keeps sessions has a key of its own
+    os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)
+
 from webprofile.settings.base import *  # noqa: F403
 from webprofile.settings.base import STORAGES
 

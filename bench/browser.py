@@ -1,0 +1,69 @@
+"""A headless Chromium for the benchmarks."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+    "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-proxy-server", "--window-size=1440,1000",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """A browser with a profile of its own, which is thrown away."""
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        raise SystemExit("no chromium: install the distribution's chromium and chromium-driver")
+    with tempfile.TemporaryDirectory() as folder:
+        options = webdriver.ChromeOptions()
+        options.binary_location = binary
+        for flag in (*FLAGS, f"--user-data-dir={folder}"):
+            options.add_argument(flag)
+        browser = webdriver.Chrome(options=options, service=Service(driver))
+        browser.set_script_timeout(120)
+        try:
+            yield browser
+        finally:
+            browser.quit()
+
+
+def log_in(browser: webdriver.Chrome, address: str, account: dict[str, str]) -> None:
+    """Fill in the login form."""
+    browser.get(f"{address}/accounts/login/")
+    for name, text in (("login", account["email"]), ("password", account["password"])):
+        browser.find_element(By.NAME, name).send_keys(text)
+    browser.find_element(By.CSS_SELECTOR, "main form [type=submit]").click()
+    WebDriverWait(browser, 20).until(lambda _: "/login/" not in browser.current_url)
+
+
+def measured(browser: webdriver.Chrome, body: str, *arguments: Any) -> Any:
+    """What an async function of this body returns. Raises RuntimeError if it throws.
+
+    In it `painted()` ends with the next frame on screen: an animation frame's callback runs before
+    that frame is painted, the timer's after it.
+    """
+    script = f"""
+        const done = arguments[arguments.length - 1];
+        const frame = () => new Promise((go) => requestAnimationFrame(go));
+        const painted = async () => {{ await frame(); await new Promise((go) => setTimeout(go)); }};
+        const heard = (name) => new Promise((go) => {{
+            document.addEventListener(name, go, {{ once: true }});
+        }});
+        (async (...args) => {{ {body} }})(...arguments)
+            .then((value) => done({{ value }}), (error) => done({{ error: String(error) }}));
+    """
+    answer = browser.execute_async_script(script, *arguments)
+    if "error" in answer:
+        raise RuntimeError(f"{answer['error']} on {browser.current_url}")
+    return answer.get("value")

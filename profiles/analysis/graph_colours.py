@@ -1,0 +1,110 @@
+"""Colours of operators on the graph: ten classes of heat, or nine of change.
+
+Heat: a value v of at most m gets class floor(10 sqrt(v / m)), at most 9, so that class 5 begins at
+a quarter of the largest; m is the largest value of the view. Change: a difference d gets class
+4 + round(4 sign(d) sqrt(|d| / m)), with m the largest |d|: 0 is the largest gain, 4 none, 8 the
+largest loss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.data import Floats, ProfileData
+from profiles.analysis.netron_text import amount, duration, rate
+from profiles.parsers.columns import MISSING, Side
+from profiles.parsers.graph import Index
+
+Metric = Literal["time", "flops", "bytes", "change"]
+METRICS: tuple[Metric, ...] = ("time", "flops", "bytes")
+HEAT_CLASSES = 10
+NO_CHANGE = 4
+Classes = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Colouring:
+    """What the colour of an operator says.
+
+    values: (n,) float64, one for each row of `ProfileColumns`; nan for none. time and change in s,
+        bytes in B, flops in operations
+    seconds: (n,) float64 for a rate, `values` per second; None otherwise
+    """
+
+    metric: Metric
+    values: Floats
+    seconds: Floats | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What the name of each class begins with in the style sheet."""
+        return "delta" if self.metric == "change" else "heat"
+
+    def text(self, value: float) -> str:
+        """A value with its unit: `12.35 µs`, `1.2 GFLO/s`, `3.4 MiB`."""
+        if self.metric == "flops":
+            return rate(value)
+        return amount(value) if self.metric == "bytes" else duration(value)
+
+    def of(self, groups: Sequence[Index]) -> Floats:
+        """Return the value of each group of rows: the sum, or the rate of the whole group."""
+        values = _sums(self.values, groups)
+        if self.seconds is None:
+            return values
+        seconds = _sums(self.seconds, groups)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(seconds > 0, values / seconds, np.nan)
+
+    def classes(self, values: Floats) -> tuple[Classes, list[str]]:
+        """Return the class of each value, MISSING for none, and where each class begins, as text.
+
+        For change the texts are those of the middles of the classes.
+        """
+        known = np.isfinite(values)
+        most = float(np.max(np.abs(values[known]))) if known.any() else 0.0
+        if self.metric == "change":
+            return self._changes(values, known, most)
+        found = np.full(len(values), MISSING, dtype=np.int8)
+        share = np.clip(values[known] / most, 0.0, 1.0) if most > 0 else np.zeros(known.sum())
+        found[known] = np.minimum(HEAT_CLASSES * np.sqrt(share), HEAT_CLASSES - 1).astype(np.int8)
+        bounds = [most * (each / HEAT_CLASSES) ** 2 for each in range(HEAT_CLASSES)]
+        return found, [self.text(bound) for bound in [*bounds, most]]
+
+    def _changes(
+        self, values: Floats, known: NDArray[np.bool_], most: float
+    ) -> tuple[Classes, list[str]]:
+        found = np.full(len(values), MISSING, dtype=np.int8)
+        share = values[known] / most if most > 0 else np.zeros(known.sum())
+        steps = NO_CHANGE * np.sign(share) * np.sqrt(np.abs(share))
+        found[known] = NO_CHANGE + np.round(steps).astype(np.int8)
+        places = [k / NO_CHANGE for k in range(-NO_CHANGE, NO_CHANGE + 1)]
+        return found, [self.text(most * place * abs(place)) for place in places]
+
+
+def _sums(values: Floats, groups: Sequence[Index]) -> Floats:
+    """Sums over what is known in each group; nan where nothing is."""
+    found = np.full(len(groups), np.nan)
+    for place, rows in enumerate(groups):
+        known = values[rows]
+        known = known[np.isfinite(known)]
+        if len(known):
+            found[place] = known.sum()
+    return found
+
+
+def colouring(data: ProfileData, metric: Metric, side: Side) -> Colouring:
+    """Return the colours by time, by operations per second or by bytes moved, on one side."""
+    times = np.maximum(data.columns.times(side).end_s, 0.0)
+    if metric == "flops":
+        return Colouring("flops", data.columns.computation.values, times)
+    if metric == "bytes":
+        return Colouring("bytes", data.columns.memory.values)
+    return Colouring("time", times)
+
+
+def change_colouring(change_s: Floats) -> Colouring:
+    """Return colours for differences of times; change_s: (n,) float64, s, nan for none."""
+    return Colouring("change", change_s)

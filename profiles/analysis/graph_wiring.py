@@ -1,0 +1,82 @@
+"""Which operators of an executed graph are drawn, and what flows between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.parsers.columns import MISSING
+from profiles.parsers.graph import ExecutedGraph, Index
+
+_CONSTANT = "PERSISTENT_DEVICE_VALUE"
+_SCRATCH = "VOLATILE_CONTENT"
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """The m operators that are drawn, in order of execution, and their variables.
+
+    An operator is drawn if it runs and is no constant; where no order of execution is known, all
+    are taken to run, in the file's order.
+
+    rows: (m,) int32, rows of `Operators`
+    position: (g,) int32, place in `rows`, MISSING for one that is not drawn
+    source: (v,) int32, position of the operator that makes a variable, MISSING for none
+    is_constant: (v,) bool, has its value before the run: a weight, or a shape that was inferred
+    reads, makes: for each position, rows of `Variables`; `makes` without scratch memory
+    readers: for each variable that is read, the positions that read it
+    left_out: number of operators that never run
+    """
+
+    rows: Index
+    position: Index
+    source: Index
+    is_constant: NDArray[np.bool_]
+    reads: list[list[int]]
+    makes: list[list[int]]
+    readers: dict[int, list[int]]
+    left_out: int
+
+
+def wire(graph: ExecutedGraph) -> Wiring:
+    """Return what is drawn of a graph."""
+    order = graph.execution_order()
+    if not len(order):
+        order = np.arange(len(graph.operators), dtype=np.int32)
+    persistent = _flagged(graph, _CONSTANT)
+    operators = graph.operators
+    kept = [row for row in order.tolist() if not _is_constant(graph, row, persistent)]
+    rows = np.array(kept, dtype=np.int32)
+    position = np.full(len(operators), MISSING, dtype=np.int32)
+    position[rows] = np.arange(len(rows), dtype=np.int32)
+    producer = graph.variables.producer
+    source = np.where(producer == MISSING, MISSING, np.append(position, MISSING)[producer])
+    scratch = _flagged(graph, _SCRATCH)
+    reads = [operators.inputs[row].tolist() for row in kept]
+    readers: dict[int, list[int]] = {}
+    for place, variables in enumerate(reads):
+        for each in dict.fromkeys(variables):
+            readers.setdefault(each, []).append(place)
+    return Wiring(
+        rows=rows,
+        position=position,
+        source=source.astype(np.int32),
+        is_constant=(source == MISSING) & (persistent | (producer != MISSING)),
+        reads=reads,
+        makes=[[v for v in operators.outputs[row].tolist() if not scratch[v]] for row in kept],
+        readers=readers,
+        left_out=len(operators) - len(order),
+    )
+
+
+def _flagged(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
+    """Which variables have a flag: (v,) bool."""
+    flags = graph.variables.flags
+    having = [flag in text.split() for text in flags.values]
+    return np.array([*having, False], dtype=np.bool_)[flags.codes]
+
+
+def _is_constant(graph: ExecutedGraph, row: int, persistent: NDArray[np.bool_]) -> bool:
+    outputs = graph.operators.outputs[row]
+    nothing_read = not len(graph.operators.inputs[row])
+    return nothing_read and len(outputs) > 0 and bool(persistent[outputs].all())

@@ -1,0 +1,131 @@
+"""The executed graph as a document for Netron: structure, shapes and times, no weights.
+
+Format: what `message.js` of Netron 9 reads, JSON whose `signature` begins with `netron:`. The
+class of an operator's colour is its `category`. `view` is ours and Netron does not read it: it
+joins the nodes with the rows of the profile's table.
+"""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.graph_colours import Colouring, colouring
+from profiles.analysis.graph_wiring import Wiring, wire
+from profiles.analysis.netron_module import Module
+from profiles.analysis.netron_text import plain
+from profiles.analysis.operator_panel import Panel
+from profiles.analysis.scopes import Blocks, Item, Place, read_place, scopes_of
+from profiles.parsers.columns import MISSING, Side
+from profiles.parsers.graph import ExecutedGraph
+
+#: Netron refuses a document without a format
+_HEAD = {"signature": "netron:megengine-web-profile", "format": "MegEngine executed graph"}
+#: sections of the file that nothing of the graph is drawn from
+_NOT_DRAWN = ("mem_chunk", "device", "host")
+#: an operator without a value has a class of its own
+_PLAIN = "none"
+_CUT: WeakKeyDictionary[ExecutedGraph, tuple[Wiring, Blocks]] = WeakKeyDictionary()
+
+
+def place_of_row(data: ProfileData, row: int) -> str | None:
+    """Return the address of the place that shows a row of the table; None if none does.
+
+    A constant is shown where it is read first.
+    """
+    if not 0 <= row < len(data.columns):
+        return None
+    wiring, blocks = _cut(data.graph)
+    operator = int(data.graph.operator_of_row(len(data.columns))[row])
+    if operator == MISSING:
+        return None
+    position = int(wiring.position[operator])
+    if position == MISSING:
+        made = data.graph.operators.outputs[operator].tolist()
+        readers = [reader for each in made for reader in wiring.readers.get(each, [])]
+        if not readers:
+            return None
+        position = min(readers)
+    return blocks.place_of(position).address
+
+
+def netron_document(
+    data: ProfileData,
+    *,
+    side: Side = "device",
+    place: str = "",
+    colours: Colouring | None = None,
+) -> bytes:
+    """Return one view of the executed graph as JSON.
+
+    place: the address of a scope or run as `scopes` writes it; one without operators shows all
+    colours: what the colours say, time by default
+
+    `view`: `place`; `path`, [address, name] from all of the graph to here; `nodes`, [name, row of
+    the table or null, address that it opens or null]; `rows`, [row, name] of constants, which are
+    drawn inside their first reader; `operators`, `shown` and `left_out`, numbers of operators;
+    `problems`, sections of the file that were damaged; `scale`, {metric, prefix, texts}.
+    """
+    wiring, blocks = _cut(data.graph)
+    here = read_place(place)
+    items = blocks.items(here)
+    if not items:
+        here = Place()
+        items = blocks.items(here)
+    panel = Panel(data, side, wiring.rows)
+    categories, scale = _coloured(items, panel, colours or colouring(data, "time", side))
+    module = Module(data, wiring, items=items, categories=categories, panel=panel)
+    view = {
+        "place": here.address,
+        "path": [[each.address, _name(each)] for each in blocks.path(here)],
+        "nodes": _targets(module, items, panel),
+        "rows": module.constants(),
+        "operators": len(wiring.rows),
+        "shown": sum(len(item.members) for item in items),
+        "left_out": wiring.left_out,
+        "problems": [each for each in data.graph.problems if each not in _NOT_DRAWN],
+        "scale": scale,
+    }
+    return msgspec.json.encode(_HEAD | {"modules": [module.document()], "view": view})
+
+
+def _cut(graph: ExecutedGraph) -> tuple[Wiring, Blocks]:
+    """What is drawn and how it is cut, kept as long as the graph: a reader opens many views."""
+    found = _CUT.get(graph)
+    if found is None:
+        wiring = wire(graph)
+        kinds = graph.operators.types.codes[wiring.rows]
+        found = _CUT[graph] = wiring, Blocks(scopes_of(graph, wiring.rows), kinds)
+    return found
+
+
+def _coloured(
+    items: list[Item], panel: Panel, colours: Colouring
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the category of each item, and the scale of the view."""
+    groups = [panel.rows[item.members] for item in items]
+    classes, texts = colours.classes(colours.of([rows[rows != MISSING] for rows in groups]))
+    categories = [
+        _PLAIN if each == MISSING else f"{colours.prefix}{each}" for each in classes.tolist()
+    ]
+    return categories, {"metric": colours.metric, "prefix": colours.prefix, "texts": texts}
+
+
+def _targets(
+    module: Module, items: list[Item], panel: Panel
+) -> list[tuple[str, int | None, str | None]]:
+    found: list[tuple[str, int | None, str | None]] = []
+    for node, item in zip(module.nodes, items, strict=True):
+        row = int(panel.rows[item.members[0]])
+        if item.place is not None:
+            found.append((node["name"], None, item.place.address))
+        else:
+            found.append((node["name"], None if row == MISSING else row, None))
+    return found
+
+
+def _name(place: Place) -> str:
+    if place.last is None:
+        return plain(place.scope[-1]) if place.scope else ""
+    return f"{place.first + 1}–{place.last + 1}"

@@ -1,0 +1,225 @@
+"""One view of an executed graph as Netron's nodes and values."""
+
+from typing import Any
+
+import numpy as np
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.graph_wiring import Wiring
+from profiles.analysis.netron_text import dimensions, plain
+from profiles.analysis.operator_panel import Panel
+from profiles.analysis.scopes import Item
+from profiles.parsers.columns import MISSING
+from profiles.parsers.graph import Index
+
+_INPUT = "InputCallback"
+_OUTPUT = "OutputCallback"
+#: more boxes of what comes from or goes to other views than this are not drawn
+_MOST_BOXES = 100
+
+
+class Values:
+    """Netron's values: tensors, each with a name of its own, since equal names are one to it."""
+
+    def __init__(self, data: ProfileData, wiring: Wiring) -> None:
+        self.made: list[dict[str, Any]] = []
+        self._variables = data.graph.variables
+        self._is_constant = wiring.is_constant
+        self._places: dict[int, int] = {}
+        self._names: set[str] = set()
+
+    def of(self, variable: int) -> int:
+        """Return the place of a variable's value, which is made when first asked for."""
+        if variable not in self._places:
+            name = plain(self._variables.names[variable])
+            value = self._typed(variable)
+            if self._is_constant[variable]:
+                # Netron takes what has an initializer for a weight: no box, no edge
+                value = {"initializer": {"type": value.get("type") or _unknown()}}
+            self._places[variable] = self._add(name, self._variables.ids[variable], value)
+        return self._places[variable]
+
+    def outside(self, variable: int) -> int:
+        """Return the place of a new value for what comes into the graph as this variable."""
+        name = plain(self._variables.names[variable])
+        return self._add(f"{name} (fed)", self._variables.ids[variable], self._typed(variable))
+
+    def _typed(self, variable: int) -> dict[str, Any]:
+        axes = dimensions(self._variables.shapes[variable])
+        dtype = self._variables.dtypes[variable]
+        if axes is None and dtype is None:
+            return {}
+        kind = _unknown()
+        if dtype is not None:
+            kind["dataType"] = plain(dtype).lower()
+        if axes is not None:
+            kind["shape"]["dimensions"] = axes
+        return {"type": kind}
+
+    def _add(self, name: str, identity: str, value: dict[str, Any]) -> int:
+        if not name or name in self._names:
+            name = f"{name} #{plain(identity)}"
+        while name in self._names:
+            name += "'"
+        self._names.add(name)
+        self.made.append({"name": name} | value)
+        return len(self.made) - 1
+
+
+def _unknown() -> dict[str, Any]:
+    return {"dataType": "?", "shape": {"dimensions": []}}
+
+
+class Module:
+    """The nodes of a view and the boxes around it.
+
+    items: what the view shows, n of them
+    categories: their classes of colour
+    """
+
+    def __init__(
+        self,
+        data: ProfileData,
+        wiring: Wiring,
+        *,
+        items: list[Item],
+        categories: list[str],
+        panel: Panel,
+    ) -> None:
+        self._operators = data.graph.operators
+        self._variables = data.graph.variables
+        self._wiring = wiring
+        self._panel = panel
+        self._values = Values(data, wiring)
+        self._holder: Index = np.full(len(wiring.rows), MISSING, dtype=np.int32)
+        for number, item in enumerate(items):
+            self._holder[item.members] = number
+        self._items = items
+        self._names: set[str] = set()
+        #: boxes around the view by variable: their label and value
+        self._inputs: dict[int, tuple[str, int]] = {}
+        self._outputs: dict[int, tuple[str, int]] = {}
+        self.nodes = [
+            self._node(number, item, category)
+            for number, (item, category) in enumerate(zip(items, categories, strict=True))
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return Netron's module."""
+        return {
+            "nodes": self.nodes,
+            "values": self._values.made,
+            "inputs": self._boxes(self._inputs),
+            "outputs": self._boxes(self._outputs),
+        }
+
+    def constants(self) -> list[tuple[int, str]]:
+        """Return (row of the table, name of the first operator that reads it) for constants."""
+        found: dict[int, str] = {}
+        for node, item in zip(self.nodes, self._items, strict=True):
+            if item.place is not None:
+                continue
+            for variable in self._wiring.reads[int(item.members[0])]:
+                maker = self._variables.producer[variable]
+                if not self._wiring.is_constant[variable] or maker == MISSING:
+                    continue
+                row = int(self._operators.row[maker])
+                if row != MISSING:
+                    found.setdefault(row, node["name"])
+        return list(found.items())
+
+    def _boxes(self, boxes: dict[int, tuple[str, int]]) -> list[dict[str, Any]]:
+        shown = list(boxes.values())[:_MOST_BOXES]
+        return [{"name": label, "value": [value]} for label, value in shown]
+
+    def _label(self, variables: list[int]) -> str:
+        names = ", ".join(self._variables.names[each] for each in variables)
+        # Netron shows what follows the last slash
+        return plain(names).replace("/", "\N{DIVISION SLASH}")
+
+    def _node(self, number: int, item: Item, category: str) -> dict[str, Any]:
+        position = int(item.members[0])
+        is_block = item.place is not None
+        kind = self._block_title(item) if is_block else self._operators.types[self._row(position)]
+        lines = self._panel.block(item.members) if is_block else self._panel.operator(position)
+        return {
+            # Netron shows what follows the last dot of a type
+            "type": {"name": plain(kind or "?").replace(".", "/"), "category": category},
+            "name": self._name(item),
+            "inputs": self._read(number, item),
+            "outputs": self._made(number, item),
+            "attributes": [{"name": name, "value": text} for name, text in lines],
+        }
+
+    def _row(self, position: int) -> int:
+        return int(self._wiring.rows[position])
+
+    def _block_title(self, item: Item) -> str:
+        assert item.place is not None
+        if item.place.last is None:
+            return f"{'.'.join(item.place.scope)} ({len(item.members)})"
+        return f"{item.place.first + 1}–{item.place.last + 1} ({len(item.members)})"
+
+    def _name(self, item: Item) -> str:
+        """A name that no other node of the view has; it becomes an id in Netron's page."""
+        if item.place is not None:
+            name = f"block {plain(item.place.address)}"
+        else:
+            row = self._row(int(item.members[0]))
+            name = f"[{plain(self._operators.ids[row])}] {plain(self._operators.names[row])}"
+        while name in self._names:
+            name += "'"
+        self._names.add(name)
+        return name
+
+    def _read(self, number: int, item: Item) -> list[dict[str, Any]]:
+        """What a node reads from outside of itself, each variable once."""
+        found: dict[int, dict[str, Any]] = {}
+        for position in item.members.tolist():
+            for variable in self._wiring.reads[position]:
+                source = int(self._wiring.source[variable])
+                is_inner = source != MISSING and self._holder[source] == number
+                is_constant = bool(self._wiring.is_constant[variable])
+                if variable in found or is_inner or (is_constant and item.place is not None):
+                    continue
+                value = self._values.of(variable)
+                if not is_constant and (source == MISSING or self._holder[source] == MISSING):
+                    self._inputs.setdefault(variable, (self._label([variable]), value))
+                found[variable] = {"name": self._argument(variable, len(found)), "value": [value]}
+            if self._operators.types[self._row(position)] == _INPUT:
+                found |= self._fed(position)
+        return list(found.values())
+
+    def _fed(self, position: int) -> dict[int, dict[str, Any]]:
+        """What is fed to the graph comes from a box before the operator that takes it in."""
+        made = self._wiring.makes[position]
+        if self._wiring.reads[position] or not made:
+            return {}
+        value = self._values.outside(made[0])
+        self._inputs[made[0]] = (self._label(made[:1]), value)
+        return {made[0]: {"name": "input", "value": [value]}}
+
+    def _argument(self, variable: int, place: int) -> str:
+        """`weight` for `layer1.0.conv1.weight`; others are numbered, as MegEngine does."""
+        last = self._variables.names[variable].rpartition(".")[2]
+        is_named = self._wiring.is_constant[variable] and last.isidentifier()
+        return plain(last) if is_named else str(place)
+
+    def _made(self, number: int, item: Item) -> list[dict[str, Any]]:
+        """What a node makes: of a block only what others read, of an operator all if none does."""
+        found: list[dict[str, Any]] = []
+        for position in item.members.tolist():
+            made = self._wiring.makes[position]
+            readers = {each: self._wiring.readers.get(each, []) for each in made}
+            is_last = self._operators.types[self._row(position)] == _OUTPUT
+            for each in made:
+                holders = {int(self._holder[reader]) for reader in readers[each]}
+                if MISSING in holders or (is_last and not holders):
+                    # what leaves the graph has its name before the operator that hands it out
+                    label = self._wiring.reads[position][:1] if is_last else [each]
+                    self._outputs.setdefault(each, (self._label(label), self._values.of(each)))
+                is_wanted = bool(holders - {number}) or each in self._outputs
+                if is_wanted or (item.place is None and not any(readers.values())):
+                    value = self._values.of(each)
+                    found.append({"name": str(len(found)), "value": [value]})
+        return found

@@ -1,0 +1,86 @@
+"""Texts for Netron, which draws them as they are: numbers with units, and names made visible."""
+
+import math
+import re
+
+import msgspec
+
+#: what a name is cut at: a hostile one has megabytes
+LONGEST_TEXT = 200
+#: control characters, and those that change the direction of what follows or join with it unseen
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_ABSENT = "–"
+
+
+def plain(text: str) -> str:
+    """Return a text of the file in one line of visible characters: a newline becomes `\\u000a`."""
+    if len(text) > LONGEST_TEXT:
+        text = text[: LONGEST_TEXT - 1] + "…"
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def duration(seconds: float) -> str:
+    """Return a time with four significant digits: `12.35 µs`."""
+    if not math.isfinite(seconds):
+        return _ABSENT
+    if seconds == 0:
+        return "0 s"
+    scale, unit = next((pair for pair in _TIMES if abs(seconds) >= pair[0]), _TIMES[-1])
+    return f"{_digits(seconds / scale)} {unit}"
+
+
+def amount(size_bytes: float) -> str:
+    """Return a size: `1.50 MiB`."""
+    return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def operations(count: float) -> str:
+    """Return a number of operations: `7.23 MFLO`."""
+    return _scaled(count, 1000, ("FLO", "KFLO", "MFLO", "GFLO", "TFLO"))
+
+
+def rate(per_second: float) -> str:
+    """Return operations per second: `7.23 GFLO/s`."""
+    text = operations(per_second)
+    return text if text == _ABSENT else f"{text}/s"
+
+
+def share(ratio: float) -> str:
+    """Return a ratio as per cent: `3.2 %`."""
+    return f"{ratio * 100:.1f} %" if math.isfinite(ratio) else _ABSENT
+
+
+def dimensions(shape: str | None) -> list[int] | None:
+    """Return the axes of a shape as `Variables.shapes` has it."""
+    axes = None if shape is None else msgspec.json.decode(shape)
+    return axes if isinstance(axes, list) else None
+
+
+def parameters(text: str | None) -> list[tuple[str, str]]:
+    """Return an operator's parameters, as `Operators.params` has them, by name."""
+    given = None if text is None else msgspec.json.decode(text)
+    if not isinstance(given, dict):
+        return []
+    return [(plain(name), plain(_value(value))) for name, value in given.items()]
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
+    if not math.isfinite(value):
+        return _ABSENT
+    step = 0
+    while abs(value) >= base and step < len(units) - 1:
+        value /= base
+        step += 1
+    return f"{_digits(value) if step else f'{value:.0f}'} {units[step]}"
+
+
+def _digits(value: float) -> str:
+    whole = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - whole)}f}"

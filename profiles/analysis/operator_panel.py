@@ -1,0 +1,104 @@
+"""What Netron's side panel says of an operator or a block, line by line."""
+
+import math
+
+import numpy as np
+
+from profiles.analysis.data import Floats, ProfileData
+from profiles.analysis.netron_text import (
+    amount,
+    duration,
+    operations,
+    parameters,
+    plain,
+    rate,
+    share,
+)
+from profiles.parsers.columns import MISSING, Side
+from profiles.parsers.graph import Index
+
+Lines = list[tuple[str, str]]
+
+
+class Panel:
+    """Lines for the drawn operators of a profile; Netron cuts names at 13 letters and sorts them.
+
+    side: whose times count for blocks and shares
+    operators: (m,) int32, rows of `Operators`
+    """
+
+    def __init__(self, data: ProfileData, side: Side, operators: Index) -> None:
+        self._data = data
+        self._side: Side = side
+        self._operators = operators
+        #: (m,) int32, rows of the table
+        self.rows: Index = data.graph.operators.row[operators]
+        self._total_s = data.columns.times(side).total_s() or math.nan
+
+    def operator(self, position: int) -> Lines:
+        """Times, what was computed and moved, place in the order of execution, parameters."""
+        row, operator = int(self.rows[position]), int(self._operators[position])
+        graph = self._data.graph
+        lines: Lines = [] if row == MISSING else self._measured(row)
+        if graph.operators.step[operator] != MISSING:
+            lines.append(("step", str(int(graph.operators.step[operator]) + 1)))
+        outputs = graph.operators.outputs[operator].tolist()
+        nodes = {graph.variables.comp_nodes[each] for each in outputs} - {None}
+        if nodes:
+            lines.append(("comp node", plain(", ".join(sorted(str(each) for each in nodes)))))
+        return lines + parameters(graph.operators.params[operator])
+
+    def block(self, members: Index) -> Lines:
+        """The sum of a block, how many operators it has, and its slowest."""
+        rows = self.rows[members]
+        rows = rows[rows != MISSING]
+        times = self._data.columns.times(self._side).end_s[rows]
+        known = np.isfinite(times)
+        lines: Lines = [("operators", str(len(members)))]
+        if not known.any():
+            return lines
+        total = float(times[known].sum())
+        slowest = int(rows[known][np.argmax(times[known])])
+        lines += [
+            ("time", duration(total)),
+            ("share", share(total / self._total_s if self._total_s else math.nan)),
+            ("slowest", plain(self._data.columns.names[slowest])),
+            ("slowest time", duration(float(times[known].max()))),
+        ]
+        return lines + self._work(rows, total)
+
+    def _measured(self, row: int) -> Lines:
+        columns = self._data.columns
+        here = columns.times(self._side)
+        lines: Lines = []
+        if here.present[row]:
+            time = float(here.end_s[row])
+            part = share(time / self._total_s if self._total_s else math.nan)
+            lines += [("time", duration(time)), ("share", part)]
+        other: Side = "host" if self._side == "device" else "device"
+        if columns.times(other).present[row]:
+            lines.append((f"{other} time", duration(float(columns.times(other).end_s[row]))))
+        spread = self._data.spread(self._side)
+        if len(spread.count) > row and spread.count[row] > 1:
+            lines += [("cv", share(float(spread.cv[row]))), ("n", str(int(spread.count[row])))]
+        seconds = float(here.end_s[row]) if here.present[row] else math.nan
+        return lines + self._work(np.array([row], dtype=np.int32), seconds)
+
+    def _work(self, rows: Index, seconds: float) -> Lines:
+        """Operations and bytes, and both a second."""
+        lines: Lines = []
+        flops = _sum(self._data.columns.computation.values[rows])
+        moved = _sum(self._data.columns.memory.values[rows])
+        is_timed = math.isfinite(seconds) and seconds > 0
+        if math.isfinite(flops):
+            lines.append(("flops", operations(flops)))
+            lines += [("flops/s", rate(flops / seconds))] if is_timed else []
+        if math.isfinite(moved):
+            lines.append(("bytes", amount(moved)))
+            lines += [("bandwidth", f"{amount(moved / seconds)}/s")] if is_timed else []
+        return lines
+
+
+def _sum(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.sum()) if len(known) else math.nan

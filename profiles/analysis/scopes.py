@@ -1,0 +1,249 @@
+"""Blocks of a large graph: by the dotted names of modules, and by runs where names say nothing.
+
+A *place* is what one view shows: a scope (`layer1.0`), all of the graph, or a run of what lies in
+a scope. Its address is text: ``, `layer1.0`, `:72-143`, `layer1.0:72-143`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.parsers.columns import MISSING
+from profiles.parsers.graph import ExecutedGraph, Index
+
+#: a graph of at most so many operators is shown as it is
+FLAT_LIMIT = 1000
+#: nodes of a view that shows blocks: never more, and no fewer where blocks can be opened instead
+MOST_NODES = 200
+FEWEST_NODES = 10
+#: longest pattern of operators that is looked for
+_LONGEST_PERIOD = 256
+#: `layer1.0.bn1.BatchNorm:o5`, `fc.MatrixMul[1]`: a scope, then what was computed there
+_DOTTED = re.compile(r"(\w+(?:\.\w+)*)\.[A-Za-z_]\w*(?:\[\d+\])?(?::\w+)?")
+_ADDRESS = re.compile(r"([\w.]*)(?::(\d{1,9})-(\d{1,9}))?")
+
+Scope = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A scope, or with `last` the items `first` to `last` (inclusive) of those that it has."""
+
+    scope: Scope = ()
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def address(self) -> str:
+        run = "" if self.last is None else f":{self.first}-{self.last}"
+        return ".".join(self.scope) + run
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One node of a view: an operator, or a block that can be opened.
+
+    members: (k,) int32, positions in the order of execution, ascending
+    place: what the block opens; None for an operator
+    """
+
+    members: Index
+    place: Place | None = None
+
+
+def read_place(address: str) -> Place:
+    """Return the place of an address, all of the graph for one that has no meaning."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        return Place()
+    scope = tuple(part for part in found[1].split(".") if part)
+    if found[2] is None or int(found[2]) > int(found[3]):
+        return Place(scope)
+    return Place(scope, int(found[2]), int(found[3]))
+
+
+def scopes_of(graph: ExecutedGraph, shown: Index) -> list[Scope]:
+    """Return the scope of each operator in `shown`, rows of `Operators` in order of execution.
+
+    The names of its outputs tell (`layer1.0.conv1.Convolution`), else its own name, else those of
+    its inputs without a producer that is shown, as weights are (`layer1.0.conv1.weight`). Other
+    operators belong to the scope that the told ones before and after them share.
+    """
+    names = graph.variables.names
+    drawn = np.zeros(len(graph.operators), dtype=np.bool_)
+    drawn[shown] = True
+    found: list[Scope | None] = []
+    for row in shown.tolist():
+        outputs = [names[each] for each in graph.operators.outputs[row].tolist()]
+        weights = [
+            names[each]
+            for each in graph.operators.inputs[row].tolist()
+            if (producer := graph.variables.producer[each]) == MISSING or not drawn[producer]
+        ]
+        found.append(_first_scope([*outputs, graph.operators.names[row], *weights]))
+    return _filled(found)
+
+
+def _first_scope(names: Sequence[str]) -> Scope | None:
+    for name in names:
+        if (match := _DOTTED.fullmatch(name[:400])) is not None:
+            return tuple(match[1].split("."))
+    return None
+
+
+def _filled(found: list[Scope | None]) -> list[Scope]:
+    """Give operators without a scope what their neighbours with one share."""
+    after: list[Scope | None] = [None] * len(found)
+    following: Scope | None = None
+    for place in range(len(found) - 1, -1, -1):
+        following = found[place] if found[place] is not None else following
+        after[place] = following
+    filled: list[Scope] = []
+    before: Scope | None = None
+    for place, scope in enumerate(found):
+        before = scope if scope is not None else before
+        filled.append(scope if scope is not None else _shared(before, after[place]))
+    return filled
+
+
+def _shared(one: Scope | None, other: Scope | None) -> Scope:
+    if one is None or other is None:
+        return ()
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return one[:length]
+
+
+class Blocks:
+    """How a graph is cut into views.
+
+    scopes: of the m operators in order of execution
+    kinds: (m,) a number for each operator that is equal for operators of one kind
+    """
+
+    def __init__(self, scopes: Sequence[Scope], kinds: NDArray[np.int32]) -> None:
+        self._scopes = scopes
+        self._kinds = kinds
+
+    def items(self, place: Place) -> list[Item]:
+        """Return the nodes of a view, in order of execution; an unknown place is empty."""
+        inside = self._members(place.scope)
+        if place == Place() and len(inside) <= FLAT_LIMIT:
+            return self._single(inside)
+        items = self._content(place, inside)
+        if len(items) > MOST_NODES:
+            return self._runs(place, items)
+        return self._opened(items)
+
+    def path(self, place: Place) -> list[Place]:
+        """Return the places that lead from all of the graph to this one, both included."""
+        scopes = [Place(place.scope[:depth]) for depth in range(len(place.scope) + 1)]
+        if place.last is None:
+            return scopes
+        return [*scopes, *self._runs_to(place)]
+
+    def place_of(self, position: int) -> Place:
+        """Return the place whose view has this operator as a node of its own."""
+        place = Place()
+        while True:
+            holder = next(item for item in self.items(place) if _holds(item.members, position))
+            if holder.place is None:
+                return place
+            place = holder.place
+
+    def _members(self, scope: Scope) -> Index:
+        depth = len(scope)
+        inside = [p for p, each in enumerate(self._scopes) if each[:depth] == scope]
+        return np.array(inside, dtype=np.int32)
+
+    def _content(self, place: Place, inside: Index) -> list[Item]:
+        """What lies in a place: operators, and the scopes below as one block each."""
+        if len(inside) <= MOST_NODES and place.last is None:
+            return self._single(inside)
+        below: dict[Scope, list[int]] = {}
+        depth = len(place.scope)
+        items: list[Item] = []
+        for position in inside.tolist():
+            child = self._scopes[position][: depth + 1]
+            if len(child) == depth:
+                items += self._single([position])
+            else:
+                below.setdefault(child, []).append(position)
+        for child, positions in below.items():
+            if len(positions) == 1:
+                items += self._single(positions)
+            else:
+                items.append(Item(np.array(positions, dtype=np.int32), Place(child)))
+        items.sort(key=lambda item: int(item.members[0]))
+        return items if place.last is None else items[place.first : place.last + 1]
+
+    def _single(self, positions: Sequence[int] | Index) -> list[Item]:
+        return [Item(np.array([each], dtype=np.int32)) for each in positions]
+
+    def _opened(self, items: list[Item]) -> list[Item]:
+        """Open the largest blocks in place while there are few nodes."""
+        while len(items) < FEWEST_NODES:
+            blocks = [item for item in items if item.place is not None]
+            for block in sorted(blocks, key=lambda item: -len(item.members)):
+                assert block.place is not None
+                inner = self._content(block.place, block.members)
+                if len(items) - 1 + len(inner) <= MOST_NODES:
+                    rest = [item for item in items if item is not block]
+                    items = sorted([*rest, *inner], key=lambda item: int(item.members[0]))
+                    break
+            else:
+                return items
+        return items
+
+    def _runs(self, place: Place, items: list[Item]) -> list[Item]:
+        """Cut many items into runs of about equal length that begin where a pattern begins."""
+        length = self._run_length(items)
+        runs = []
+        for begin in range(0, len(items), length):
+            part = items[begin : begin + length]
+            first = place.first + begin
+            run = replace(place, first=first, last=first + len(part) - 1)
+            members = np.sort(np.concatenate([item.members for item in part]))
+            runs.append(Item(members, run) if len(part) > 1 else part[0])
+        return runs
+
+    def _run_length(self, items: list[Item]) -> int:
+        count = len(items)
+        pieces = min(max(int(count**0.5), FEWEST_NODES), MOST_NODES)
+        length = -(-count // pieces)
+        kinds = self._kinds[[int(item.members[0]) for item in items]]
+        for period in range(1, min(_LONGEST_PERIOD, count // 2)):
+            if np.mean(kinds[period:] == kinds[:-period]) >= 0.95:
+                return -(-length // period) * period
+        return length
+
+    def _runs_to(self, place: Place) -> list[Place]:
+        """The runs from a whole scope down to this one; itself alone where none leads to it."""
+        way: list[Place] = []
+        here = Place(place.scope)
+        while here != place:
+            inner = [
+                item.place
+                for item in self.items(here)
+                if item.place is not None
+                and item.place.scope == place.scope
+                and item.place.last is not None
+                and item.place.first <= place.first
+                and (place.last or 0) <= item.place.last
+            ]
+            if not inner or inner[0] == here:
+                return [*way, place]
+            here = inner[0]
+            way.append(here)
+        return way
+
+
+def _holds(members: Index, position: int) -> bool:
+    at = int(np.searchsorted(members, position))
+    return at < len(members) and int(members[at]) == position

@@ -1,0 +1,93 @@
+"""Ids of operators and variables as numbers: whole sections at a time, without objects."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+_QUOTE, _OPEN, _CLOSE = b'"[]'
+_ALLOWED = b'0123456789", []'
+_MOST_DIGITS = 18
+#: a table of all ids up to the largest is worth it while it has at most so many times their number
+_DENSE = 16
+
+
+class Places:
+    """Where each of n different ids stands."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._table: Index | None = None
+        self._order: Index | None = None
+        if not len(ids):
+            return
+        if ids.min() >= 0 and ids.max() < _DENSE * len(ids) + 1000:
+            self._table = np.full(ids.max() + 1, -1, dtype=np.intp)
+            self._table[ids] = np.arange(len(ids))
+        else:
+            self._order = np.argsort(ids)
+
+    def find(self, wanted: Ids) -> Index:
+        """Return the (m,) place of each wanted id, -1 for an unknown one."""
+        if self._table is not None:
+            inside = (wanted >= 0) & (wanted < len(self._table))
+            return np.where(inside, self._table[np.where(inside, wanted, 0)], -1)
+        if self._order is None:
+            return np.full(len(wanted), -1, dtype=np.intp)
+        at = np.searchsorted(self._ids, wanted, sorter=self._order)
+        found = self._order[np.minimum(at, len(self._ids) - 1)]
+        return np.where(self._ids[found] == wanted, found, -1)
+
+
+def id_array(ids: Collection[int]) -> Ids:
+    """Return (n,) ids. Raises OverflowError for one beyond 64 bits."""
+    return np.fromiter(ids, dtype=np.int64, count=len(ids))
+
+
+def id_lists(raws: Sequence[Raw]) -> tuple[Index, Ids] | None:
+    """Read n JSON lists of ids in quotes, such as `["12", "7"]`.
+
+    Returns (n,) lengths and all ids one after the other, or None if anything stands there but ids
+    spelled as MegEngine does: digits, without leading zeros.
+    """
+    joined = b"".join(raws)
+    if joined.translate(None, _ALLOWED):
+        return None
+    text = np.frombuffer(joined, dtype=np.uint8)
+    digits = text - np.uint8(ord("0"))
+    is_digit = digits < 10
+    is_start = is_digit[1:] & ~is_digit[:-1]
+    starts = np.flatnonzero(is_start) + 1
+    ends = np.flatnonzero(is_digit[:-1] & ~is_digit[1:]) + 1
+    opening, closing = np.flatnonzero(text == _OPEN), np.flatnonzero(text == _CLOSE)
+    quotes = text == _QUOTE
+    lengths = ends - starts if len(starts) == len(ends) else np.full(1, _MOST_DIGITS + 1)
+    if (
+        lengths.max(initial=0) > _MOST_DIGITS
+        or ((digits[starts] == 0) & (lengths > 1)).any()
+        # nothing but texts of digits
+        or np.count_nonzero(quotes) != 2 * len(starts)
+        or not (quotes[starts - 1] & quotes[ends]).all()
+        # in one list for each text
+        or not (len(opening) == len(closing) == len(raws))
+        or not (opening < closing).all()
+        or not (opening[1:] > closing[:-1]).all()
+    ):
+        return None
+    before = np.cumsum(is_start, dtype=np.int32)
+    counts = before[closing - 1] - before[opening]
+    if counts.sum() != len(starts):
+        return None
+    return counts.astype(np.intp), _values(digits, starts, lengths)
+
+
+def _values(digits: NDArray[np.uint8], starts: Index, lengths: Index) -> Ids:
+    values = np.zeros(len(starts), dtype=np.int64)
+    for place in range(lengths.max(initial=0)):
+        longer = lengths > place
+        values[longer] = values[longer] * 10 + digits[starts[longer] + place]
+    return values

@@ -1,0 +1,162 @@
+"""The graph of a profile over HTTP, and the model that was uploaded with its task."""
+
+import gzip
+import json
+
+import pytest
+from django.urls import reverse
+
+from profiles import storage as object_store
+from profiles.models import Profile
+from profiles.parsers.load_and_run import parse
+from profiles.parsers.model_start import model_form
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import DATA, good_profile
+from tasks.models import TaskFile
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+MODELS = DATA / "models"
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def address(what, profile):
+    return reverse(f"profiles:{what}", args=[profile.pk])
+
+
+def leave_model(profile, content):
+    file = profile.attempt.task.files.get(kind="model")
+    object_store.write(file.object_key, content)
+    TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content))
+
+
+def model_of(client, profile):
+    return client.get(address("graph-model", profile)).json()
+
+
+def test_the_document_holds_the_view_that_was_asked_for(client, storage, alice):
+    profile = make_result(good_profile("deep_loop"), owner=alice)
+    whole = client.get(address("graph-document", profile)).json()
+    place = whole["view"]["nodes"][5][2]
+    inner = client.get(address("graph-document", profile), {"scope": place}).json()
+    assert inner["view"]["place"] == place
+    of_row = client.get(address("graph-document", profile), {"op": "2000"}).json()
+    rows = [row for _, row, _ in of_row["view"]["nodes"]]
+    assert 2000 in rows
+
+
+def test_colours_and_side_are_chosen_by_the_address(client, storage, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    asked = {"colour": "flops", "side": "host"}
+    scale = client.get(address("graph-document", profile), asked).json()["view"]["scale"]
+    assert scale["metric"] == "flops"
+    assert scale["texts"][-1].endswith("FLO/s")
+    odd = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
+    assert client.get(address("graph-document", profile), odd).status_code == 200
+
+
+def test_a_browser_keeps_the_document_and_gets_it_compressed(client, storage, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    compressed = {"Accept-Encoding": "gzip"}
+    first = client.get(address("graph-document", profile), headers=compressed)
+    assert len(first.content) < len(gzip.decompress(first.content)) / 5
+    again = client.get(address("graph-document", profile), headers={"If-None-Match": first["ETag"]})
+    assert again.status_code == 304
+    other = client.get(
+        address("graph-document", profile), {"op": "3"}, headers={"If-None-Match": first["ETag"]}
+    )
+    assert other.status_code == 200
+
+
+def test_an_operator_that_did_not_run_has_no_place_in_the_graph(client, storage, alice):
+    data = json.loads(good_profile("resnet18"))
+    data["graph_exec"]["comp_seq"].remove("791")
+    profile = make_result(json.dumps(data).encode(), owner=alice)
+    whole = client.get(address("graph-document", profile)).json()
+    assert all(not name.startswith("[791]") for name, _, _ in whole["view"]["nodes"])
+    row = parse(good_profile("resnet18")).ids.index("791")
+    wants_json = {"Accept": "application/json"}
+    told = client.get(address("graph-document", profile), {"op": row}, headers=wants_json)
+    assert (told.status_code, told.json()["error"]) == (404, "operator_not_drawn")
+
+
+def test_strangers_get_neither_graph_nor_model(client, storage):
+    profile = make_result(good_profile("tiny"), owner=make_user("alice"))
+    for what in ("graph", "graph-document", "graph-model"):
+        client.logout()
+        assert client.get(address(what, profile)).status_code == 302
+        client.force_login(make_user(f"carol-{what}"))
+        assert client.get(address(what, profile)).status_code == 404
+
+
+def test_the_uploaded_model_is_fetched_from_storage(client, storage, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    leave_model(profile, (MODELS / "tiny.mge").read_bytes())
+    told = model_of(client, profile)
+    assert told["address"].startswith(object_store.presign_get("x").split("?")[0][:-1])
+    assert told["size_bytes"] == (MODELS / "tiny.mge").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ((MODELS / "resnet18_fbs1.mge", 64), "FBS_V2"),
+        (b"mgb0001 and so on, for some bytes more", "very old"),
+        (b"\x89PNG and so on, for some bytes more....", "packed, encrypted"),
+    ],
+)
+def test_a_model_that_the_viewer_cannot_read_is_not_sent_there(
+    client, storage, alice, content, why
+):
+    profile = make_result(good_profile("tiny"), owner=alice)
+    leave_model(profile, content if isinstance(content, bytes) else content[0].read_bytes())
+    told = model_of(client, profile)
+    assert why in told["reason"]
+    assert "address" not in told
+
+
+def test_a_model_that_is_too_large_or_gone_is_not_sent(client, storage, alice, settings):
+    profile = make_result(good_profile("tiny"), owner=alice)
+    leave_model(profile, (MODELS / "tiny.mge").read_bytes())
+    settings.MODEL_VIEW_LIMIT_BYTES = 1000
+    assert "larger than" in model_of(client, profile)["reason"]
+    TaskFile.objects.update(purged_at="2026-01-01T00:00Z")
+    assert "removed" in model_of(client, profile)["reason"]
+
+
+def test_an_opened_profile_has_a_graph_and_no_model(client, storage, alice):
+    upload = make_opened(alice, good_profile("tiny"))
+    profile = Profile.objects.get(upload=upload)
+    assert client.get(address("graph-document", profile)).json()["view"]["operators"] > 0
+    assert "without a model" in model_of(client, profile)["reason"]
+
+
+def test_a_profile_with_a_damaged_graph_keeps_its_table_and_shows_what_is_left(
+    client, storage, alice
+):
+    data = json.loads(good_profile("resnet18"))
+    for variable in data["graph_exec"]["var"].values():
+        variable["static_infer_tags"] = 7
+    profile = make_result(json.dumps(data).encode(), owner=alice)
+    view = client.get(address("graph-document", profile)).json()["view"]
+    assert view["operators"] > 0
+    assert view["problems"] == ["var"]
+    page = client.get(reverse("tasks:result", args=[profile.attempt.task_id]))
+    assert "ConvolutionForward" in page.text
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.mge")), ids=lambda path: path.stem)
+def test_the_form_of_real_models_is_told_by_their_start(path):
+    wanted = "v1" if path.stem == "resnet18_fbs1" else "v2"
+    start = path.read_bytes()[:32]
+    assert model_form(start) == wanted
+    assert model_form(b"mgbtest0\x01\x00\x00\x00" + start) == wanted
+    assert model_form(start[:3]) == "other"

@@ -1,0 +1,180 @@
+"""What Netron is given of an executed graph."""
+
+import json
+
+import numpy as np
+import pytest
+
+from profiles.analysis.graph_colours import change_colouring, colouring
+from profiles.analysis.merging import merge
+from profiles.analysis.netron_document import netron_document, place_of_row
+from profiles.analysis.netron_text import plain
+from profiles.parsers.graph_json import empty_graph, parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.tests.shared_data import DATA, good_profile
+
+PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
+PROFILES.remove("profiles")
+
+
+def data_of(name, content=None):
+    content = content or good_profile(name)
+    columns = parse(content)
+    return merge([("profile.json", columns)], parse_graph(content, columns))
+
+
+def document(data, **asked):
+    made = json.loads(netron_document(data, **asked))
+    return made["modules"][0], made["view"]
+
+
+def names_of(module, arguments):
+    return [module["values"][each]["name"] for one in arguments for each in one["value"]]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_all_that_is_read_is_made_fed_or_constant(name):
+    module, view = document(data_of(name))
+    made = set(names_of(module, module["inputs"]))
+    for node in module["nodes"]:
+        made |= set(names_of(module, node["outputs"]))
+    constant = {value["name"] for value in module["values"] if "initializer" in value}
+    for node in module["nodes"]:
+        assert set(names_of(module, node["inputs"])) <= made | constant, node["name"]
+    names = [node["name"] for node in module["nodes"]]
+    assert len(set(names)) == len(names) > 0
+    assert len({value["name"] for value in module["values"]}) == len(module["values"])
+    assert view["shown"] == view["operators"]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "deep_loop", "hostile_names", "quantized"])
+def test_the_box_of_the_input_is_connected(name):
+    module, _ = document(data_of(name))
+    fed = set(names_of(module, module["inputs"]))
+    assert fed & set(names_of(module, module["nodes"][0]["inputs"]))
+
+
+def test_an_operator_says_what_it_took_and_with_what():
+    module, view = document(data_of("resnet18"))
+    node = next(each for each in module["nodes"] if each["name"].startswith("[493] conv"))
+    told = {each["name"]: each["value"] for each in node["attributes"]}
+    assert told["time"] == "1.948 ms"
+    assert told["flops"] == "59.01 MFLO"
+    assert (told["stride_h"], told["pad_w"]) == ("2", "3")
+    kinds = [module["values"][each["value"][0]] for each in node["inputs"]]
+    assert kinds[0]["type"]["shape"]["dimensions"] == [1, 3, 224, 224]
+    assert kinds[1]["initializer"]["type"]["shape"]["dimensions"] == [16, 3, 7, 7]
+    assert node["inputs"][1]["name"] == "weight"
+    row = next(row for name, row, _ in view["nodes"] if name == node["name"])
+    assert data_of("resnet18").columns.names[row] == "conv(data,conv1.weight)[493]"
+
+
+def test_the_slowest_is_hottest():
+    data = data_of("resnet18")
+    module, view = document(data)
+    hottest = [node["name"] for node in module["nodes"] if node["type"]["category"] == "heat9"]
+    slowest = int(np.nanargmax(data.columns.device.end_s))
+    assert [row for name, row, _ in view["nodes"] if name in hottest][:1] == [slowest]
+    assert view["scale"]["texts"][0] == "0 s"
+    assert view["scale"]["texts"][-1] == "1.948 ms"
+
+
+def test_a_constant_is_drawn_inside_its_reader_and_selects_it():
+    data = data_of("resnet18")
+    _, view = document(data)
+    row = data.columns.names.index("const{100,128}[483]")
+    assert dict(view["rows"])[row].startswith("[786] matrix_mul")
+    assert place_of_row(data, row) == ""
+
+
+def test_operators_that_never_run_are_left_out_and_counted():
+    _, view = document(data_of("bert_tiny"))
+    assert view["left_out"] == 272
+
+
+def test_a_large_graph_opens_as_blocks_with_sums():
+    data = data_of("deep_loop")
+    module, view = document(data)
+    assert len(module["nodes"]) <= 200
+    told = [{a["name"]: a["value"] for a in node["attributes"]} for node in module["nodes"]]
+    assert sum(int(each["operators"]) for each in told) == 5316
+    assert {"time", "share", "slowest"} <= told[0].keys()
+    _, inner = document(data, place=view["nodes"][3][2])
+    assert inner["path"][0] == ["", ""]
+    assert inner["place"] == view["nodes"][3][2]
+
+
+def test_a_row_leads_to_the_block_that_shows_it():
+    data = data_of("deep_loop")
+    for row in (0, 2_663, 5_325):
+        _, view = document(data, place=place_of_row(data, row))
+        assert row in [shown for _, shown, _ in view["nodes"]] + list(dict(view["rows"]))
+    assert place_of_row(data, 10**9) is None
+
+
+def test_an_unknown_place_shows_all_of_the_graph():
+    _, view = document(data_of("tiny"), place="nowhere.at.all")
+    assert view["place"] == ""
+    assert view["shown"] > 0
+
+
+def test_rates_of_blocks_are_rates_of_the_whole_block():
+    data = data_of("resnet18")
+    colours = colouring(data, "flops", "device")
+    rows = np.array([86, 87, 88], dtype=np.int32)
+    flops, seconds = colours.values[rows], colours.seconds[rows]
+    assert colours.of([rows])[0] == pytest.approx(np.nansum(flops) / np.nansum(seconds))
+
+
+def test_changes_diverge_from_the_middle():
+    data = data_of("resnet18")
+    change = np.full(len(data.columns), np.nan)
+    change[[5, 6, 7]] = -1e-3, 0.0, 5e-4
+    colours = change_colouring(change)
+    classes, texts = colours.classes(np.array([-1e-3, 0.0, 5e-4, np.nan]))
+    assert classes.tolist() == [0, 4, 7, -1]
+    assert (texts[0], texts[4], texts[8]) == ("-1.000 ms", "0 s", "1.000 ms")
+    module, _ = document(data, colours=colours)
+    assert "none" in {node["type"]["category"] for node in module["nodes"]}
+
+
+def test_a_graph_without_an_order_of_execution_is_drawn_in_the_files_order():
+    profile = json.loads(good_profile("tiny"))
+    profile["graph_exec"]["comp_seq"] = []
+    module, view = document(data_of("tiny", json.dumps(profile).encode()))
+    assert len(module["nodes"]) > 0
+    assert view["left_out"] == 0
+
+
+def test_a_profile_without_a_graph_makes_an_empty_document():
+    columns = parse(good_profile("tiny"))
+    data = merge([("profile.json", columns)], empty_graph(("operator",)))
+    module, view = document(data)
+    assert module["nodes"] == []
+    assert view["operators"] == 0
+    assert place_of_row(data, 0) is None
+
+
+def test_hostile_names_become_one_visible_line():
+    assert plain("a\nb\u202ec\x00") == "a\\u000ab\\u202ec\\u0000"
+    assert plain("</script><b>🦊 עברית") == "</script><b>🦊 עברית"
+    assert len(plain("x" * 10**6)) == 200
+
+
+def test_repeated_ids_and_names_stay_nodes_of_their_own():
+    profile = json.loads(good_profile("resnet18"))
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["id"], operator["name"] = "1", "same"
+    for variable in profile["graph_exec"]["var"].values():
+        variable["name"] = "same"
+    module, _ = document(data_of("same", json.dumps(profile).encode()))
+    names = [node["name"] for node in module["nodes"]]
+    assert len(set(names)) == len(names) == 79
+
+
+def test_a_graph_that_feeds_itself_is_drawn():
+    profile = json.loads(good_profile("resnet18"))
+    operator = profile["graph_exec"]["operator"]["493"]
+    operator["input"] += operator["output"]
+    module, _ = document(data_of("cycle", json.dumps(profile).encode()))
+    assert len(module["nodes"]) == 79

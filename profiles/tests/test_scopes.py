@@ -1,0 +1,138 @@
+"""Large graphs are cut into blocks of a size that can be read."""
+
+import numpy as np
+import pytest
+
+from profiles.analysis.graph_wiring import wire
+from profiles.analysis.scopes import (
+    FEWEST_NODES,
+    MOST_NODES,
+    Blocks,
+    Place,
+    read_place,
+    scopes_of,
+)
+from profiles.tests.graphs import read_good
+
+
+def blocks(scopes, kinds=None):
+    kinds = np.zeros(len(scopes), dtype=np.int32) if kinds is None else np.array(kinds)
+    return Blocks([tuple(scope.split(".")) if scope else () for scope in scopes], kinds)
+
+
+def all_places(found):
+    """Every place that a reader can get to, by opening blocks."""
+    left, seen = [Place()], []
+    while left:
+        place = left.pop()
+        seen.append(place)
+        left += [item.place for item in found.items(place) if item.place is not None]
+    return seen
+
+
+def test_an_operators_outputs_and_weights_tell_its_scope():
+    graph, _ = read_good("resnet18")
+    rows = wire(graph).rows
+    found = dict(zip(rows.tolist(), scopes_of(graph, rows), strict=True))
+    names = {graph.operators.names[row].partition("(")[0]: scope for row, scope in found.items()}
+    assert found[rows[1]] == ("conv1",)
+    assert ("layer2", "0", "downsample", "0") in found.values()
+    assert names["data"] == ()
+
+
+def test_an_operator_without_a_scope_belongs_where_its_neighbours_do():
+    graph, _ = read_good("resnet18")
+    rows = wire(graph).rows
+    scopes = scopes_of(graph, rows)
+    kinds = [graph.operators.types[int(row)] for row in rows]
+    # additions and activations inside of a block carry no name of a module of their own
+    within = [scope for scope, kind in zip(scopes, kinds, strict=True) if kind == "Elemwise"]
+    assert ("layer1", "0") in within
+
+
+def test_a_graph_of_readable_size_is_shown_as_it_is():
+    found = blocks(["a", "a", "b"]).items(Place())
+    assert [item.place for item in found] == [None, None, None]
+
+
+def test_every_operator_of_a_deep_graph_without_scopes_is_reached():
+    graph, _ = read_good("deep_loop")
+    wiring = wire(graph)
+    kinds = graph.operators.types.codes[wiring.rows]
+    found = Blocks(scopes_of(graph, wiring.rows), kinds)
+    shown = []
+    for place in all_places(found):
+        items = found.items(place)
+        assert FEWEST_NODES <= len(items) <= MOST_NODES
+        shown += [int(item.members[0]) for item in items if item.place is None]
+    assert sorted(shown) == list(range(5316))
+
+
+@pytest.mark.parametrize("count", [1_001, 40_001, 100_000])
+def test_runs_within_runs_stay_readable(count):
+    found = blocks([""] * count)
+    place, sizes = Place(), []
+    while items := found.items(place):
+        sizes.append(len(items))
+        last = items[-1]
+        if last.place is None:
+            break
+        place = last.place
+    assert max(sizes) <= MOST_NODES
+    assert int(last.members[0]) == count - 1
+
+
+def test_runs_begin_where_a_pattern_begins():
+    pattern = [0, 1, 2, 1, 3]
+    found = blocks([""] * 5_000, pattern * 1_000)
+    assert all(item.members[0] % 5 == 0 for item in found.items(Place()))
+
+
+def test_scopes_are_opened_in_place_until_there_is_something_to_see():
+    names = [f"model.layer{each}" for each in range(12) for _ in range(100)]
+    addresses = [item.place.address for item in blocks(names).items(Place())]
+    assert addresses == [f"model.layer{each}" for each in range(12)]
+
+
+def test_a_scope_of_very_many_parts_is_cut_into_runs_of_them():
+    names = [f"model.block{each}" for each in range(500) for _ in range(4)]
+    found = blocks(names)
+    items = found.items(Place(("model",)))
+    assert len(items) <= MOST_NODES
+    inner = found.items(items[1].place)
+    assert inner[0].place.scope[0] == "model"
+
+
+def test_the_way_to_a_place_leads_over_all_that_hold_it():
+    graph, _ = read_good("deep_loop")
+    wiring = wire(graph)
+    found = Blocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
+    deep = found.place_of(2_000)
+    path = found.path(deep)
+    assert path[0] == Place()
+    assert path[-1] == deep
+    assert any(item.place == deep for item in found.items(path[-2]))
+    assert any(item.members.tolist() == [2_000] for item in found.items(deep))
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("", Place()),
+        ("layer1.0", Place(("layer1", "0"))),
+        (":72-143", Place((), 72, 143)),
+        ("a.b:0-9", Place(("a", "b"), 0, 9)),
+        ("a:9-0", Place(("a",))),
+        ("../../etc", Place()),
+        ("<script>", Place()),
+        ("a" * 10_000, Place(("a" * 10_000,))),
+    ],
+)
+def test_an_address_is_read_or_means_all_of_the_graph(address, place):
+    assert read_place(address) == place
+
+
+def test_an_unknown_place_is_empty():
+    found = blocks(["a"] * 2_000)
+    assert found.items(Place(("nowhere",))) == []
+    assert found.items(Place((), 5_000, 6_000)) == []

@@ -1,0 +1,108 @@
+"""The viewer is served as a stranger in its own house: no telemetry, no cookies, no way out."""
+
+import gzip
+import re
+
+import pytest
+
+from profiles.viewer import viewer_address, viewer_files, viewer_page
+from webprofile.checks import check_settings
+
+MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"
+
+
+@pytest.fixture
+def second_origin(settings):
+    settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, SECOND
+    settings.ALLOWED_HOSTS = ["profile.example.org", "viewer.example.net"]
+
+
+def test_the_page_has_lost_what_calls_out_asks_and_expires(client):
+    page = client.get(viewer_address()).text
+    for tag in ('name="version"', 'name="date"', 'http-equiv="Content-Security-Policy"'):
+        assert tag in (viewer_files()["index.js"].parent / "index.html").read_text()
+        assert tag not in page
+    assert "javascript:" not in page
+    assert page.index("bridge.js") < page.index('src="index.js"')
+    style = client.get(f"{viewer_address()}grapher.css").text
+    assert style.index(".node-item-type path") < style.index(".node-item-type-heat9 path")
+
+
+def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client):
+    response = client.get(viewer_address())
+    policy = dict(
+        part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";")
+    )
+    here = f"http://testserver{viewer_address()}"
+    assert policy["sandbox"] == "allow-scripts"
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["connect-src"] == here
+    assert "unsafe-inline" not in response["Content-Security-Policy"]
+    assert policy["frame-ancestors"] == "http://testserver"
+    assert response["X-Frame-Options"] == "SAMEORIGIN"
+    assert response.cookies == {}
+
+
+def test_every_style_of_the_page_is_allowed_by_its_hash():
+    page = viewer_page()
+    assert page.styles.count("sha256-") == 1
+    assert page.style_attributes.count("sha256-") == len(
+        set(re.findall(r' style="([^"]*)"', page.text))
+    )
+
+
+def test_files_are_kept_by_browsers_for_good_and_come_compressed(client):
+    address = f"{viewer_address()}python.js"
+    response = client.get(address, headers={"Accept-Encoding": "gzip, br"})
+    assert response["Content-Encoding"] == "gzip"
+    assert "immutable" in response["Cache-Control"]
+    assert response["Access-Control-Allow-Origin"] == "*"
+    assert response["Content-Type"] == "text/javascript"
+    plain = client.get(address)
+    assert "Content-Encoding" not in plain
+    assert gzip.decompress(response.content) == plain.content
+
+
+@pytest.mark.parametrize("name", ["server.py", "__init__.py", "nothing.js", "..%2fserver.py"])
+def test_nothing_but_the_site_of_the_package_is_served(client, name):
+    assert client.get(f"{viewer_address()}{name}").status_code == 404
+
+
+@pytest.mark.parametrize("tag", ["x", "a;connect-src%20*", "9.3.3"])
+def test_an_address_writes_nothing_into_the_policy(client, tag):
+    assert client.get(f"/netron/{tag}/").status_code == 404
+
+
+def test_a_second_origin_has_the_viewer_and_nothing_else(client, second_origin):
+    here = {"HTTP_HOST": "viewer.example.net", "wsgi.url_scheme": "https"}
+    path = viewer_address().removeprefix(SECOND)
+    response = client.get(path, **here)
+    assert f"frame-ancestors {MAIN}" in response["Content-Security-Policy"]
+    assert f"script-src {SECOND}{path}" in response["Content-Security-Policy"]
+    assert "X-Frame-Options" not in response
+    for other in ("/accounts/login/", "/tasks/", "/healthz", "/static/js/site.js", "/admin/"):
+        assert client.get(other, **here).status_code == 404
+
+
+def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origin):
+    path = viewer_address().removeprefix(SECOND)
+    main = {"HTTP_HOST": "profile.example.org"}
+    assert client.get(path, **main).status_code == 404
+    assert client.get("/healthz", **main).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "found"),
+    [
+        ("", []),
+        (SECOND, []),
+        ("viewer.example.net", ["webprofile.E003"]),
+        (f"{SECOND}/netron", ["webprofile.E003"]),
+        ("ftp://viewer.example.net", ["webprofile.E003"]),
+        (f"{MAIN}:8443", ["webprofile.E004"]),
+        ("http://viewer.example.net", ["webprofile.E005"]),
+    ],
+)
+def test_a_wrong_second_origin_is_named(settings, origin, found):
+    settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, origin
+    assert [message.id for message in check_settings()] == found

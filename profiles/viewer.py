@@ -1,0 +1,96 @@
+"""The files of Netron, the viewer of graphs, from its PyPI package, and two of ours beside them."""
+
+import base64
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+
+from django.conf import settings
+from django.urls import reverse
+
+#: what the package's page would do by these: telemetry; expire after 180 days; a weaker policy
+_DROPPED = re.compile(
+    r'<meta (name="(version|date)"|http-equiv="Content-Security-Policy")[^>]*>\s*'
+)
+_STYLES = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+_STYLE_ATTRIBUTES = re.compile(r' style="([^"]*)"')
+#: a button that is written as a link to a script, which the policy forbids
+_SCRIPT_LINK = ' href="javascript:void(0)"'
+_SERVED = {".js", ".json", ".css", ".png", ".ico"}
+_BRIDGE = "bridge.js"
+#: Netron's colours of a graph; pictures that it saves have this style sheet's, so ours are added
+_STYLE = "grapher.css"
+_STYLE_LINK = f'href="{_STYLE}"'
+
+
+@dataclass(frozen=True)
+class Page:
+    """The package's page without what is dropped.
+
+    styles, style_attributes: sources of a policy that allow what it has of both and no other
+    """
+
+    text: str
+    styles: str
+    style_attributes: str
+
+
+@cache
+def viewer_files() -> dict[str, Path]:
+    """The files that are served, by name."""
+    package = {path.name: path for path in _folder().iterdir() if path.suffix in _SERVED}
+    return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "netron" / _BRIDGE}
+
+
+def content(name: str) -> bytes:
+    """What a file of the viewer holds."""
+    found = viewer_files()[name].read_bytes()
+    if name == _STYLE:
+        found += b"\n" + (settings.BASE_DIR / "static" / "css" / "netron-heat.css").read_bytes()
+    return found
+
+
+@cache
+def viewer_tag() -> str:
+    """A name for these versions of the files: addresses with it may be kept for good."""
+    digest = hashlib.sha256()
+    for name in (_BRIDGE, _STYLE):
+        digest.update(content(name))
+    return f"{metadata.version('netron')}-{digest.hexdigest()[:8]}"
+
+
+def viewer_address() -> str:
+    """Where a frame finds the viewer, on this origin or on the second one."""
+    return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[viewer_tag()])}"
+
+
+@cache
+def compressed(name: str) -> bytes:
+    """A file of the viewer as gzip; made once in the life of a process."""
+    return gzip.compress(content(name), 6, mtime=0)
+
+
+@cache
+def viewer_page() -> Page:
+    """The page of the viewer, to which ours is still to be added."""
+    text = (_folder() / "index.html").read_text(encoding="utf-8")
+    text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
+    # the page has another origin than its files; it reads this one's rules to save a picture
+    text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')
+    return Page(text, _hashes(_STYLES.findall(text)), _hashes(_STYLE_ATTRIBUTES.findall(text)))
+
+
+def _folder() -> Path:
+    found = util.find_spec("netron")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("netron: install requirements/base.txt")
+    return Path(found.origin).parent
+
+
+def _hashes(contents: list[str]) -> str:
+    digests = {hashlib.sha256(content.encode()).digest() for content in contents}
+    return " ".join(sorted(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests))

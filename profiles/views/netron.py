@@ -1,0 +1,90 @@
+"""Netron, the viewer of graphs: the site inside the frame.
+
+Nothing of the package is changed on disk. Its page is served without the tags that make it call
+out, ask for consent and expire, with two files of ours, and in an origin of its own that nothing
+else has (CSP `sandbox`): what it parses is a user's file. Sessions and storage of this site are
+out of its reach, and it may load nothing but the files of its own folder.
+"""
+
+import json
+import mimetypes
+from pathlib import Path
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.html import escape
+from django.views.decorators.http import require_GET
+
+from profiles.viewer import Page, compressed, content, viewer_files, viewer_page, viewer_tag
+from webprofile.origins import framing_origins
+
+#: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
+_EARLY = (
+    "python", "base", "text", "flatbuffers", "flexbuffers", "zip", "tar", "json", "xml",
+    "protobuf", "hdf5", "grapher", "browser", "view", "message", "dagre",
+)  # fmt: skip
+_PACKED = {".js", ".json", ".css", ".ico"}
+_YEAR_S = 365 * 24 * 3600
+
+
+@require_GET
+def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
+    """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
+    # the tag stands in the policy: no other text may get there
+    if tag != viewer_tag() or (name and name not in viewer_files()):
+        raise Http404
+    if name == "":
+        return _page(request)
+    response = _file(request, name)
+    response["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
+    # the page has an origin of its own, so that its files are another's to it
+    response["Access-Control-Allow-Origin"] = "*"
+    return response
+
+
+def _file(request: HttpRequest, name: str) -> HttpResponse:
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind = "text/javascript" if name.endswith(".js") else kind
+    accepted = request.headers.get("Accept-Encoding", "")
+    if Path(name).suffix not in _PACKED or "gzip" not in accepted:
+        return HttpResponse(content(name), content_type=kind)
+    response = HttpResponse(compressed(name), content_type=kind)
+    response["Content-Encoding"] = "gzip"
+    response["Vary"] = "Accept-Encoding"
+    return response
+
+
+def _page(request: HttpRequest) -> HttpResponse:
+    page, parents = viewer_page(), framing_origins(request)
+    # a type that Netron does not know: it then loads no other format's parts ahead of need
+    ours = '<meta name="type" content="Frame">\n'
+    ours += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
+    ours += f'<script src="bridge.js" data-parents="{escape(json.dumps(parents))}"></script>\n'
+    response = HttpResponse(page.text.replace("<title>", f"{ours}<title>", 1))
+    here = request.build_absolute_uri(request.path)
+    response["Content-Security-Policy"] = _policy(here, page, parents)
+    response["Cache-Control"] = "no-cache"
+    if settings.NETRON_ORIGIN:
+        response.xframe_options_exempt = True
+    else:
+        response["X-Frame-Options"] = "SAMEORIGIN"
+    return response
+
+
+def _policy(here: str, page: Page, parents: list[str]) -> str:
+    """What the page may do: run and fetch the files of its own folder, and draw."""
+    return "; ".join(
+        (
+            "sandbox allow-scripts",
+            "default-src 'none'",
+            f"script-src {here}",
+            f"style-src {here} {page.styles}",
+            f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
+            f"img-src {here} data:",
+            f"connect-src {here}",
+            "worker-src blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            f"frame-ancestors {' '.join(parents)}",
+        )
+    )

@@ -1,0 +1,25 @@
+"""Origins: this site's own, and a second one on which hostile files are drawn."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+def origin_of(address: str) -> str:
+    """Return scheme, host and port of an address: `https://viewer.example.org`."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def framing_origins(request: HttpRequest) -> list[str]:
+    """Origins whose pages may hold the viewer's frame."""
+    if not settings.NETRON_ORIGIN:
+        return [origin_of(request.build_absolute_uri("/"))]
+    return sorted({origin_of(settings.SITE_URL), *settings.CSRF_TRUSTED_ORIGINS})
+
+
+def is_viewer_host(request: HttpRequest) -> bool:
+    """Whether a request came to the second origin's host."""
+    host = urlsplit(settings.NETRON_ORIGIN).netloc
+    return bool(host) and request.get_host() == host
