@@ -19,8 +19,8 @@ from profiles.exporting.json_file import to_json
 from profiles.exporting.npz_file import to_npz
 from profiles.models import Profile
 from profiles.report import report_html
-from profiles.table_page import Places, SideTable
-from profiles.table_request import TableRequest, read_request
+from profiles.tables.page import Places, SideTable
+from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
 
 Meta = Mapping[str, Any]

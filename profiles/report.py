@@ -21,7 +21,7 @@ from profiles.analysis.table import Row, rows
 from profiles.exporting.drawings import curve, timeline_drawing, type_bars
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
-from profiles.table_html import visible
+from profiles.tables.html import visible
 
 #: more make the file large and slow; CSV has all
 MOST_ROWS = 2_000

@@ -1,5 +1,6 @@
 """Which results can be compared: those that the reader may see, the most alike first."""
 
+import calendar
 import datetime
 import re
 from collections.abc import Sequence
@@ -128,8 +129,7 @@ def _within(name: str, word: str) -> Q:
         first = datetime.date(year, month, day[0] if day else 1)
     except ValueError:
         return Q()
-    last = first + datetime.timedelta(days=0 if day else 31)
-    last = last if day else last.replace(day=1) - datetime.timedelta(days=1)
+    last = first if day else first.replace(day=calendar.monthrange(year, month)[1])
     return Q(**{f"{name}__date__gte": first, f"{name}__date__lte": last})
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.comparison.comparison import Comparison
-from profiles.analysis.graph_colours import change_colouring
-from profiles.analysis.netron_document import netron_document, place_of_row
+from profiles.analysis.drawing.colours import change_colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import Asked
 from profiles.comparisons.words import letter

@@ -93,6 +93,7 @@ def signed(value_s: float) -> str:
     """A difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
     if not math.isfinite(value_s):
         return ABSENT
+    value_s = round(value_s, 12)  # differences of whole microseconds are no whole ones
     sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
     return sign + seconds(abs(value_s))
 
@@ -103,8 +104,9 @@ def signed_percent(ratio: float) -> str:
         return ABSENT
     if ratio >= 9.995:
         return f"×{ratio + 1:.0f}"
-    sign = "+" if ratio > 0 else MINUS if ratio < 0 else ""
-    return f"{sign}{_plain_percent(ratio)} %"
+    amount = _plain_percent(ratio)
+    sign = "" if amount == "0.0" else "+" if ratio > 0 else MINUS
+    return f"{sign}{amount} %"
 
 
 def _plain_percent(ratio: float) -> str:

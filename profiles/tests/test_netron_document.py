@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from profiles.analysis.graph_colours import change_colouring, colouring
+from profiles.analysis.drawing.colours import change_colouring, colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.analysis.drawing.text import plain
 from profiles.analysis.merging import merge
-from profiles.analysis.netron_document import netron_document, place_of_row
-from profiles.analysis.netron_text import plain
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.tests.shared_data import DATA, good_profile

@@ -3,7 +3,7 @@
 from django.urls import reverse
 
 from profiles.models import Profile
-from profiles.table_page import Places
+from profiles.tables.page import Places
 
 
 def page_of(profile: Profile) -> str:

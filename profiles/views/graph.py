@@ -15,8 +15,8 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from profiles import storage
-from profiles.analysis.graph_colours import METRICS, Metric, colouring
-from profiles.analysis.netron_document import netron_document, place_of_row
+from profiles.analysis.drawing.colours import METRICS, Metric, colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.columns import Side

@@ -5,23 +5,32 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
-from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, PROFILE_NAME
-from profiles.analysis.table import table
+from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
+from profiles.advising import advice_of, facts_of
+from profiles.analysis.data import ProfileData
+from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import profile_text
 from profiles.loading import profile_data
-from profiles.parsers.columns import Side
+from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
+from profiles.statistics import statistics_view
+from profiles.tables.form import form_context
+from profiles.tables.page import Places, SideTable
+from profiles.tables.request import TableRequest, read_request
 from profiles.views.access import profile_or_404, task_or_404
+from profiles.views.addresses import page_of, places_of
 from webprofile.errors import DomainError
+from webprofile.wording import word
 
-#: what the page offers; the address takes any number up to the last
-ROW_CHOICES = (10, 25, 50, 100, 1000)
-DEFAULT_ROWS = 10
-#: the files that the result page itself links to; the task's page has all of them
-FIRST_FILES = (PROFILE_NAME, LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME)
-SIDES: tuple[Side, ...] = ("device", "host")
+#: files that the result page links to beside the exports; the task's page has all of them
+FIRST_FILES = (LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME)
+#: fields whose errors are told in place
+_FIELDS = ("name", "min", "max", "rows")
+#: rows of the text; more are slow to read and to make
+_TEXT_ROWS = 1000
 
 
 @login_required
@@ -32,24 +41,18 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
     found = profile or measurement
     if found is None:
         return redirect("tasks:detail", task.pk)
-    columns = profile_data(profile).columns if profile else None
-    rows = _rows(request)
+    if profile is not None and (answer := _swapped(request, profile)):
+        return answer
     context: dict[str, Any] = {
         "task": task,
-        "profile": profile,
         "measured": measurement_view(measurement),
         "plan": plan_title(task),
         "attempt": found.attempt,
-        "artifacts": list(
-            found.attempt.artifacts.filter(is_stored=True, name__in=FIRST_FILES).order_by("pk")
-        ),
-        "rows": rows,
-        "row_choices": ROW_CHOICES,
-        "tables": [{"side": side, "table": table(columns, side=side, top=rows)} for side in SIDES]
-        if columns
-        else [],
+        "artifacts": Artifact.objects.filter(
+            attempt=found.attempt_id, is_stored=True, name__in=FIRST_FILES
+        ).order_by("pk"),
     }
-    return render(request, "profiles/result.html", context)
+    return _page(request, profile, context)
 
 
 @login_required
@@ -59,7 +62,7 @@ def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
         return redirect("tasks:result", profile.attempt.task_id)
-    raise DomainError("not_finished", status=404)
+    return _swapped(request, profile) or _page(request, profile, {"upload": profile.upload})
 
 
 @login_required
@@ -69,14 +72,81 @@ def result_text(request: HttpRequest, task_id: int) -> HttpResponse:
     profile = profile_of(task_or_404(request, task_id))
     if profile is None:
         raise DomainError("not_finished", status=404)
-    text = profile_text(profile_data(profile).columns, top=_rows(request), show_host=True)
+    asked = read_request(request.GET)
+    top = min(asked.top or _TEXT_ROWS, _TEXT_ROWS)
+    text = profile_text(profile_data(profile).columns, top=top, show_host=True)
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
-def _rows(request: HttpRequest) -> int:
-    """The number of rows asked for, within reason."""
+def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]) -> HttpResponse:
+    data, trouble = _data(profile)
+    measured = context.get("measured")
+    context |= {
+        "profile": profile if data else None,
+        "trouble": trouble,
+        "statistics": statistics_view(data, profile, measured["row"] if measured else None),
+    }
+    if profile is not None and data is not None:
+        asked = read_request(request.GET, passes=len(data.passes))
+        context |= {
+            "page": page_of(profile),
+            "passes": data.passes,
+            "advice": advice_of(data, facts_of(profile)),
+            "selected": _selected(request, len(data.columns)),
+            **_tables(data, asked, places_of(profile)),
+        }
+    response = render(request, "profiles/result.html", context)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
+    """A profile's data, or why there are none in the reader's words: the rest is still shown."""
+    if profile is None:
+        return None, ""
     try:
-        wanted = int(request.GET.get("rows", DEFAULT_ROWS))
-    except ValueError:
-        return DEFAULT_ROWS
-    return min(max(wanted, 1), ROW_CHOICES[-1])
+        return profile_data(profile), ""
+    except DomainError as error:
+        if error.code not in ("profile_damaged", "profile_outdated"):
+            raise
+        return None, str(word(error))
+
+
+def _selected(request: HttpRequest, operators: int) -> int | None:
+    text = request.GET.get("op", "")
+    is_row = text.isascii() and text.isdigit() and len(text) < 10
+    return int(text) if is_row and int(text) < operators else None
+
+
+def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
+    """What htmx puts into the page: the tables, or the form with them; None for a whole page.
+
+    A question that makes no sense leaves the old tables and puts its errors in their places.
+    """
+    if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
+        return None
+    data = profile_data(profile)
+    asked = read_request(request.GET, passes=len(data.passes))
+    context = _tables(data, asked, places_of(profile))
+    problems = context["form"]["problems"]
+    if request.headers.get("HX-Target") == "tables":
+        context["fields"] = [{"name": name, "text": problems.get(name)} for name in _FIELDS]
+        response = render(request, "profiles/_tables_swapped.html", context)
+        if problems:
+            response["HX-Reswap"] = "none"
+    else:
+        response = render(request, "profiles/_operators.html", context)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+def _tables(data: ProfileData, asked: TableRequest, places: Places) -> dict[str, Any]:
+    """The form and the tables; what cannot be answered is told in the form."""
+    form = form_context(data, asked, places.page)
+    try:
+        tables = [SideTable(data, asked, side, places).context() for side in asked.sides]
+    except AnalysisError as error:
+        name = "name" if error.code == "bad_pattern" else "side"
+        form["problems"] = {**asked.problems, name: str(error)}
+        tables = []
+    return {"form": form, "address": asked.address(), "tables": tables}

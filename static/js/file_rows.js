@@ -109,20 +109,3 @@ function propose(chooser, input) {
   if (!input.value || input.value === input.dataset.proposed) input.value = stemOf(file.name);
   input.dataset.proposed = stemOf(file.name);
 }
-
-/** Let files be dropped on `area`; a drop beside it must not open the file instead of the page. */
-export function acceptDrops(area, onFiles) {
-  for (const name of ["dragenter", "dragover"]) {
-    area.addEventListener(name, (event) => {
-      event.preventDefault();
-      area.classList.add("drop--over");
-    });
-  }
-  for (const name of ["dragleave", "drop"]) {
-    area.addEventListener(name, () => area.classList.remove("drop--over"));
-  }
-  area.addEventListener("drop", (event) => {
-    event.preventDefault();
-    if (event.dataTransfer.files.length) onFiles([...event.dataTransfer.files]);
-  });
-}

@@ -38,3 +38,33 @@ export function localizeTimes(root) {
     element.textContent = localTime(element.dateTime, withSeconds);
   }
 }
+
+const TIMES = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+
+/** A time with four significant digits in the unit that fits: "12.35 ms". */
+export function seconds(value) {
+  if (value === null || !Number.isFinite(value)) return "–";
+  if (value === 0) return "0 s";
+  const [scale, unit] = TIMES.find(([least]) => Math.abs(value) >= least) ?? TIMES.at(-1);
+  const whole = String(Math.trunc(Math.abs(value / scale))).length;
+  return `${(value / scale).toFixed(Math.max(0, 4 - whole))} ${unit}`;
+}
+
+const THOUSANDS = ["", "K", "M", "G", "T", "P"];
+
+/** A number of base 1000 with its unit: "72.98 GFLOP/s". */
+export function scaled(value, unit) {
+  let step = 0;
+  let rest = value;
+  while (Math.abs(rest) >= 1000 && step < THOUSANDS.length - 1) {
+    rest /= 1000;
+    step += 1;
+  }
+  return `${Number(rest.toPrecision(4))} ${THOUSANDS[step]}${unit}`.trim();
+}
+
+/** A share: "80 %", "0.4 %", "< 0.1 %". */
+export function percent(share) {
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
+  return `${(share * 100).toFixed(share >= 0.0995 || share === 0 ? 0 : 1)} %`;
+}

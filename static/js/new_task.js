@@ -1,6 +1,7 @@
 // The form for a new task: choices that fit each other, checks, then the way to the queue.
 
-import { acceptDrops, addRow, give, readRows } from "./file_rows.js";
+import { acceptDrops } from "./drops.js";
+import { addRow, give, readRows } from "./file_rows.js";
 import { checkFiles, clearErrors, focusFirstError, showError } from "./form_errors.js";
 import { LiveCommand } from "./live_command.js";
 import { readOptions, setUpOptions } from "./option_form.js";

@@ -46,11 +46,11 @@ export async function postJson(url, body, { login }) {
   return data;
 }
 
-/** GET an object. Throws NoAnswer. */
-export async function getJson(url, { login }) {
+/** GET an object; `cache` as in fetch, "no-cache" for what the server dates. Throws NoAnswer. */
+export async function getJson(url, { login, cache = "no-store" }) {
   const response = await answer(url, {
     headers: { Accept: "application/json" },
-    cache: "no-store",
+    cache,
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
   leaveIfLoggedOut(response, login);

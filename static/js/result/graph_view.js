@@ -1,6 +1,6 @@
 // What one view of the graph shows: which node stands for which row, and what it opens. No DOM.
 
-/** `view` is that of the server's document, see `profiles/analysis/netron_document.py`. */
+/** `view` is that of the server's document, see `profiles/analysis/drawing/document.py`. */
 export function makeView(view) {
   const nodes = new Map(view.nodes.map(([name, row, place]) => [name, { row, place }]));
   const ofRow = new Map(view.rows);

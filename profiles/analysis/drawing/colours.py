@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.netron_text import amount, duration, rate
+from profiles.analysis.drawing.text import amount, duration, rate
 from profiles.parsers.columns import MISSING, Side
 from profiles.parsers.graph import Index
 
@@ -55,7 +55,7 @@ class Colouring:
         if self.seconds is None:
             return values
         seconds = _sums(self.seconds, groups)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.where(seconds > 0, values / seconds, np.nan)
 
     def classes(self, values: Floats) -> tuple[Classes, list[str]]:

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.graph_colours import Colouring, colouring
-from profiles.analysis.graph_wiring import Wiring, wire
-from profiles.analysis.netron_module import Module
-from profiles.analysis.netron_text import plain
+from profiles.analysis.drawing.colours import Colouring, colouring
+from profiles.analysis.drawing.module import Module
+from profiles.analysis.drawing.text import plain
+from profiles.analysis.drawing.wiring import Wiring, wire
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import Blocks, Item, Place, read_place, scopes_of
 from profiles.parsers.columns import MISSING, Side

@@ -1,0 +1,223 @@
+"""How soon a result page of many operators is there, and how soon it answers, in Chromium.
+
+`python -m bench.bench_pages [--operators 10000] [--rounds 9]` starts a whole embedded site in a
+folder of its own, opens a real profile made larger, and does what a reader does. The browser's
+cache is empty at each load; the server has the profile in memory.
+"""
+
+import argparse
+import gzip
+import hashlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from tabulate import tabulate
+
+from bench.browser import chromium, log_in, measured
+from bench.site import shared
+from webprofile.embedded.demo import Visitor
+from webprofile.tests.site import ROOT, running_site
+
+#: what is measured -> the most it may be; ms, frames, kB
+GOALS = {
+    "HTML received": 300.0,
+    "first paint": 1000.0,
+    "first rows painted": 1000.0,
+    "sort, click to painted rows": 100.0,
+    "filter, key to painted rows": 100.0,
+    "select, row in the page": 50.0,
+    "select, row far away": 50.0,
+    "frames over 50 ms while scrolling": 0.0,
+    "JavaScript without charts, kB": 600.0,
+    "JavaScript with charts, kB": 600.0,
+}
+#: (pixels of a frame, frames): a wheel that turns fast, and a flick through the whole table
+SCROLLING = ((100, 300), (2_000, 250))
+READY_WITHIN_S = 120.0
+_FIRST_ROWS = """
+    const look = () => {
+        const row = document.querySelector("#tables tbody tr[data-row]");
+        requestAnimationFrame(row ? seen : look);
+    };
+    const seen = () => {
+        setTimeout(() => { window.firstRows = performance.now(); });
+    };
+    requestAnimationFrame(look);
+"""
+_LOADED = """
+    const paint = () => performance.getEntriesByName("first-contentful-paint")[0];
+    const isReady = () => document.querySelector("#tables [role=grid]");
+    while (!window.firstRows || !paint() || !isReady()) await frame();
+    const page = performance.getEntriesByType("navigation")[0];
+    return [page.responseEnd, paint().startTime, window.firstRows];
+"""
+_SORT = """
+    const [key] = args;
+    const swapped = heard("htmx:afterSettle");
+    const begin = performance.now();
+    document.querySelector(`#sort-device-${key}`).click();
+    await swapped;
+    await painted();
+    return performance.now() - begin;
+"""
+_FILTER = """
+    const [text] = args;
+    const field = document.querySelector("#filter-name");
+    const swapped = heard("htmx:afterSettle");
+    const begin = performance.now();
+    field.value = text;
+    field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    await swapped;
+    await painted();
+    return performance.now() - begin;
+"""
+_SELECT = """
+    const [row] = args;
+    const loaded = performance.getEntriesByType("resource").map((each) => each.name);
+    const selection = await import(loaded.find((name) => name.includes("/result/selection.")));
+    const begin = performance.now();
+    selection.select(row, "bench");
+    const found = () => document.querySelector(`tr[data-row="${row}"][aria-selected=true]`);
+    while (!found()) await new Promise((go) => setTimeout(go));
+    await painted();
+    return performance.now() - begin;
+"""
+_SCROLL = """
+    const [step, steps] = args;
+    const box = document.querySelector(".operators__scroll");
+    const frames = [];
+    let last = performance.now();
+    for (let number = 0; number < steps; number += 1) {
+        box.scrollTop = (number * step) % (box.scrollHeight - box.clientHeight);
+        await frame();
+        const now = performance.now();
+        frames.push(now - last);
+        last = now;
+    }
+    box.scrollTop = 0;
+    await painted();
+    return frames;
+"""
+_SCRIPTS = """
+    const loaded = performance.getEntriesByType("resource");
+    return loaded.map((each) => new URL(each.name).pathname).filter((name) => name.endsWith("js"));
+"""
+_SEE_CHARTS = """
+    document.querySelector("#part-pictures").scrollIntoView();
+    for (let at = 0; at < 40; at += 1) {
+        scrollBy(0, 300);
+        await new Promise((go) => setTimeout(go, 50));
+        if (document.querySelector("#part-graph").getBoundingClientRect().top < 300) break;
+    }
+    while (!document.querySelector("#part-pictures canvas")) await frame();
+    await new Promise((go) => setTimeout(go, 1500));
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operators", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, running_site(Path(folder) / "site") as site:
+        profile = enlarged(Path(folder), asked.operators)
+        with site.login() as visitor, chromium() as browser:
+            page = open_profile(visitor, profile)
+            log_in(browser, site.address, site.account)
+            found = look(browser, site.address + page, asked.rounds, asked.operators)
+    print(report(found))
+
+
+def enlarged(folder: Path, operators: int) -> Path:
+    """A real profile, repeated until it has so many operators."""
+    target = folder / "large.json"
+    tool, source = shared("../tools/scale_profile.py"), shared("profiles/resnet18.json")
+    subprocess.run([sys.executable, tool, source, str(operators), target], check=True)
+    return target
+
+
+def open_profile(visitor: Visitor, file: Path) -> str:
+    """Open a profile as a user does; returns an address that leads to its page."""
+    content = file.read_bytes()
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    described = {"name": file.name, "size_bytes": len(content), "md5": digest}
+    opened = visitor.post("/profiles/opened/", {"files": [described]})
+    for target in opened["uploads"]:
+        visitor.put(target["url"], target["headers"], file)
+    visitor.post(f"{opened['url']}submit/", {})
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline:
+        if visitor.get(f"{opened['url']}status/").json()["state"] == "ready":
+            return str(opened["url"])
+        time.sleep(0.2)
+    raise SystemExit(f"the profile was not read within {READY_WITHIN_S:.0f} s")
+
+
+def look(
+    browser: webdriver.Chrome, page: str, rounds: int, operators: int
+) -> dict[str, list[float]]:
+    """All measurements, by name."""
+    found: dict[str, list[float]] = {name: [] for name in GOALS}
+    browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
+    browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST_ROWS})
+    browser.get(page)
+    page = browser.current_url
+    for _round in range(rounds):
+        browser.get(page)
+        times = measured(browser, _LOADED)
+        for name, time_ms in zip(GOALS, times, strict=False):
+            found[name].append(time_ms)
+    found["JavaScript without charts, kB"].append(scripts_kb(browser))
+    for number in range(rounds):
+        key = ("mem", "flo", "bw", "op", "time")[number % 5]
+        found["sort, click to painted rows"].append(measured(browser, _SORT, key))
+    for number in range(rounds):
+        text = ("conv", "batch", "r1", "r.*weight", "")[number % 5]
+        found["filter, key to painted rows"].append(measured(browser, _FILTER, text))
+    browser.get(page)
+    measured(browser, _LOADED)
+    near = browser.execute_script(
+        "return [...document.querySelectorAll('#tables tr[data-row]')].map((r) => +r.dataset.row)"
+    )
+    for row in near[1 : rounds + 1]:
+        found["select, row in the page"].append(measured(browser, _SELECT, row))
+    for number in range(rounds):
+        row = (number + 1) * operators // (rounds + 2)
+        found["select, row far away"].append(measured(browser, _SELECT, row))
+    for step, steps in SCROLLING:
+        frames = measured(browser, _SCROLL, step, steps)
+        found["frames over 50 ms while scrolling"].append(sum(frame > 50 for frame in frames))
+        print(f"{steps} frames, {step} px each: the longest {max(frames):.0f} ms")
+    browser.get(page)
+    measured(browser, _LOADED)
+    measured(browser, _SEE_CHARTS)
+    found["JavaScript with charts, kB"].append(scripts_kb(browser))
+    return found
+
+
+def scripts_kb(browser: webdriver.Chrome) -> float:
+    """Size of the scripts that the page has loaded, gzipped as in production: here they are not."""
+    paths = [name.partition("/static/")[2] for name in measured(browser, _SCRIPTS)]
+    found = [(ROOT / "static" / path).read_bytes() for path in dict.fromkeys(paths)]
+    return sum(len(gzip.compress(content, 9)) for content in found) / 1000
+
+
+def report(found: dict[str, list[float]]) -> str:
+    rows: Iterable[list[Any]] = [
+        [name, statistics.median(values), min(values), max(values), GOALS[name], verdict]
+        for name, values in found.items()
+        for verdict in ["met" if statistics.median(values) <= GOALS[name] else "MISSED"]
+    ]
+    headers = ["ms, unless said", "median", "min", "max", "goal", ""]
+    return tabulate(rows, headers=headers, floatfmt=".1f")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The executed graph as a document for Netron: wiring, blocks, colours, words."""

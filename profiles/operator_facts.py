@@ -1,0 +1,142 @@
+"""All that is known of one operator, for the panel beside the tables."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.utils.translation import gettext as _
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import percent, with_unit
+from profiles.analysis.stability import unstable
+from profiles.analysis.totals import totals
+from profiles.parsers.columns import MISSING, Side
+from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.parsers.shapes import tensor_text
+from profiles.templatetags.quantities import seconds
+
+SIDES: tuple[Side, ...] = ("device", "host")
+#: variables and parameters that are listed; the graph has all
+_MOST = 40
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """Times of one side as texts.
+
+    samples: of each pass, only where there are several
+    statistics: (name, value)
+    place: from 1, by self time, of `timed` operators
+    """
+
+    title: str
+    self_time: str
+    share: str
+    place: int
+    timed: int
+    statistics: list[tuple[str, str]]
+    samples: list[str]
+    is_unstable: bool
+
+
+def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
+    """The context of `profiles/_operator.html`; `row` must be one of the profile's columns."""
+    columns = data.columns
+    found = int(data.graph.operator_of_row(len(columns))[row])
+    return {
+        "row": row,
+        "name": columns.names[row],
+        "type": columns.types[row] or "",
+        "id": columns.ids[row],
+        "sides": [facts for side in SIDES if (facts := _side(data, side, row))],
+        "numbers": _numbers(data, row),
+        "in_shapes": columns.in_shapes[row],
+        **(_place_in_graph(data.graph, found) if found != MISSING else {}),
+    }
+
+
+def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
+    times = data.columns.times(side)
+    if not times.present[row]:
+        return None
+    self_s = float(times.end_s[row])
+    total_s = totals(data.columns).side_s(side)
+    spread = data.spread(side)
+    several = len(data.passes) > 1
+    samples = [float(value) for value in spread.end_s[:, row]]
+    return SideFacts(
+        title=_("Device") if side == "device" else _("Host"),
+        self_time=seconds(self_s),
+        share=percent(self_s / total_s) if total_s else "",
+        place=1 + int(np.count_nonzero(times.end_s > self_s)),
+        timed=int(np.count_nonzero(times.present)),
+        statistics=_statistics(data, side, row) if several else [],
+        samples=[seconds(value) for value in samples] if several else [],
+        is_unstable=bool(unstable(data, side)[row]),
+    )
+
+
+def _statistics(data: ProfileData, side: Side, row: int) -> list[tuple[str, str]]:
+    spread = data.spread(side)
+    cv = float(spread.cv[row])
+    return [
+        ("p10", seconds(float(spread.p10_s[row]))),
+        ("p90", seconds(float(spread.p90_s[row]))),
+        (_("Minimum"), seconds(float(spread.min_s[row]))),
+        ("CV", "–" if math.isnan(cv) else percent(cv)),
+        ("n", str(int(spread.count[row]))),
+    ]
+
+
+def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
+    columns = data.columns
+    self_s = float(columns.device.end_s[row])
+    found = []
+    if columns.computation.present[row]:
+        flo = float(columns.computation.values[row])
+        found.append((_("Computation"), with_unit(flo, ("FLO", "FLO"), 1000)))
+        if self_s > 0:
+            found.append(("FLOPS", with_unit(flo / self_s, ("FLOPS", "FLOPS"), 1000)))
+    if columns.memory.present[row]:
+        size = float(columns.memory.values[row])
+        found.append((_("Bytes read and written"), with_unit(size, ("byte", "iB"), 1024)))
+        if self_s > 0:
+            found.append((_("Bandwidth"), with_unit(size / self_s, ("byte/s", "iB/s"), 1024)))
+    return [(name, " ".join(text)) for name, text in found]
+
+
+def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:
+    operators = graph.operators
+    step = int(operators.step[operator])
+    return {
+        "step": None if step == MISSING else step,
+        "inputs": _variables(graph, operators.inputs[operator]),
+        "outputs": _variables(graph, operators.outputs[operator]),
+        "params": _params(operators.params[operator]),
+    }
+
+
+def _variables(graph: ExecutedGraph, rows: Index) -> list[dict[str, str]]:
+    variables = graph.variables
+    return [
+        {
+            "name": variables.names[row],
+            "shape": _shape(variables.shapes[row]),
+            "dtype": variables.dtypes[row] or "",
+        }
+        for row in rows[:_MOST].tolist()
+    ]
+
+
+def _shape(text: str | None) -> str:
+    axes = None if text is None else msgspec.json.decode(text)
+    return "" if axes is None else f"{{{tensor_text(axes)}}}"
+
+
+def _params(text: str | None) -> list[tuple[str, str]]:
+    found = None if text is None else msgspec.json.decode(text)
+    if not isinstance(found, dict):
+        return []
+    return [(str(name), str(value)) for name, value in list(found.items())[:_MOST]]

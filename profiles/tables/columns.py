@@ -1,0 +1,164 @@
+"""The columns of the operator tables: what each is called, means, and is ordered by."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from profiles.explanations import EXPLANATIONS, Explanation
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    key: how addresses call it
+    note: second line of its heading: unit or parts
+    order: what it is ordered by (`request.ORDERS`), empty if it cannot be
+    is_code: shapes, which groups do not have
+    """
+
+    key: str
+    title: Any
+    note: Any
+    about: Explanation
+    order: str = ""
+    is_code: bool = False
+
+
+_SECONDS = _("seconds")
+_SHAPE = _("elements along each axis")
+
+OPERATOR = Column(
+    "op",
+    _("Operator"),
+    _("name, type, id"),
+    Explanation(
+        "operator",
+        _("Operator"),
+        _("Name, type and number that MegEngine gave the operator. Ordered by the number."),
+        _("text"),
+    ),
+    "opr_id",
+)
+TIME = Column(
+    "time",
+    _("Self time"),
+    "s",
+    Explanation(
+        "self_time",
+        _("Self time"),
+        _("How long the operator took, and which share of the side's total that is."),
+        _SECONDS,
+        _("end − start, of the slowest computing node; on the host, of the slowest thread"),
+    ),
+    "time",
+)
+MEDIAN = Column("time", _("Self time"), _("median, s"), EXPLANATIONS["median"], "time")
+#: only where there are several passes
+STATISTICS = (
+    Column("p10", "p10", "s", EXPLANATIONS["p10"], "p10"),
+    Column("p90", "p90", "s", EXPLANATIONS["p90"], "p90"),
+    Column("min", _("Minimum"), "s", EXPLANATIONS["minimum"], "min"),
+    Column("cv", "CV", "%", EXPLANATIONS["cv"], "cv"),
+    Column("n", "n", _("samples"), EXPLANATIONS["samples"], "count"),
+)
+NUMBERS = (
+    Column(
+        "cum",
+        _("Cumulative"),
+        "s",
+        Explanation(
+            "cumulative",
+            _("Cumulative"),
+            _("What this row and those above it took together."),
+            _SECONDS,
+            _("sum of their self times, and its share of the total"),
+        ),
+    ),
+    Column(
+        "flo",
+        _("Computation"),
+        "FLO",
+        Explanation(
+            "computation",
+            _("Computation"),
+            _("Operations of one execution; a multiplication with an addition counts as two."),
+            "FLO, 1000 FLO = 1 KFLO",
+        ),
+        "computation",
+    ),
+    Column(
+        "flops",
+        "FLOPS",
+        "FLO/s",
+        Explanation(
+            "flops",
+            "FLOPS",
+            _("How fast the operator computed."),
+            _("FLO per second"),
+            _("computation / self time"),
+        ),
+        "flops",
+    ),
+    Column(
+        "mem",
+        pgettext_lazy("operator", "Memory"),
+        "byte",
+        Explanation(
+            "memory",
+            pgettext_lazy("operator", "Memory"),
+            _("Bytes of all inputs and outputs of one execution."),
+            "byte, 1024 byte = 1 KiB",
+        ),
+        "memory",
+    ),
+    Column(
+        "bw",
+        _("Bandwidth"),
+        "byte/s",
+        Explanation(
+            "bandwidth",
+            _("Bandwidth"),
+            _("How fast inputs and outputs were moved."),
+            _("bytes per second"),
+            _("memory / self time"),
+        ),
+        "bandwidth",
+    ),
+    Column(
+        "in",
+        _("Input shapes"),
+        "",
+        Explanation(
+            "in_shapes",
+            _("Input shapes"),
+            _("Shape of each input; strides follow where it is not contiguous."),
+            _SHAPE,
+        ),
+        "in_shapes",
+        is_code=True,
+    ),
+    Column(
+        "out",
+        _("Output shapes"),
+        "",
+        Explanation("out_shapes", _("Output shapes"), _("Shape of each output."), _SHAPE),
+        "out_shapes",
+        is_code=True,
+    ),
+)
+#: keys that an address may name, in the order of the table
+KEYS = ("op", "time", *(each.key for each in (*STATISTICS, *NUMBERS)))
+#: columns that cannot be taken away
+FIXED = ("op", "time")
+
+
+def columns_available(*, statistics: bool, aggregated: bool) -> tuple[Column, ...]:
+    """The columns that a table can have, in their order."""
+    if aggregated:
+        return (OPERATOR, TIME, *(each for each in NUMBERS if not each.is_code))
+    if statistics:
+        return (OPERATOR, MEDIAN, *STATISTICS, *NUMBERS)
+    return (OPERATOR, TIME, *NUMBERS)

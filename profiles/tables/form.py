@@ -1,0 +1,139 @@
+"""What the form above the tables offers: only what the profile has."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.utils.translation import gettext as _
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.query import Query
+from profiles.parsers.columns import MISSING, ProfileColumns
+from profiles.tables.columns import FIXED, columns_available
+from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest
+
+#: types of operators whose names begin so are convolutions
+_CONVOLUTIONS = "Conv"
+
+
+def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[str, Any]:
+    """What `profiles/_operators.html` shows; `page` is the address of the page."""
+    query, columns = request.query, data.columns
+    types = _types(columns)
+    several = len(data.passes) > 1
+    return {
+        "path": page,
+        "request": request,
+        "typed": request.typed,
+        "problems": request.problems,
+        "presets": _presets(request, types),
+        "orders": _choices(_orders(several=several), request.order),
+        "aggregates": _choices(
+            [
+                ("sum", _("sum")),
+                ("mean", _("mean")),
+                ("max", _("maximum")),
+                ("min", _("minimum")),
+            ],
+            query.aggregate,
+        ),
+        "sides": _choices(
+            [("device", _("device")), ("host", _("host")), ("both", _("device and host"))],
+            next(word for word, sides in SIDES.items() if sides == request.sides),
+        ),
+        "passes": range(1, len(data.passes) + 1) if several else (),
+        "types": [
+            {"name": name, "count": count, "is_chosen": name in query.types}
+            for name, count in types.items()
+        ],
+        "dtypes": _choices([(name, name) for name in _dtypes(columns)], query.input_dtype),
+        "has_limits": bool(
+            query.input_dtype
+            or query.top_end == "kern"
+            or request.top
+            or any(request.typed.get(name) for name in ("min", "max", "rows"))
+        ),
+        "columns": [
+            {
+                "key": each.key,
+                "title": each.title,
+                "help": each.about.what,
+                "is_fixed": each.key in FIXED,
+                "is_chosen": not request.columns or each.key in request.columns,
+            }
+            for each in columns_available(statistics=several, aggregated=False)
+        ],
+    }
+
+
+def _orders(*, several: bool) -> list[tuple[str, str]]:
+    statistics = {"p10": "p10", "p90": "p90", "min": _("Minimum"), "cv": "CV", "count": "n"}
+    return [
+        ("time", _("Self time, median") if several else _("Self time")),
+        *([(order, statistics[order]) for order in STATISTIC_ORDERS] if several else []),
+        ("computation", _("Computation")),
+        ("flops", "FLOPS"),
+        ("memory", _("Bytes read and written")),
+        ("bandwidth", _("Bandwidth")),
+        ("opr_id", _("Number of the operator")),
+        ("name", _("Name")),
+        ("type", _("Type")),
+        ("in_shapes", _("Input shapes")),
+        ("out_shapes", _("Output shapes")),
+    ]
+
+
+def _choices(pairs: list[tuple[str, str]], chosen: str) -> list[dict[str, Any]]:
+    return [
+        {"value": value, "title": title, "is_chosen": value == chosen} for value, title in pairs
+    ]
+
+
+def _types(columns: ProfileColumns) -> dict[str, int]:
+    """Types of timed operators and how many have each, the commonest first."""
+    timed = columns.device.present | columns.host.present
+    codes = columns.types.codes[timed & (columns.types.codes != MISSING)]
+    counts = np.bincount(codes, minlength=len(columns.types.values)).tolist()
+    found = [(name, count) for name, count in zip(columns.types.values, counts, strict=True)]
+    return dict(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0])))
+
+
+def _dtypes(columns: ProfileColumns) -> list[str]:
+    """All dtypes that any operator reads, the commonest first."""
+    found: Counter[str] = Counter()
+    present = columns.in_dtypes.codes[columns.in_dtypes.codes != MISSING]
+    counts = np.bincount(present, minlength=len(columns.in_dtypes.values)).tolist()
+    for text, count in zip(columns.in_dtypes.values, counts, strict=True):
+        for dtype in set(msgspec.json.decode(text)):
+            if isinstance(dtype, str) and dtype:
+                found[dtype] += count
+    return [name for name, _count in found.most_common()]
+
+
+def _presets(request: TableRequest, types: dict[str, int]) -> list[dict[str, Any]]:
+    """Questions that are asked often; each keeps the side, the pass and the columns."""
+    convolutions = tuple(name for name in types if name.startswith(_CONVOLUTIONS))
+    found = [
+        ("slowest", _("Slowest operators"), Query(), "time"),
+        ("types", _("Types by total time"), Query(aggregate="sum", by_type=True), "time"),
+        ("memory", _("Most memory"), Query(order="memory"), "memory"),
+        ("flops", _("Most FLOPs"), Query(order="computation"), "computation"),
+    ]
+    if convolutions:
+        found.append(("conv", _("Only convolutions"), Query(types=convolutions), "time"))
+    return [_preset(request, *each) for each in found]
+
+
+def _preset(
+    request: TableRequest, key: str, title: str, query: Query, order: str
+) -> dict[str, Any]:
+    mine = replace(query, side=request.query.side)
+    asked = replace(request, query=mine, order=order, top=0, page=1, problems={})
+    return {
+        "key": key,
+        "title": title,
+        "address": asked.address(),
+        "is_current": asked.address() == replace(request, page=1).address(),
+    }

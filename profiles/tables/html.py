@@ -1,0 +1,205 @@
+"""Rows of the operator tables as HTML: a template costs five times as long for each cell.
+
+Every text that a file can hold goes through `html.escape`, and stands in an element that isolates
+its direction.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from django.utils.safestring import SafeString, mark_safe
+from numpy.typing import NDArray
+
+from profiles.analysis.data import Spread
+from profiles.analysis.numbers import percent, short
+from profiles.analysis.table import Row
+
+ABSENT = "–"
+#: tensors of one cell that are written out; the panel of an operator has all
+_MOST_TENSORS = 6
+#: characters of a name that a column may cut off
+_LONG_NAME = 28
+#: lengths of the bar below a time; each is a class, since attributes may hold no style
+_BAR_STEPS = 20
+_VISIBLE = str.maketrans(
+    {chr(code): chr(0x2400 + code) for code in range(32)} | dict.fromkeys("\n\x85\u2028\u2029", "↵")
+)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The spread of one side over passes, and who is told to be unstable.
+
+    unstable: (n,) bool, by row of the columns
+    word: the badge
+    """
+
+    spread: Spread
+    unstable: NDArray[np.bool_]
+    word: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the cells of all rows need to know.
+
+    operator_url: what an operator's number and a slash follow
+    state: what follows these; the table's address
+    longest: the largest share of the total in the table, whose bar is full
+    type_url: of aggregated rows, the address of a type's operators; None where rows are no types
+    statistics: None where there is no spread
+    """
+
+    operator_url: str
+    state: str
+    longest: float
+    type_url: Callable[[str], str] | None = None
+    statistics: Statistics | None = None
+
+
+def rows_html(
+    rows: Sequence[Row],
+    keys: Sequence[str],
+    *,
+    first: int,
+    around: Surroundings,
+) -> SafeString:
+    """Return `<tr>` elements for rows whose first stands at the place `first` (from 0)."""
+    makers = [_MAKERS[key] for key in keys if key in _MAKERS]
+    parts = []
+    for place, row in enumerate(rows, first):
+        cells = "".join([make(row, around) for make in makers])
+        number = "" if row.operator < 0 else f' data-row="{row.operator}"'
+        parts.append(
+            f'<tr role="row"{number} aria-rowindex="{place + 2}">'
+            f'<td role="cell" class="operators__rank">#{place}</td>{cells}</tr>'
+        )
+    # all that is not from this file was escaped cell by cell
+    return mark_safe("".join(parts))
+
+
+def visible(text: str) -> str:
+    """A text on one line, with signs for what has no shape: `↵` for a new line."""
+    return text.translate(_VISIBLE)
+
+
+_Maker = Callable[[Row, Surroundings], str]
+
+
+def _operator(row: Row, around: Surroundings) -> str:
+    if row.operator < 0:
+        return _group(row, around)
+    name, state = escape(visible(row.name)), escape(around.state)
+    title = f' title="{name}"' if len(row.name) > _LONG_NAME else ""
+    return (
+        f'<th role="rowheader" class="operators__op"><a class="operators__name" '
+        f'href="{around.operator_url}{row.operator}/{state}"{title}>'
+        f"<bdi>{name or ABSENT}</bdi></a><br>"
+        f'<bdi class="operator__type">{escape(visible(row.type))}</bdi> '
+        f'<bdi class="muted">{escape(visible(row.id))}</bdi></th>'
+    )
+
+
+def _group(row: Row, around: Surroundings) -> str:
+    name = escape(visible(row.name))
+    title = f'<bdi class="operators__name">{name}</bdi>'
+    if around.type_url is not None:
+        address = escape(around.type_url(row.name))
+        title = f'<a class="operators__name" href="{address}"><bdi>{name}</bdi></a>'
+    return (
+        f'<th role="rowheader" class="operators__op">{title}<br>'
+        f'<span class="muted">× {row.count}</span></th>'
+    )
+
+
+def _time(row: Row, around: Surroundings) -> str:
+    _place, time, share = row.cells[0]
+    step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
+    return (
+        f'<td role="cell" class="operators__time operators__bar--{step}">{time}<br>'
+        f'<span class="muted">{share}</span></td>'
+    )
+
+
+def _cumulative(row: Row, around: Surroundings) -> str:
+    time, share = row.cells[1]
+    return (
+        f'<td role="cell" class="operators__cum">{time}<br><span class="muted">{share}</span></td>'
+    )
+
+
+def _quantity(key: str, cell: int) -> _Maker:
+    start = f'<td role="cell" class="operators__{key}">'
+
+    def make(row: Row, around: Surroundings) -> str:
+        return f"{start}{' '.join(row.cells[cell])}</td>"
+
+    return make
+
+
+def _shapes(key: str, cell: int) -> _Maker:
+    start = f'<td role="cell" class="operators__{key}">'
+
+    def make(row: Row, around: Surroundings) -> str:
+        head, *others = row.cells[cell]
+        text = " ".join(others[:_MOST_TENSORS])
+        if len(others) > _MOST_TENSORS:
+            text += f" … +{len(others) - _MOST_TENSORS}"
+        return f"{start}{escape(head)}<br>{escape(text)}</td>"
+
+    return make
+
+
+def _sample(key: str, name: str) -> _Maker:
+    start = f'<td role="cell" class="operators__{key}">'
+
+    def make(row: Row, around: Surroundings) -> str:
+        value = _value(around, name, row.operator)
+        return f"{start}{ABSENT if math.isnan(value) else short(value)}</td>"
+
+    return make
+
+
+def _cv(row: Row, around: Surroundings) -> str:
+    value = _value(around, "cv", row.operator)
+    if math.isnan(value):
+        return f'<td role="cell" class="operators__cv">{ABSENT}</td>'
+    badge = ""
+    statistics = around.statistics
+    if statistics and statistics.unstable[row.operator]:
+        badge = f'<br><span class="badge badge--unstable">{escape(statistics.word)}</span>'
+    return f'<td role="cell" class="operators__cv">{percent(value)}{badge}</td>'
+
+
+def _count(row: Row, around: Surroundings) -> str:
+    value = _value(around, "count", row.operator)
+    number = ABSENT if math.isnan(value) else int(value)
+    return f'<td role="cell" class="operators__n">{number}</td>'
+
+
+def _value(around: Surroundings, name: str, row: int) -> float:
+    statistics = around.statistics
+    if statistics is None or row < 0:
+        return math.nan
+    return float(getattr(statistics.spread, name)[row])
+
+
+_MAKERS: Mapping[str, _Maker] = {
+    "op": _operator,
+    "time": _time,
+    "p10": _sample("p10", "p10_s"),
+    "p90": _sample("p90", "p90_s"),
+    "min": _sample("min", "min_s"),
+    "cv": _cv,
+    "n": _count,
+    "cum": _cumulative,
+    "flo": _quantity("flo", 3),
+    "flops": _quantity("flops", 4),
+    "mem": _quantity("mem", 5),
+    "bw": _quantity("bw", 6),
+    "in": _shapes("in", 7),
+    "out": _shapes("out", 8),
+}

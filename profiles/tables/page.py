@@ -1,0 +1,256 @@
+"""One table of a result page: which rows, which columns, what its headings and its body say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from numpy.typing import NDArray
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import percent
+from profiles.analysis.query import Query
+from profiles.analysis.select import Selection, select
+from profiles.analysis.stability import unstable
+from profiles.analysis.table import Row, rows
+from profiles.parsers.columns import ProfileColumns, Side
+from profiles.tables.columns import FIXED, Column, columns_available
+from profiles.tables.html import Statistics, Surroundings, rows_html
+from profiles.tables.order import statistic_ordered, text_ordered
+from profiles.tables.request import (
+    MOST_ROWS,
+    PAGE_ROWS,
+    STATISTIC_ORDERS,
+    TEXT_ORDERS,
+    TableRequest,
+)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Addresses that rows and headings lead to.
+
+    page: of the page with the table; operators: ends where an operator's row follows
+    """
+
+    page: str
+    operators: str
+
+
+class SideTable:
+    """The table of one side: a window of its rows, and what surrounds them.
+
+    Raises AnalysisError as `select` does.
+    """
+
+    def __init__(
+        self, data: ProfileData, request: TableRequest, side: Side, places: Places
+    ) -> None:
+        self.data, self.request, self.side, self.places = data, request, side, places
+        self.columns = _columns_of(data, request)
+        self.selection = _ordered(data, self.columns, request, side)
+        most = min(request.top or MOST_ROWS, MOST_ROWS)
+        self.total = min(len(self.selection), most)
+        is_cut = self.total == MOST_ROWS < len(self.selection)
+        #: rows there would be, if the table ends before the last of them; else 0
+        self.cut = len(self.selection) if is_cut else 0
+        self.piece = PAGE_ROWS
+        self.is_selectable = not request.query.aggregate
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether there are columns of the spread: of `end` times, over several passes."""
+        request = self.request
+        several = len(self.data.passes) > 1 and not request.pass_number
+        return several and self.is_selectable and request.query.top_end == "end"
+
+    def shown(self) -> list[Column]:
+        """The columns, in order."""
+        request = self.request
+        found = columns_available(statistics=self.has_statistics, aggregated=not self.is_selectable)
+        chosen = set(request.columns) | set(FIXED)
+        return [each for each in found if not request.columns or each.key in chosen]
+
+    def heads(self) -> list[dict[str, Any]]:
+        """For each column its heading; `address` orders by it, the other way round if it does."""
+        return [self._head(column) for column in self.shown()]
+
+    def _head(self, column: Column) -> dict[str, Any]:
+        request, order = self.request, column.order
+        is_current = bool(order) and request.order == order
+        ascending = not request.query.ascending if is_current else order == "opr_id"
+        can_order = bool(order) and (self.is_selectable or order not in _NOT_OF_GROUPS)
+        address = request.ordered(order, ascending=ascending).address() if can_order else None
+        direction = "ascending" if request.query.ascending else "descending"
+        title, note = column.title, column.note
+        if column.key == "op" and not self.is_selectable:
+            title, note = _("Type"), _("operators in it")
+        return {
+            "key": column.key,
+            "title": title,
+            "note": note,
+            "about": column.about,
+            "address": address,
+            "sort": direction if is_current and can_order else "",
+        }
+
+    @property
+    def start(self) -> int:
+        """Place of the first row of the page asked for."""
+        last = max(0, (self.total - 1) // PAGE_ROWS)
+        return min(self.request.page - 1, last) * PAGE_ROWS
+
+    def rows(self, start: int) -> tuple[Row, ...]:
+        """The rows of the window at `start`, at most `PAGE_ROWS`; `operator` is always a row of
+        the merged columns.
+        """
+        stop = min(start + PAGE_ROWS, self.total)
+        found = rows(self.columns, self.selection, start, stop)
+        if self.request.pass_number > 1 and self.is_selectable:
+            order = self.data.order[self.request.pass_number - 1]
+            return tuple(replace(row, operator=int(order[row.operator])) for row in found)
+        return found
+
+    def body(self, start: int | None = None) -> SafeString:
+        """The `<tr>` elements of a window; without `start` that of the page asked for."""
+        first = self.start if start is None else start
+        statistics = None
+        if self.has_statistics:
+            spread = self.data.spread(self.side)
+            statistics = Statistics(spread, unstable(self.data, self.side), _("unstable"))
+        around = Surroundings(
+            operator_url=self.places.operators,
+            state=self.request.address(),
+            longest=_largest(self.selection.ratio[: self.total]),
+            type_url=self._type_url if self.request.query.by_type else None,
+            statistics=statistics,
+        )
+        keys = [each.key for each in self.shown()]
+        return rows_html(self.rows(first), keys, first=first, around=around)
+
+    def _type_url(self, type_: str) -> str:
+        query = replace(self.request.query, aggregate="", by_type=False, types=(type_,))
+        return self.places.page + replace(self.request, query=query, page=1).address()
+
+    def place_of(self, operator: int) -> int | None:
+        """The place of an operator in the order, None if it is not in the table."""
+        if not self.is_selectable:
+            return None
+        own = self.selection.rows[: self.total]
+        if self.request.pass_number > 1:
+            own = self.data.order[self.request.pass_number - 1][own]
+        found = np.flatnonzero(own == operator)
+        return int(found[0]) if found.size else None
+
+    def said(self) -> str:
+        """How many rows there are, and what part of the side's time they have."""
+        if not self.total:
+            return ngettext("%(number)d row", "%(number)d rows", 0) % {"number": 0}
+        share = float(self.selection.cumulative_ratio[self.total - 1])
+        word = ngettext("%(number)d row", "%(number)d rows", self.total) % {"number": self.total}
+        if self.request.query.aggregate not in ("", "sum") or not np.isfinite(share):
+            return word
+        return _("%(rows)s, %(share)s of the total") % {"rows": word, "share": percent(share)}
+
+    def context(self) -> dict[str, Any]:
+        """What `profiles/_table.html` shows."""
+        start, request = self.start, self.request
+        more = start + PAGE_ROWS < self.total
+        side = replace(request, sides=(self.side,), page=1).address()
+        return {
+            "side": self.side,
+            "title": _("On the device") if self.side == "device" else _("On the host"),
+            "heads": self.heads(),
+            "total": self.total,
+            "lines": self.total + 1,
+            "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
+            "cut": self.cut,
+            "piece": self.piece,
+            "is_selectable": self.is_selectable,
+            "said": self.said(),
+            "start": start,
+            "first": start + 1,
+            "last": min(start + PAGE_ROWS, self.total),
+            "body": partial(self.body),
+            "rows_url": f"{self.places.operators}{side}",
+            "previous": _page(request, start // PAGE_ROWS) if start else None,
+            "next": _page(request, start // PAGE_ROWS + 2) if more else None,
+            "limits": [] if self.total else list(_limits(self)),
+        }
+
+
+_NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
+
+
+def _largest(ratios: NDArray[np.float64]) -> float:
+    finite = ratios[np.isfinite(ratios)]
+    return float(finite.max(initial=0.0))
+
+
+def _page(request: TableRequest, number: int) -> str:
+    return replace(request, page=number).address()
+
+
+def _columns_of(data: ProfileData, request: TableRequest) -> ProfileColumns:
+    return data.columns_of_pass(request.pass_number - 1) if request.pass_number else data.columns
+
+
+def _ordered(
+    data: ProfileData, columns: ProfileColumns, request: TableRequest, side: Side
+) -> Selection:
+    selection = select(columns, request.query_of(side))
+    ascending = request.query.ascending
+    if selection.is_grouped:
+        return selection
+    if request.order in TEXT_ORDERS:
+        return text_ordered(selection, columns, request.order, ascending=ascending)
+    if request.order in STATISTIC_ORDERS and not request.pass_number:
+        return statistic_ordered(selection, data.spread(side), request.order, ascending=ascending)
+    return selection
+
+
+def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
+    """For each filter of an empty table: its words, how many rows it leaves alone, and the address
+    of the table without it.
+    """
+    query, typed = table.request.query, table.request.typed
+    filters: list[tuple[str, str, dict[str, Any], Query]] = [
+        (
+            _("Types"),
+            ", ".join(query.types),
+            {"types": ()},
+            Query(types=query.types),
+        ),
+        (_("Name begins with"), query.name, {"name": ""}, Query(name=query.name)),
+        (
+            _("Type of an input"),
+            query.input_dtype,
+            {"input_dtype": ""},
+            Query(input_dtype=query.input_dtype),
+        ),
+        (
+            _("Self time at least"),
+            "" if query.min_s is None else typed.get("min", ""),
+            {"min_s": None},
+            Query(min_s=query.min_s, top_end=query.top_end),
+        ),
+        (
+            _("Self time at most"),
+            "" if query.max_s is None else typed.get("max", ""),
+            {"max_s": None},
+            Query(max_s=query.max_s, top_end=query.top_end),
+        ),
+    ]
+    for title, value, without, alone in filters:
+        if value:
+            left = replace(table.request, query=replace(query, **without), page=1)
+            yield {
+                "title": title,
+                "value": value,
+                "alone": len(select(table.columns, replace(alone, side=table.side))),
+                "address": left.address(),
+            }

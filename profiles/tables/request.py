@@ -1,0 +1,214 @@
+"""What the address of a result page asks of its tables: GET parameters in, a `Query` out.
+
+An address leaves out what is as usual, so that the same table has one address.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast, get_args
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from profiles.analysis.name_pattern import PatternError, linear_time
+from profiles.analysis.query import Aggregate, Order, Query
+from profiles.parsers.columns import Side
+from profiles.tables.columns import FIXED, KEYS, columns_available
+
+#: orders that only pages know: of texts, and of the statistics over passes
+TEXT_ORDERS = ("name", "type")
+STATISTIC_ORDERS = ("p10", "p90", "min", "cv", "count")
+ORDERS = (*get_args(Order), *TEXT_ORDERS, *STATISTIC_ORDERS)
+AGGREGATES: tuple[Aggregate, ...] = ("sum", "mean", "max", "min")
+SIDES: dict[str, tuple[Side, ...]] = {
+    "device": ("device",),
+    "host": ("host",),
+    "both": ("device", "host"),
+}
+#: rows of one answer: what the page shows first, and each piece that a browser asks for later
+PAGE_ROWS = 50
+#: the most rows that one table has, because browsers cannot scroll over greater heights
+MOST_ROWS = 200_000
+#: values of one parameter that are listened to
+_MOST_VALUES, _LONGEST_TEXT = 200, 500
+_DURATION = re.compile(
+    r"\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*(s|ms|us|µs|μs|ns)?\s*", re.IGNORECASE
+)
+_UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """What is asked for.
+
+    query: of the first side; its order is `time` where `order` is one that only pages know
+    order: one of `ORDERS`
+    top: number of rows, 0 for all
+    columns: chosen keys of `table_columns.KEYS` in their order; empty for the usual ones
+    pass_number: 1 to the number of passes; 0 for the medians over all
+    page: counted from 1, for readers without JavaScript
+    typed: parameters as they were typed, to be shown again
+    problems: by parameter, what is wrong with it in the reader's language; it is then left out
+    """
+
+    query: Query = field(default_factory=Query)
+    sides: tuple[Side, ...] = ("device",)
+    order: str = "time"
+    top: int = 0
+    columns: tuple[str, ...] = ()
+    pass_number: int = 0
+    page: int = 1
+    typed: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    def query_of(self, side: Side) -> Query:
+        """The query of one side."""
+        return replace(self.query, side=side)
+
+    def ordered(self, order: str, *, ascending: bool) -> "TableRequest":
+        """The same rows in another order."""
+        query = replace(self.query, order=_query_order(order), ascending=ascending)
+        return replace(self, query=query, order=order, page=1)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether rows may be left out, other than by their number."""
+        plain = replace(self.query, side="device", order="time", ascending=False, top_end="end")
+        return replace(plain, aggregate="", by_type=False) != Query()
+
+    def address(self) -> str:
+        """`?name=value&...` without what is as usual; empty if all is."""
+        query = self.query
+        pairs: list[tuple[str, Any]] = [("type", each) for each in query.types]
+        pairs += [
+            ("name", query.name),
+            ("dtype", query.input_dtype),
+            ("min", self.typed.get("min", "") if query.min_s is not None else ""),
+            ("max", self.typed.get("max", "") if query.max_s is not None else ""),
+            ("end", "kern" if query.top_end == "kern" else ""),
+            ("agg", query.aggregate),
+            ("over", "all" if query.aggregate and not query.by_type else ""),
+            ("order", self.order if self.order != "time" else ""),
+            ("up", "1" if query.ascending else ""),
+            ("side", _side_word(self.sides)),
+            ("rows", self.top or ""),
+            ("pass", self.pass_number or ""),
+            ("cols", ",".join(self.columns)),
+            ("page", self.page if self.page > 1 else ""),
+        ]
+        kept = [(name, value) for name, value in pairs if value != ""]
+        return f"?{urlencode(kept)}" if kept else ""
+
+
+def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
+    """What GET parameters ask for; what makes no sense is left out and told in `problems`.
+
+    passes: number of passes that the profile has
+    """
+    typed = {name: parameters.get(name, "")[:_LONGEST_TEXT] for name in parameters}
+    problems: dict[str, str] = {}
+    aggregate = cast(Aggregate, _one_of(typed.get("agg", ""), AGGREGATES, ""))
+    order = _one_of(typed.get("order", ""), ORDERS, "time")
+    if (aggregate and order not in get_args(Order)) or (passes < 2 and order in STATISTIC_ORDERS):
+        order = "time"
+    query = Query(
+        types=_values(parameters, "type"),
+        name=_pattern(typed, problems),
+        input_dtype=typed.get("dtype", ""),
+        top_end="kern" if typed.get("end") == "kern" else "end",
+        min_s=_limit(typed, "min", problems),
+        max_s=_limit(typed, "max", problems),
+        aggregate=aggregate,
+        by_type=bool(aggregate) and typed.get("over") != "all",
+        order=_query_order(order),
+        ascending=typed.get("up") == "1",
+    )
+    sides = SIDES.get(typed.get("side", ""), ("device",))
+    return TableRequest(
+        query=replace(query, side=sides[0]),
+        sides=sides,
+        order=order,
+        top=_count(typed, "rows", problems),
+        columns=_columns(parameters, passes),
+        pass_number=_within(typed.get("pass", ""), passes if passes > 1 else 0),
+        page=max(1, _within(typed.get("page", ""), MOST_ROWS)),
+        typed=typed,
+        problems=problems,
+    )
+
+
+def duration_s(text: str) -> float | None:
+    """Seconds of `0.1ms`, `100us`, `1e-4`; None for what is no time."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    value = float(match[1]) * _UNITS_S[(match[2] or "s").lower()]
+    return value if math.isfinite(value) else None
+
+
+def _query_order(order: str) -> Order:
+    return cast(Order, order if order in get_args(Order) else "time")
+
+
+def _side_word(sides: tuple[Side, ...]) -> str:
+    word = next(word for word, found in SIDES.items() if found == sides)
+    return "" if word == "device" else word
+
+
+def _one_of(value: str, known: tuple[str, ...], otherwise: str) -> str:
+    return value if value in known else otherwise
+
+
+def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
+    found = [value[:_LONGEST_TEXT] for value in parameters.getlist(name)[:_MOST_VALUES]]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _columns(parameters: QueryDict, passes: int) -> tuple[str, ...]:
+    """The chosen columns; a form sends each by itself, an address all in one."""
+    asked = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
+    usual = {each.key for each in columns_available(statistics=passes > 1, aggregated=False)}
+    if not asked & set(KEYS) or usual <= asked | set(FIXED):
+        return ()
+    return tuple(key for key in KEYS if key in asked or key in FIXED)
+
+
+def _limit(typed: dict[str, str], name: str, problems: dict[str, str]) -> float | None:
+    text = typed.get(name, "").strip()
+    if not text:
+        return None
+    value = duration_s(text)
+    if value is None:
+        problems[name] = _("No time: write 0.1ms, 100us or 0.0001 (seconds).")
+    return value
+
+
+def _count(typed: dict[str, str], name: str, problems: dict[str, str]) -> int:
+    text = typed.get(name, "").strip()
+    if not text or text == "0":
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        problems[name] = _("No number of rows: write 10, or nothing for all.")
+        return 0
+    return int(text)
+
+
+def _within(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        return 0
+    return int(text) if int(text) <= most else 0
+
+
+def _pattern(typed: dict[str, str], problems: dict[str, str]) -> str:
+    pattern = typed.get("name", "")
+    try:
+        if pattern:
+            linear_time(pattern)
+    except PatternError as error:
+        said = _("This pattern cannot be used.")
+        problems["name"] = f"{said} {error}"
+        return ""
+    return pattern

@@ -1,0 +1,8 @@
+"""Names from files where a template can set no element around them."""
+
+from django import template
+
+from profiles.isolating import isolated
+
+register = template.Library()
+register.filter("isolated", isolated)

@@ -1,0 +1,30 @@
+"""Result pages for tests: tasks whose attempts left real profiles."""
+
+import hashlib
+
+from agent.protocol import AttemptFinished, EndReason, FileOffer
+from profiles import storage
+from profiles.models import Profile, artifact_key
+from profiles.services import artifacts_record, profile_build
+from tasks import attempts
+from tasks.tests.make import make_attempt, make_user, make_waiting_task
+
+LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
+
+
+def make_result(*profiles: bytes, owner=None) -> Profile:
+    """The profile of a succeeded task; each of `profiles` is what one profiled pass left."""
+    attempt = make_attempt(make_waiting_task(owner or make_user()))
+    names = ["profile.json", *(f"profile-{number}.json" for number in range(2, len(profiles) + 1))]
+    files = dict(zip(names, profiles, strict=True)) | {"log.txt": LOG}
+    offers = []
+    for name, content in files.items():
+        storage.write(artifact_key(str(attempt.pk), name), content)
+        digest = hashlib.md5(content).hexdigest()
+        offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
+    artifacts_record(attempt, offers)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    attempts.attempt_finish(attempt, report)
+    attempt.task.refresh_from_db()
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt)

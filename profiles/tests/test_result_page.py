@@ -1,0 +1,237 @@
+"""The result page without JavaScript, and the pieces that htmx and the table ask for."""
+
+import json
+import re
+
+import pytest
+
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.analysis.table import rows
+from profiles.loading import profile_data
+from profiles.parsers.load_and_run import parse
+from profiles.tables.request import PAGE_ROWS
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from tasks.tests.make import make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+#: more than one page of rows
+MANY = 250
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def page_of(profile) -> str:
+    return f"/tasks/{profile.attempt.task_id}/result/"
+
+
+def operators(html: str) -> list[int]:
+    """The operators of a table, in its order, by their rows in the columns."""
+    return [int(row) for row in re.findall(r'<tr role="row" data-row="(\d+)"', html)]
+
+
+def text_of(response) -> str:
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def slower(profile: bytes, factor: float) -> bytes:
+    """The same profile with other times."""
+    made = json.loads(profile)
+    for side in ("device", "host"):
+        for nodes in made["profiler"][side].values():
+            for times in nodes.values():
+                times["end"] = times["start"] + (times["end"] - times["start"]) * factor
+    return json.dumps(made).encode()
+
+
+@pytest.mark.parametrize(
+    ("state", "query"),
+    [
+        ("", Query()),
+        ("?order=memory", Query(order="memory")),
+        ("?order=computation&up=1", Query(order="computation", ascending=True)),
+        ("?type=ConvolutionForward&min=0.1ms", Query(types=("ConvolutionForward",), min_s=1e-4)),
+        ("?name=conv*&rows=3", Query(name="conv*")),
+        ("?dtype=Float32&end=kern", Query(input_dtype="Float32", top_end="kern")),
+        ("?side=host", Query(side="host")),
+        ("?order=in_shapes", Query(order="in_shapes")),
+    ],
+)
+def test_the_page_shows_the_rows_and_the_cells_of_the_analysis(client, alice, state, query):
+    data = good_profile("resnet18")
+    html = text_of(client.get(page_of(make_result(data, owner=alice)) + state))
+    columns = parse(data)
+    wanted = rows(columns, select(columns, query), 0, 3 if "rows=3" in state else PAGE_ROWS)
+    assert operators(html) == [row.operator for row in wanted]
+    for row in wanted:
+        _place, time, share = row.cells[0]
+        assert f'{time}<br><span class="muted">{share}</span>' in html
+        for cell in row.cells[3:7]:
+            assert f">{' '.join(cell)}</td>" in html
+
+
+def test_types_are_summed_and_lead_to_their_operators(client, alice):
+    data = good_profile("resnet18")
+    html = text_of(client.get(page_of(make_result(data, owner=alice)) + "?agg=sum"))
+    columns = parse(data)
+    first = rows(columns, select(columns, Query(aggregate="sum", by_type=True)), 0, 1)[0]
+    assert f'<bdi>{first.type}</bdi></a><br><span class="muted">× {first.count}</span>' in html
+    assert operators(html) == []
+    link = re.search(r'class="operators__name" href="([^"]+)"', html)[1]
+    assert len(operators(text_of(client.get(link)))) == first.count
+
+
+def test_without_javascript_pages_lead_through_all_rows(client, alice):
+    times = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
+    link, seen = page_of(make_result(to_json(make_profile(times)), owner=alice)), []
+    while link:
+        html = text_of(client.get(link))
+        seen += operators(html)
+        found = re.search(r'href="([^"]+)" rel="next"', html)
+        link = found and found[1].replace("&amp;", "&")
+    assert seen == list(range(MANY))
+
+
+def test_htmx_gets_the_tables_alone_and_the_errors_beside_the_fields(client, alice):
+    page = page_of(make_result(good_profile("tiny"), owner=alice))
+    headers = {"HX-Request": "true", "HX-Target": "tables"}
+    good = client.get(f"{page}?order=memory", headers=headers)
+    assert 'data-address="?order=memory"' in text_of(good)
+    assert "<html" not in good.content.decode()
+    assert {"HX-Request", "HX-Target"} <= set(good["Vary"].split(", "))
+    bad = client.get(f"{page}?name=(", headers=headers)
+    assert bad["HX-Reswap"] == "none"
+    assert 'id="problem-name"' in text_of(bad)
+    assert operators(bad.content.decode()) == []
+
+
+def test_a_page_whose_question_is_wrong_says_so_and_shows_the_rest(client, alice):
+    page = page_of(make_result(good_profile("tiny"), owner=alice))
+    html = text_of(client.get(f"{page}?name=(&min=soon"))
+    assert html.count('aria-invalid="true"') == 1
+    assert "missing )" in html
+    assert operators(html)
+
+
+def test_an_empty_table_says_which_limits_leave_nothing_and_how_to_remove_them(client, alice):
+    page = page_of(make_result(good_profile("resnet18"), owner=alice))
+    html = text_of(client.get(f"{page}?type=ConvolutionForward&name=batch&order=memory"))
+    assert operators(html) == []
+    assert "No operator is left." in html
+    for rest in ("?name=batch&amp;order=memory", "?type=ConvolutionForward&amp;order=memory"):
+        assert f'href="{page}{rest}"' in html
+
+
+def test_pieces_of_the_table_follow_each_other_and_are_found_by_operator(client, alice):
+    times = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
+    profile = make_result(to_json(make_profile(times)), owner=alice)
+    url = f"/profiles/{profile.pk}/operators/"
+    second = operators(text_of(client.get(f"{url}?offset={PAGE_ROWS}")))
+    assert second == list(range(PAGE_ROWS, 2 * PAGE_ROWS))
+    assert operators(text_of(client.get(f"{url}?up=1&offset=200"))) == list(range(49, -1, -1))
+    around = text_of(client.get(f"{url}?up=1&around=240"))
+    assert 'data-start="0" data-place="9"' in around
+    assert 240 in operators(around)
+    assert "data-place" not in text_of(client.get(f"{url}?name=op1&around=240"))
+    for nonsense in ("offset=x", "offset=99999", "around=-1", "around=", "offset=" + "9" * 30):
+        text_of(client.get(f"{url}?{nonsense}"))
+
+
+def test_both_sides_have_tables_of_their_own(client, alice):
+    page = page_of(make_result(good_profile("resnet18"), owner=alice))
+    html = text_of(client.get(f"{page}?side=both"))
+    assert html.count("data-rows-url") == 2
+    assert "?side=host" in html
+
+
+def test_passes_give_statistics_that_tables_are_ordered_by(client, alice):
+    one = good_profile("resnet18")
+    profile = make_result(one, slower(one, 1.5), slower(one, 1.2), owner=alice)
+    page, data = page_of(profile), profile_data(profile)
+    html = text_of(client.get(page))
+    assert "p90" in html
+    assert "unstable" in html
+    by_p90 = operators(text_of(client.get(f"{page}?order=p90")))
+    p90 = data.device.p90_s[by_p90].tolist()
+    assert p90 == sorted(p90, reverse=True)
+    single = text_of(client.get(f"{page}?pass=2&order=time"))
+    slowest = operators(single)[0]
+    assert data.device.end_s[1][slowest] == data.device.end_s[1].max()
+    assert "badge--unstable" not in single
+
+
+def test_columns_can_be_left_out(client, alice):
+    page = page_of(make_result(good_profile("tiny"), owner=alice))
+    html = text_of(client.get(f"{page}?cols=time,flops"))
+    heads = re.findall(r'role="columnheader" class="operators__(\w+)"', html)
+    assert heads == ["rank", "op", "time", "flops"]
+
+
+def test_an_operator_has_a_page_of_its_own(client, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    data = profile_data(profile)
+    row = data.columns.types.codes.tolist().index(
+        data.columns.types.values.index("ConvolutionForward")
+    )
+    url = f"/profiles/{profile.pk}/operators/{row}/"
+    html = text_of(client.get(url))
+    assert "<html" in html
+    assert data.columns.names[row] in html
+    for word in ("Self time", "FLOPS", "Inputs", "Outputs", "Parameters", "Float32"):
+        assert word in html
+    assert "<html" not in text_of(client.get(f"{url}?part=1"))
+    assert client.get(f"/profiles/{profile.pk}/operators/{len(data.columns)}/").status_code == 404
+
+
+def test_an_opened_profile_has_the_same_page_without_a_task(client, alice):
+    data = good_profile("resnet18")
+    profile = make_opened(alice, data, name="mine <b>.json").profile
+    page = f"/profiles/{profile.pk}/"
+    html = text_of(client.get(f"{page}?order=memory"))
+    columns = parse(data)
+    wanted = rows(columns, select(columns, Query(order="memory")), 0, PAGE_ROWS)
+    assert operators(html) == [row.operator for row in wanted]
+    assert "mine &lt;b&gt;.json" in html
+    assert f'hx-get="{page}"' in html
+    headers = {"HX-Request": "true", "HX-Target": "table-part"}
+    assert "<html" not in text_of(client.get(page, headers=headers))
+
+
+def test_strangers_see_neither_rows_nor_operators(client, alice):
+    profile = make_result(good_profile("tiny"), owner=alice)
+    client.force_login(make_user("carol"))
+    for path in ("", "?around=0", "0/"):
+        assert client.get(f"/profiles/{profile.pk}/operators/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("state", ["", "?order=name", "?side=both", "?agg=sum"])
+def test_hostile_names_are_text_in_every_piece(client, alice, state):
+    names = {"1": "<img src=x onerror=alert(1)>", "2": "a\nb\u202etxt", "3": '" onclick="x'}
+    data = to_json(make_profile({"1": 0.1, "2": 0.2, "3": 0.3}, names=names))
+    profile = make_result(data, owner=alice)
+    pieces = [page_of(profile) + state, f"/profiles/{profile.pk}/operators/{state}"]
+    pieces += [f"/profiles/{profile.pk}/operators/{row}/" for row in range(3)]
+    for piece in pieces:
+        html = text_of(client.get(piece))
+        assert "<img src=x" not in html
+        assert '" onclick="' not in html
+    if state == "":
+        assert "<bdi>a↵b\u202etxt</bdi>" in text_of(client.get(pieces[0]))
+
+
+def test_a_profile_whose_data_are_damaged_leaves_the_rest_of_the_page(client, alice):
+    profile = make_result(good_profile("tiny"), owner=alice)
+    type(profile).objects.filter(pk=profile.pk).update(derived_version=0, problem="broken")
+    html = text_of(client.get(page_of(profile)))
+    assert 'id="profile-trouble"' in html
+    assert "data-rows-url" not in html

@@ -1,0 +1,69 @@
+"""From the address of a result page to a question, and back."""
+
+import pytest
+from django.http import QueryDict
+
+from profiles.tables.request import duration_s, read_request
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0.1ms", 1e-4),
+        ("100us", 1e-4),
+        ("100 µs", 1e-4),
+        ("1e-4", 1e-4),
+        ("2", 2.0),
+        (".5 s", 0.5),
+        ("7NS", 7e-9),
+        ("", None),
+        ("-1ms", None),
+        ("1h", None),
+        ("nan", None),
+        ("1e999", None),
+        ("١ms", None),
+    ],
+)
+def test_times_are_read_with_their_units(text, seconds):
+    assert duration_s(text) == (seconds if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "?type=ConvolutionForward&type=Elemwise",
+        "?name=conv%7Cbn&dtype=Float32&min=0.1ms&max=1s&end=kern",
+        "?agg=sum",
+        "?agg=max&over=all&order=memory&up=1",
+        "?order=cv&side=both&rows=5",
+        "?order=name&up=1&side=host&pass=2&cols=op%2Ctime%2Cflops&page=3",
+    ],
+)
+def test_an_address_asks_for_the_same_again(address):
+    assert read_request(QueryDict(address[1:]), passes=5).address() == address
+
+
+def test_what_a_form_sends_as_usual_leaves_no_trace_in_the_address():
+    columns = "".join(
+        f"&col={key}" for key in ("op", "time", "cum", "flo", "flops", "mem", "bw", "in", "out")
+    )
+    sent = QueryDict(f"name=&order=time&up=&agg=&over=all&side=device&rows=&min=&page=1{columns}")
+    assert read_request(sent).address() == ""
+
+
+def test_what_makes_no_sense_is_told_and_left_out():
+    asked = read_request(QueryDict("name=conv(&min=soon&max=1ms&rows=many"))
+    assert set(asked.problems) == {"name", "min", "rows"}
+    assert (asked.query.name, asked.query.min_s, asked.top) == ("", None, 0)
+    assert asked.query.max_s == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize("sent", ["order=cv", "order=p90", "agg=sum&order=name", "order=evil"])
+def test_an_order_that_the_rows_do_not_have_is_that_by_time(sent):
+    assert read_request(QueryDict(sent), passes=1).order == "time"
+
+
+def test_a_pass_that_does_not_exist_is_the_median():
+    assert read_request(QueryDict("pass=6"), passes=5).pass_number == 0
+    assert read_request(QueryDict("pass=1"), passes=1).pass_number == 0

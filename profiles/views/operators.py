@@ -1,0 +1,64 @@
+"""Pieces of a result page that are asked for one by one: rows of a table, one operator."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from profiles.analysis.errors import AnalysisError
+from profiles.loading import profile_data
+from profiles.operator_facts import operator_facts
+from profiles.tables.page import SideTable
+from profiles.tables.request import PAGE_ROWS, read_request
+from profiles.views.access import profile_or_404
+from profiles.views.addresses import page_of, places_of
+
+
+@login_required
+@require_GET
+def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """The rows of the table that the address describes, from `offset` on or around an operator.
+
+    `around` is its row in the profile's columns; without `data-place` it is not in the table.
+    """
+    profile = profile_or_404(request, profile_id)
+    data = profile_data(profile)
+    asked = read_request(request.GET, passes=len(data.passes))
+    try:
+        table = SideTable(data, asked, asked.sides[0], places_of(profile))
+    except AnalysisError as error:
+        raise Http404(str(error)) from error
+    place, start = None, _whole(request.GET.get("offset", ""))
+    if "around" in request.GET:
+        place = table.place_of(_whole(request.GET["around"]))
+        start = place or 0
+    start = start // PAGE_ROWS * PAGE_ROWS
+    context = {"start": start, "place": place, "body": table.body(start)}
+    return render(request, "profiles/_rows.html", context)
+
+
+@login_required
+@require_GET
+def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
+    """All that is known of one operator: a part of the result page, or a page of its own."""
+    profile = profile_or_404(request, profile_id)
+    data = profile_data(profile)
+    if row >= len(data.columns):
+        raise Http404
+    page = page_of(profile)
+    state = read_request(request.GET, passes=len(data.passes)).address()
+    is_part = "part" in request.GET
+    context = {
+        "profile": profile,
+        "is_part": is_part,
+        "operator": operator_facts(data, row),
+        "page": page,
+        "without": f"{page}{state}",
+    }
+    name = "profiles/_operator.html" if is_part else "profiles/operator.html"
+    return render(request, name, context)
+
+
+def _whole(text: str) -> int:
+    """A number of an address; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,0 +1,51 @@
+// What is known of the selected operator, beside the tables.
+
+import { onSelect, select, selected } from "./selection.js";
+
+/** The rows come first, and who runs through them with the arrow keys waits for no panel. */
+const PAUSE_MS = 40;
+
+/** Keep `panel` at the selected operator; `data-url` ends where the operator's row follows. */
+export function startPanel(panel, { fetchFragment, announce }) {
+  let latest = null;
+  let timer = 0;
+
+  function show(row) {
+    latest = row;
+    clearTimeout(timer);
+    panel.hidden = row === null;
+    if (row === null) {
+      panel.replaceChildren();
+      return;
+    }
+    panel.setAttribute("aria-busy", "true");
+    timer = setTimeout(load, PAUSE_MS, row);
+  }
+
+  async function load(row) {
+    try {
+      const fragment = await fetchFragment(`${panel.dataset.url}${row}/?part=1`);
+      if (latest !== row) return;
+      panel.replaceChildren(fragment);
+      announce(panel.querySelector("[data-announce]")?.dataset.announce ?? "");
+    } catch {
+      if (latest !== row) return;
+      const note = document.createElement("p");
+      note.className = "card__note";
+      note.textContent = panel.dataset.failed;
+      panel.replaceChildren(note);
+    } finally {
+      if (latest === row) panel.removeAttribute("aria-busy");
+    }
+  }
+
+  onSelect(show);
+  panel.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-clear]")) return;
+    event.preventDefault();
+    select(null, "panel");
+    document.querySelector("#tables tr[tabindex='0']")?.focus();
+  });
+  const isThere = panel.querySelector("[data-operator]")?.dataset.operator;
+  if (selected() !== null && isThere !== String(selected())) show(selected());
+}

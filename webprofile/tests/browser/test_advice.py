@@ -1,0 +1,39 @@
+"""What to do next, in a real browser: its operators are those of the whole page."""
+
+import pytest
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_an_operator_of_the_advice_is_selected_everywhere_without_a_reload(
+    browser, live_server, storage
+):
+    profile = make_result(good_profile("resnet18"))
+    client = Client()
+    client.force_login(profile.attempt.task.owner)
+    browser.get(f"{live_server.url}/favicon.ico")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    browser.get(f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
+    browser.execute_script("window.unchanged = true")
+
+    link = browser.find_element(By.CSS_SELECTOR, "#advice-unfused_batch_norm [data-row='90']")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
+    wait = WebDriverWait(browser, 10, 0.02)
+    # the module may still load: until then it is a plain link to the same selection
+    wait.until(lambda _: browser.execute_script("return document.readyState") == "complete")
+    link.click()
+
+    wait.until(lambda _: browser.current_url.endswith("?op=90"))
+    wait.until(lambda _: link.get_attribute("aria-current") == "true")
+    assert browser.execute_script("return window.unchanged") is True
+    panel = browser.find_element(By.CSS_SELECTOR, "#operator-panel")
+    wait.until(lambda _: "batch_norm(conv1.Convolution" in panel.text)
+
+    panel.find_element(By.CSS_SELECTOR, "[data-clear]").click()
+    wait.until(lambda _: link.get_attribute("aria-current") is None)

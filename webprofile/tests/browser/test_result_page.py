@@ -1,0 +1,220 @@
+"""The tables of a result page, in a real browser: without reloads, by keyboard, one selection."""
+
+import json
+
+import pytest
+from django.test import Client
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from profiles.tables.request import PAGE_ROWS
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from tasks.tests.make import make_user
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+#: rows of a profile that has many pieces
+MANY = 2_500
+
+
+class ResultPage:
+    """A result page, and what a reader sees of it."""
+
+    def __init__(self, browser, address: str) -> None:
+        self.browser, self.address = browser, address
+
+    def open(self, state: str = "") -> None:
+        self.browser.get(self.address + state)
+        self.wait(lambda: self.js("return document.querySelector('[role=grid]') !== null"))
+        # a mark that a reload would lose
+        self.js("window.unchanged = true")
+
+    def js(self, script: str, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def wait(self, condition, within_s: float = 10) -> None:
+        ignored = [StaleElementReferenceException]
+        WebDriverWait(self.browser, within_s, 0.02, ignored_exceptions=ignored).until(
+            lambda _: condition()
+        )
+
+    def find(self, css: str):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def texts(self, css: str) -> list[str]:
+        script = "return [...document.querySelectorAll(arguments[0])].map(each => each.textContent)"
+        return self.js(script, css)
+
+    def count(self, css: str) -> int:
+        return len(self.browser.find_elements(By.CSS_SELECTOR, css))
+
+    def types(self) -> list[str]:
+        return self.texts("#tables .operator__type")
+
+    @property
+    def said(self) -> str:
+        return self.texts("#tables [data-said]")[0]
+
+    @property
+    def state(self) -> str:
+        return self.js("return location.search")
+
+    def press(self, *keys: str) -> None:
+        self.browser.switch_to.active_element.send_keys(*keys)
+
+    def focused_place(self) -> int:
+        return self.js(
+            "return Number(document.activeElement.getAttribute('aria-rowindex') ?? -8) - 2"
+        )
+
+    def complaints(self) -> list[str]:
+        log = self.browser.get_log("browser")
+        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
+
+
+@pytest.fixture
+def open_page(browser, storage, live_server):
+    """Make a result of profiles and log its owner in."""
+
+    def opened(*profiles: bytes) -> ResultPage:
+        owner = make_user("alice")
+        profile = make_result(*profiles, owner=owner)
+        client = Client()
+        client.force_login(owner)
+        browser.get(f"{live_server.url}/favicon.ico")
+        cookie = client.cookies["sessionid"].value
+        browser.add_cookie({"name": "sessionid", "value": cookie})
+        return ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
+
+    return opened
+
+
+def many_operators() -> bytes:
+    times = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
+    return to_json(make_profile(times))
+
+
+def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    assert page.types()[0] == "ConvolutionForward"
+    page.find("#sort-device-mem").click()
+    page.wait(lambda: page.state == "?order=memory")
+    assert page.find("#device-operators th[aria-sort]").text.startswith("Memory")
+    page.find("#filter-name").send_keys("batch_norm")
+    page.wait(lambda: set(page.types()) == {"BatchNormForward"})
+    page.wait(lambda: page.state == "?name=batch_norm&order=memory")
+
+    page.browser.back()
+    page.wait(lambda: page.state == "?order=memory" and "173 rows" in page.said)
+    assert page.find("#filter-name").get_attribute("value") == ""
+    page.browser.back()
+    page.wait(lambda: page.state == "" and page.types()[0] == "ConvolutionForward")
+    assert page.js("return window.unchanged") is True
+    assert page.complaints() == []
+
+
+def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
+    page = open_page(good_profile("tiny"))
+    page.open()
+    before = page.types()
+    # pasted, not typed: each letter would be a question of its own
+    page.js(
+        "const field = document.querySelector('#filter-name'); field.value = 'conv(';"
+        "field.dispatchEvent(new InputEvent('input', { bubbles: true }))"
+    )
+    page.wait(lambda: page.texts("#problem-name")[0] != "")
+    assert page.find("#filter-name").get_attribute("aria-invalid") == "true"
+    assert page.types() == before
+    page.find("#filter-name").send_keys(Keys.BACKSPACE)
+    page.wait(lambda: page.texts("#problem-name")[0] == "")
+    assert page.find("#filter-name").get_attribute("aria-invalid") is None
+
+
+def test_presets_and_drilling_down_from_a_type(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    page.find("#preset-types").click()
+    page.wait(lambda: "agg=sum" in page.state)
+    assert Select(page.find("#filter-agg")).first_selected_option.text == "sum"
+    page.find("#tables tbody a").click()
+    page.wait(lambda: page.state == "?type=ConvolutionForward")
+    assert page.js("return window.unchanged") is True
+    assert set(page.types()) == {"ConvolutionForward"}
+
+
+def test_a_long_table_is_loaded_as_it_scrolls_and_far_rows_are_let_go(open_page):
+    page = open_page(many_operators())
+    page.open()
+    assert page.count("#tables tbody tr[data-row]") == PAGE_ROWS
+    height = page.js("return document.querySelector('.operators__scroll').scrollHeight")
+    page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0] / 2", height)
+    page.wait(lambda: page.count('tr[data-row="1250"]'))
+    page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0]", height)
+    page.wait(
+        lambda: page.js(f"return document.querySelector('tr[data-row=\"{MANY - 1}\"]') !== null")
+    )
+    assert page.count("#tables tbody tr[data-row]") < 1_000
+    after = page.js("return document.querySelector('.operators__scroll').scrollHeight")
+    assert abs(after - height) < 2
+    assert page.complaints() == []
+
+
+def test_arrows_move_enter_selects_escape_clears_and_slash_filters(open_page):
+    page = open_page(many_operators())
+    page.open()
+    page.js("document.querySelector('#tables tr[tabindex=\"0\"]').focus()")
+    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    page.wait(lambda: page.focused_place() == 2)
+    page.press(Keys.ENTER)
+    page.wait(lambda: page.state == "?op=2")
+    page.wait(lambda: "op2" in page.find("#operator-panel").text)
+    assert page.texts("tr[aria-selected=true] .operators__name") == ["op2"]
+    page.press(Keys.END)
+    page.wait(lambda: page.focused_place() == MANY - 1)
+    page.press(Keys.ESCAPE)
+    page.wait(lambda: page.state == "")
+    assert not page.find("#operator-panel").is_displayed()
+    assert page.texts("tr[aria-selected=true]") == []
+    page.press("/")
+    assert page.js("return document.activeElement.id") == "filter-name"
+
+
+def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
+    page = open_page(many_operators())
+    page.open("?op=1700")
+    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
+    visible = (
+        "const r = document.querySelector('tr[aria-selected=true]').getBoundingClientRect();"
+        "const b = document.querySelector('.operators__scroll').getBoundingClientRect();"
+        "return r.top >= b.top && r.bottom <= b.bottom"
+    )
+    assert page.js(visible) is True
+    page.js(
+        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+        "import(page.replace('page', 'selection')).then((module) => module.select(3, 'test'))"
+    )
+    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op3"])
+    assert page.state == "?op=3"
+
+
+def test_a_chart_can_ask_for_the_operators_of_some_types(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    detail = json.dumps({"types": ["Elemwise"]})
+    page.js(f"document.dispatchEvent(new CustomEvent('operators:filter', {{detail: {detail}}}))")
+    page.wait(lambda: page.state == "?type=Elemwise" and set(page.types()) == {"Elemwise"})
+
+
+def test_names_that_try_to_be_html_are_text(open_page):
+    page = open_page(good_profile("hostile_names"))
+    page.open()
+    assert (
+        page.js("return document.querySelectorAll('#tables script, #tables img, #tables b').length")
+        == 0
+    )
+    assert page.complaints() == []
