@@ -15,7 +15,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
 
 .PHONY: help setup runtime locale demo run manage test e2e lint bench-dispatch bench-overhead bench-measure \
-	bench-repeat requirements clean
+	bench-repeat bench-graph bench-analyze bench-pages requirements clean
 
 help:
 	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -27,7 +27,8 @@ help:
 	@echo 'make setup       .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime     MegEngine in an interpreter of its own'
 	@echo 'make locale      compile translations'
-	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat    measure'
+	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat, bench-graph, bench-analyze,'
+	@echo '     bench-pages    measure'
 	@echo 'make requirements    resolve requirements/*.in again'
 	@echo 'make clean       remove .venv, fetched scripts and caches; var/ (your data) stays'
 
@@ -106,6 +107,15 @@ bench-measure: runtime
 
 bench-repeat: runtime
 	$(PY) -m bench.bench_repeat $(ARGS)
+
+bench-graph: setup
+	$(PY) -m bench.bench_graph $(ARGS)
+
+bench-analyze: runtime
+	$(PY) -m bench.bench_analyze $(or $(ARGS),$(wildcard ../shared/data/profiles/resnet18.json ../shared/data/profiles/[bdlt]*.json))
+
+bench-pages: runtime
+	$(PY) -m bench.bench_pages $(ARGS)
 
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from profiles.parsers.columns import SideTimes
 from profiles.parsers.graph import Index
 
+#: no operator takes 30 million years, and sums of such times leave the range of float64
+LONGEST_S = 1e15
 #: shares that the sentence and the picture name
 MILESTONES = (0.5, 0.8, 0.95)
 
@@ -20,7 +22,7 @@ class Cumulative:
     times_s: (n,) float64, self times, s
     shares: (n,) float64, time of the first operators up to this one / total; 0 for a total of 0
     milestones: (share, number of operators that reach it)
-    left_out: operators whose time is negative, inf or nan
+    left_out: operators whose time is negative, nan, or beyond LONGEST_S
     """
 
     rows: Index
@@ -55,5 +57,5 @@ def cumulative(times: SideTimes) -> Cumulative:
 def sound_rows(times: SideTimes) -> tuple[NDArray[np.int64], int]:
     """Return the rows whose self time can be drawn, and how many timed ones cannot."""
     with np.errstate(invalid="ignore"):
-        sound = times.present & np.isfinite(times.end_s) & (times.end_s >= 0)
+        sound = times.present & (times.end_s <= LONGEST_S) & (times.end_s >= 0)
     return np.flatnonzero(sound), int(times.present.sum() - sound.sum())

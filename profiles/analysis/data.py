@@ -81,6 +81,17 @@ class ProfileData:
         """Return the spread of one side."""
         return self.device if side == "device" else self.host
 
+    def of_pass(self, number: int) -> "ProfileData":
+        """Return the same rows with the times of one pass, counted from 0, instead of medians;
+        the spread stays that of all passes.
+        """
+
+        def times(spread: Spread) -> SideTimes:
+            return SideTimes(spread.present[number], spread.end_s[number], spread.kern_s[number])
+
+        columns = replace(self.columns, device=times(self.device), host=times(self.host))
+        return replace(self, columns=columns)
+
     def columns_of_pass(self, number: int) -> ProfileColumns:
         """Return the columns of one pass, counted from 0, with the times and in the order of its
         own file; footprints are those of the first pass.

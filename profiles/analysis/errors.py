@@ -2,11 +2,19 @@
 
 from typing import Literal
 
-AnalysisCode = Literal["device_total_zero", "device_total_zero_opencl"]
+AnalysisCode = Literal[
+    "device_total_zero",
+    "device_total_zero_opencl",
+    "aggregate_missing",  # by type, but no aggregate was named
+    "bad_shapes",  # of a row that is shown: no lists of lists
+    "bad_pattern",  # of names: invalid, or too much for the engine that matches it
+    "unknown_column",  # to order by
+    "unknown_word",  # a side, an aggregate or an end of times that does not exist
+]
 
 
 class AnalysisError(ValueError):
-    """A well-formed profile that cannot be analysed.
+    """A well-formed profile that cannot be analysed, or a question that cannot be answered.
 
     `code` is for programs and translations; `detail` is an English sentence.
     """

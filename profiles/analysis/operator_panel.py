@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.netron_text import (
+from profiles.analysis.drawing.text import (
     amount,
     duration,
     operations,
@@ -57,7 +57,7 @@ class Panel:
         lines: Lines = [("operators", str(len(members)))]
         if not known.any():
             return lines
-        total = float(times[known].sum())
+        total = _sum(times)
         slowest = int(rows[known][np.argmax(times[known])])
         lines += [
             ("time", duration(total)),
@@ -101,4 +101,5 @@ class Panel:
 
 def _sum(values: Floats) -> float:
     known = values[np.isfinite(values)]
-    return float(known.sum()) if len(known) else math.nan
+    with np.errstate(over="ignore"):
+        return float(known.sum()) if len(known) else math.nan

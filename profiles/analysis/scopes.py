@@ -5,13 +5,12 @@ a scope. Its address is text: ``, `layer1.0`, `:72-143`, `layer1.0:72-143`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import MISSING
 from profiles.parsers.graph import ExecutedGraph, Index
 
 #: a graph of at most so many operators is shown as it is
@@ -72,22 +71,23 @@ def scopes_of(graph: ExecutedGraph, shown: Index) -> list[Scope]:
     its inputs without a producer that is shown, as weights are (`layer1.0.conv1.weight`). Other
     operators belong to the scope that the told ones before and after them share.
     """
-    names = graph.variables.names
-    drawn = np.zeros(len(graph.operators), dtype=np.bool_)
+    names, operators = graph.variables.names, graph.operators
+    # the last place answers for MISSING: what nobody makes is not drawn
+    drawn = np.zeros(len(operators) + 1, dtype=np.bool_)
     drawn[shown] = True
+    is_weight = (~drawn[graph.variables.producer]).tolist()
+    inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
     found: list[Scope | None] = []
     for row in shown.tolist():
-        outputs = [names[each] for each in graph.operators.outputs[row].tolist()]
-        weights = [
-            names[each]
-            for each in graph.operators.inputs[row].tolist()
-            if (producer := graph.variables.producer[each]) == MISSING or not drawn[producer]
-        ]
-        found.append(_first_scope([*outputs, graph.operators.names[row], *weights]))
+        told = _first_scope(names[each] for each in outputs[row])
+        if told is None:
+            weights = [names[each] for each in inputs[row] if is_weight[each]]
+            told = _first_scope([operators.names[row], *weights])
+        found.append(told)
     return _filled(found)
 
 
-def _first_scope(names: Sequence[str]) -> Scope | None:
+def _first_scope(names: Iterable[str]) -> Scope | None:
     for name in names:
         if (match := _DOTTED.fullmatch(name[:400])) is not None:
             return tuple(match[1].split("."))

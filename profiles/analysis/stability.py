@@ -69,5 +69,6 @@ def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:
 
 def _share(times_s: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float | None:
     sound = np.isfinite(times_s) & (times_s > 0)
-    total = float(times_s[sound].sum())
-    return float(times_s[sound & chosen].sum()) / total if total > 0 else None
+    with np.errstate(over="ignore"):
+        total, part = float(times_s[sound].sum()), float(times_s[sound & chosen].sum())
+    return part / total if 0 < total < np.inf else None

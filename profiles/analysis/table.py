@@ -1,23 +1,29 @@
-"""The operators of one side, slowest first, as numbers and as the cells of `profile_analyze`."""
+"""The rows of a selection as numbers and as the cells of `profile_analyze`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.cells import info_lines, shape_lines
+from profiles.analysis.cells import NO_SHAPES, info_lines, shape_lines
 from profiles.analysis.numbers import percent, short, with_unit
-from profiles.analysis.totals import totals
-from profiles.parsers.columns import NumberColumn, ProfileColumns, Side
+from profiles.analysis.query import Query
+from profiles.analysis.select import Selection, select
+from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns, Side
 
 Cells = tuple[tuple[str, ...], ...]
+Number = float | None
+Numbers = tuple[float, float, float, float, Number, Number, Number, Number]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One operator. `None` is the tool's `N/A`; numbers may be inf or nan (a time of 0).
+    """One operator, or one group. `None` is the tool's `N/A`; numbers may be inf or nan.
 
-    operator: index into the columns
+    operator: row of the columns, MISSING for a group
+    name, id: those of the operator; of a group the type, and `N/A`
+    count: operators in the row
     ratio: self time / total of the side (1 is all of it); nan if that total is 0
     cumulative_s, cumulative_ratio: running sum over this row and those above it
     flops: operations per second; bandwidth_bytes_per_s: memory / self time
@@ -28,6 +34,7 @@ class Row:
     name: str
     type: str
     id: str
+    count: int
     self_s: float
     ratio: float
     cumulative_s: float
@@ -47,19 +54,6 @@ class Table:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Numbers of the m rows of a table.
-
-    times: m times self time, its ratio, running sum, its ratio
-    flops, bandwidth: (m,) float64, 1/s, nan where there is none
-    """
-
-    times: list[tuple[float, float, float, float]]
-    flops: NDArray[np.float64]
-    bandwidth: NDArray[np.float64]
-
-
 def table(columns: ProfileColumns, *, side: Side = "device", top: int = 3) -> Table:
     """Return the `top` operators with the longest self time.
 
@@ -67,13 +61,8 @@ def table(columns: ProfileColumns, *, side: Side = "device", top: int = 3) -> Ta
 
     Raises AnalysisError if the device total is 0, also for the host's table.
     """
-    total_s = totals(columns).side_s(side)
-    rows = np.flatnonzero(columns.times(side).present)
-    rows = rows[longest_first(columns.times(side).end_s[rows])]
-    if top:
-        rows = rows[:top]
-    numbers = _numbers(columns, side, rows, np.nan if total_s is None else total_s)
-    return Table(headers(side), _rows(columns, rows, numbers))
+    selection = select(columns, Query(side=side))
+    return Table(headers(side), rows(columns, selection, 0, top or None))
 
 
 def headers(side: Side) -> tuple[str, ...]:
@@ -91,73 +80,76 @@ def headers(side: Side) -> tuple[str, ...]:
     )
 
 
-def longest_first(times_s: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the (n,) order of falling times; equal times keep their order.
-
-    times_s: (n,) float64
-    """
-    falling = -times_s
-    if np.isnan(falling).any():
-        # no total order: only the same sort with the same comparisons gives the tool's order
-        keys = falling.tolist()
-        return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
-    return np.argsort(falling, kind="stable")
-
-
-def _numbers(
-    columns: ProfileColumns, side: Side, rows: NDArray[np.intp], total_s: float
-) -> _Numbers:
-    self_s = columns.times(side).end_s[rows]
-    total = np.float64(total_s)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # the tool starts from 0, so that a first time of -0.0 becomes 0.0
-        cumulative_s = np.cumsum(self_s) + 0.0
-        times = (self_s, self_s / total, cumulative_s, cumulative_s / total)
-        return _Numbers(
-            times=list(zip(*(column.tolist() for column in times), strict=True)),
-            flops=columns.computation.values[rows] / self_s,
-            bandwidth=columns.memory.values[rows] / self_s,
-        )
-
-
-def _rows(columns: ProfileColumns, rows: NDArray[np.intp], numbers: _Numbers) -> tuple[Row, ...]:
-    computation = _optional(columns.computation, columns.computation.values[rows], rows)
-    flops = _optional(columns.computation, numbers.flops, rows)
-    memory = _optional(columns.memory, columns.memory.values[rows], rows)
-    bandwidth = _optional(columns.memory, numbers.bandwidth, rows)
-    in_shapes, out_shapes = _shape_cells(columns, rows)
+def rows(
+    columns: ProfileColumns, selection: Selection, start: int = 0, stop: int | None = None
+) -> tuple[Row, ...]:
+    """Return `selection[start:stop]`, with the places of Python's slices."""
+    places = range(*slice(start, stop).indices(len(selection)))
+    cut = slice(places.start, max(places.start, places.stop))
+    operators = selection.rows[cut]
+    shapes = _group_shapes(len(places)) if selection.is_grouped else _shapes(columns, operators)
+    lines = zip(
+        places,
+        operators.tolist(),
+        selection.types.codes[cut].tolist(),
+        selection.counts[cut].tolist(),
+        _numbers(selection, cut),
+        *shapes,
+        strict=True,
+    )
     made = []
-    for place, row in enumerate(rows.tolist()):
-        self_s, ratio, cumulative_s, cumulative_ratio = numbers.times[place]
-        info = (columns.names[row], columns.types[row] or "", columns.ids[row])
-        costs = (computation[place], flops[place], memory[place], bandwidth[place])
-        cells = (
-            (f"#{place}", short(self_s), percent(ratio)),
-            (short(cumulative_s), percent(cumulative_ratio)),
-            info_lines(info),
-            with_unit(computation[place], ("FLO", "FLO"), 1000),
-            with_unit(flops[place], ("FLOPS", "FLOPS"), 1000),
-            with_unit(memory[place], ("byte", "iB"), 1024),
-            with_unit(bandwidth[place], ("byte/s", "iB/s"), 1024),
-            in_shapes[place],
-            out_shapes[place],
-        )
-        made.append(Row(row, *info, self_s, ratio, cumulative_s, cumulative_ratio, *costs, cells))
+    numbers: Numbers
+    for place, operator, code, count, numbers, in_lines, out_lines in lines:
+        kind = selection.types.values[code] if code != MISSING else ""
+        if selection.is_grouped:
+            name, identity, info = kind, "N/A", (kind, str(count), "N/A")
+        else:
+            name, identity = columns.names[operator], columns.ids[operator]
+            info = (name, kind, identity)
+        cells = (*_cells(place, numbers, info), in_lines, out_lines)
+        made.append(Row(operator, name, kind, identity, count, *numbers, cells))
     return tuple(made)
 
 
-def _optional(
-    column: NumberColumn, values: NDArray[np.float64], rows: NDArray[np.intp]
-) -> list[float | None]:
-    """Replace by None the values that rest on an absent number.
+def _numbers(selection: Selection, cut: slice) -> Iterator[Numbers]:
+    """The eight numbers of each row, from the self time to the bandwidth."""
+    return zip(
+        selection.self_s[cut].tolist(),
+        selection.ratio[cut].tolist(),
+        selection.cumulative_s[cut].tolist(),
+        selection.cumulative_ratio[cut].tolist(),
+        _optional(selection.computation, cut),
+        _optional(selection.flops, cut),
+        _optional(selection.memory, cut),
+        _optional(selection.bandwidth, cut),
+        strict=True,
+    )
 
-    values: (m,) float64, those of the m rows
-    """
-    present = column.present[rows].tolist()
-    return [v if known else None for v, known in zip(values.tolist(), present, strict=True)]
+
+def _cells(place: int, numbers: Numbers, info: tuple[str, ...]) -> Cells:
+    """All cells but the two of shapes."""
+    self_s, ratio, cumulative_s, cumulative_ratio, computation, flops, memory, bandwidth = numbers
+    return (
+        (f"#{place}", short(self_s), percent(ratio)),
+        (short(cumulative_s), percent(cumulative_ratio)),
+        info_lines(info),
+        with_unit(computation, ("FLO", "FLO"), 1000),
+        with_unit(flops, ("FLOPS", "FLOPS"), 1000),
+        with_unit(memory, ("byte", "iB"), 1024),
+        with_unit(bandwidth, ("byte/s", "iB/s"), 1024),
+    )
 
 
-def _shape_cells(columns: ProfileColumns, rows: NDArray[np.intp]) -> tuple[Cells, Cells]:
+def _optional(column: NumberColumn, cut: slice) -> list[float | None]:
+    values, present = column.values[cut].tolist(), column.present[cut].tolist()
+    return [value if known else None for value, known in zip(values, present, strict=True)]
+
+
+def _group_shapes(count: int) -> tuple[Cells, Cells]:
+    return ((NO_SHAPES,),) * count, ((NO_SHAPES,),) * count
+
+
+def _shapes(columns: ProfileColumns, operators: NDArray[np.intp]) -> tuple[Cells, Cells]:
     """Return the cells of in_shapes and out_shapes, each different one made once."""
     known: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
@@ -168,6 +160,6 @@ def _shape_cells(columns: ProfileColumns, rows: NDArray[np.intp]) -> tuple[Cells
         return known[key]
 
     return (
-        tuple(lines(columns.in_shapes[row], columns.in_layouts[row]) for row in rows),
-        tuple(lines(columns.out_shapes[row], None) for row in rows),
+        tuple(lines(columns.in_shapes[row], columns.in_layouts[row]) for row in operators),
+        tuple(lines(columns.out_shapes[row], None) for row in operators),
     )

@@ -7,14 +7,13 @@ of the variables already known, shared among the elements of the others.
 
 import json
 import math
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.dtypes import element_bytes
 from profiles.parsers.columns import MISSING, ProfileColumns
-from profiles.parsers.graph import ExecutedGraph, Links
+from profiles.parsers.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +69,7 @@ def _deduced(
     counts = np.where(volatile[flags.codes] | ~(elements > 0), 0.0, elements).tolist()
     found = sizes.tolist()
     bytes_moved = np.where(memory.present, memory.values, np.nan).tolist()
-    inputs, outputs = _lists(operators.inputs), _lists(operators.outputs)
+    inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
     rows = operators.row.tolist()
     for place in graph.execution_order().tolist():
         if rows[place] != MISSING:
@@ -92,8 +91,3 @@ def _share_out(
     if abs(size / nearest - 1) <= TOLERANCE:
         for each in unknown:
             found[each] = nearest
-
-
-def _lists(links: Links) -> list[list[int]]:
-    targets, ends = links.targets.tolist(), links.ends.tolist()
-    return [targets[start:end] for start, end in pairwise([0, *ends])]

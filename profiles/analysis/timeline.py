@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.analysis.cumulative import LONGEST_S
 from profiles.parsers.columns import Side, TextColumn
 from profiles.parsers.graph import ExecutedGraph, Index, Intervals
 
@@ -139,7 +140,7 @@ def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
         start, kern, end = (
             times * 1e6 for times in (intervals.start_s, intervals.kern_s, intervals.end_s)
         )
-        finite = np.isfinite(start) & np.isfinite(end)
+        finite = (np.abs(start) <= LONGEST_S * 1e6) & (np.abs(end) <= LONGEST_S * 1e6)
         negative = finite & ((start < 0) | (end < 0))
         backwards = finite & ~negative & (end < start)
         # no kernel was seen: all of it is work

@@ -34,9 +34,13 @@ class TextColumn:
     @classmethod
     def from_texts(cls, texts: Iterable[str | None]) -> "TextColumn":
         """Make a column of n texts; None is a missing one."""
-        known: dict[str, int] = {}
-        codes = [MISSING if t is None else known.setdefault(t, len(known)) for t in texts]
-        return cls(np.array(codes, dtype=np.int32), tuple(known))
+        listed = list(texts)
+        different = dict.fromkeys(listed)
+        different.pop(None, None)
+        code: dict[str | None, int] = {text: number for number, text in enumerate(different)}
+        code[None] = MISSING
+        codes = np.fromiter(map(code.__getitem__, listed), dtype=np.int32, count=len(listed))
+        return cls(codes, tuple(text for text in different if text is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ class SideTimes:
         """
         if not self.present.any():
             return None
-        with np.errstate(invalid="ignore"):  # inf - inf
+        with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
             return float(np.sum(self.end_s[self.present]))
 
 

@@ -10,7 +10,7 @@ Ids = NDArray[np.int64]
 Index = NDArray[np.intp]
 
 _QUOTE, _OPEN, _CLOSE = b'"[]'
-_ALLOWED = b'0123456789", []'
+_ALLOWED = b'0123456789",[] \t\r\n'
 _MOST_DIGITS = 18
 #: a table of all ids up to the largest is worth it while it has at most so many times their number
 _DENSE = 16

@@ -1,14 +1,19 @@
 """Parse what `load_and_run --profile` writes; `trace(profiling=True).get_profile()` is the same."""
 
-from collections.abc import Mapping, Sequence
+import gc
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import Any, TypeVar
+from mmap import mmap
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from profiles.parsers.as_the_tool import as_the_tool
 from profiles.parsers.columns import NumberColumn, ProfileColumns, Side, SideTimes, TextColumn
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.numbers import to_float64
@@ -19,10 +24,13 @@ from profiles.parsers.profile_json import (
     ProfileFile,
     Times,
     Var,
+    check_bytes,
     decode,
     shown,
 )
-from profiles.parsers.shapes import shape_column
+from profiles.parsers.quick import quick
+from profiles.parsers.sections import Sections, largest
+from profiles.parsers.shapes import Place, shape_column
 
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -30,39 +38,85 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_NAME_CHARS = 8_192
 
 _NO_FOOTPRINT = Footprint()
+_ID = re.compile(r"-?[0-9]{1,18}")
 
-Texts = TypeVar("Texts", bound=Sequence[str])
 
-
-def parse(data: bytes, *, max_bytes: int = MAX_BYTES) -> ProfileColumns:
+def parse(
+    data: bytes | mmap, *, max_bytes: int = MAX_BYTES, checked: bool = True, dtypes: bool = True
+) -> ProfileColumns:
     """Return the columns of a profile.
 
-    Takes about a fifth of the time of `json.loads` (see `bench/bench_parse.py`).
+    data: may be a mapped file, which saves a copy; nothing refers to it afterwards
+    checked: whether what no page can show is refused: texts of absurd lengths, names that are
+        numbers, shapes that are none. Without this only who prints these finds out.
+    dtypes: whether `in_dtypes` is needed; without this it may be missing, which saves a tenth
 
     Raises ProfileFormatError if `data` is not a profile, is damaged, or has over `max_bytes`.
     """
-    file = decode(data, max_bytes)
+    check_bytes(data, max_bytes)
+    with _collector_off():
+        read = (
+            quick(data, dtypes=dtypes)
+            or (None if checked else as_the_tool(data))
+            or _careful(data[:])
+        )
+    if checked:
+        for field, texts in (("name", read.names), ("id", read.ids), ("type", read.types)):
+            _check_lengths(texts, field)
+
+    def shapes(raws: Sequence[bytes], field: str) -> TextColumn:
+        return shape_column(raws, read.costs, Place(field, read.ids), checked=checked)
+
+    return ProfileColumns(
+        names=tuple(read.names),
+        ids=tuple(read.ids),
+        id_numbers=_id_numbers(read.ids) if checked else _any_id_numbers(read.ids),
+        types=TextColumn.from_texts(read.types),
+        device=read.device,
+        host=read.host,
+        computation=read.computation,
+        memory=read.memory,
+        in_shapes=shapes(read.in_shapes, "in_shapes"),
+        out_shapes=shapes(read.out_shapes, "out_shapes"),
+        in_layouts=shapes(read.in_layouts, "in_layouts"),
+        in_dtypes=read.in_dtypes,
+        # a search through the whole file, so only where the answer is read
+        mentions_opencl=read.device.total_s() == 0 and data.find(b"opencl") >= 0,
+    )
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """The cyclic collector walks all that is decoded, often, and finds nothing to free."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _careful(data: bytes) -> Sections:
+    """Read what is odd or damaged, and name what is wrong."""
+    file = decode(data)
     _check_variables(file.graph_exec)
     keys = _keys_with_data(file)
     operators = [file.graph_exec.operator[key] for key in keys]
     footprints = [file.profiler.opr_footprint.get(key, _NO_FOOTPRINT) for key in keys]
-    ids = tuple([str(operator.id) for operator in operators])
-    device = _side_times("device", file.profiler.device, keys)
-    return ProfileColumns(
-        names=_limited(tuple([operator.name for operator in operators]), "name"),
-        ids=_limited(ids, "id"),
-        id_numbers=_id_numbers(ids),
-        types=TextColumn.from_texts(_limited([operator.type for operator in operators], "type")),
-        device=device,
+    return Sections(
+        names=[operator.name for operator in operators],
+        ids=[str(operator.id) for operator in operators],
+        types=[operator.type for operator in operators],
+        device=_side_times("device", file.profiler.device, keys),
         host=_side_times("host", file.profiler.host, keys),
         computation=_computation(footprints, keys),
         memory=_memory(footprints, keys),
-        in_shapes=shape_column([bytes(f.in_shapes) for f in footprints], keys, "in_shapes"),
-        out_shapes=shape_column([bytes(f.out_shapes) for f in footprints], keys, "out_shapes"),
-        in_layouts=shape_column([bytes(f.in_layouts) for f in footprints], keys, "in_layouts"),
+        costs=np.arange(len(keys)),
+        in_shapes=[bytes(f.in_shapes) for f in footprints],
+        out_shapes=[bytes(f.out_shapes) for f in footprints],
+        in_layouts=[bytes(f.in_layouts) for f in footprints],
         in_dtypes=_in_dtypes(operators, file.graph_exec.var),
-        # a search through the whole file, so only where the answer is read
-        mentions_opencl=device.total_s() == 0 and b"opencl" in data,
     )
 
 
@@ -92,14 +146,13 @@ def _keys_with_data(file: ProfileFile) -> list[str]:
     return [key for key in file.graph_exec.operator if key in data]
 
 
-def _limited(texts: Texts, field: str) -> Texts:
+def _check_lengths(texts: Sequence[str], field: str) -> None:
     longest = max(map(len, texts), default=0)
     if longest > MAX_NAME_CHARS:
         raise ProfileFormatError(
             "too_large",
             f"An operator's {field} has {longest} characters; the limit is {MAX_NAME_CHARS}.",
         )
-    return texts
 
 
 def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
@@ -111,6 +164,15 @@ def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
         raise ProfileFormatError(
             "bad_value", f"An operator id is not a number: {shown(str(error))}."
         ) from None
+
+
+def _any_id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
+    """The same, and 0 for what is no such number: only an order by id would show it."""
+    try:
+        return _id_numbers(ids)
+    except ProfileFormatError:
+        numbers = [int(each) if _ID.fullmatch(each) else 0 for each in ids]
+        return np.array(numbers, dtype=np.int64)
 
 
 def _side_times(
@@ -136,23 +198,9 @@ def _side_times(
     with np.errstate(invalid="ignore"):  # inf - inf
         return SideTimes(
             present=counts > 0,
-            end_s=_largest(end - start, counts),
-            kern_s=_largest(kern - start, counts),
+            end_s=largest(end - start, counts),
+            kern_s=largest(kern - start, counts),
         )
-
-
-def _largest(values: NDArray[np.float64], counts: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return (n,) the maximum of each run of `counts` values, nan for an empty run.
-
-    values: (counts.sum(),) float64; a nan in a run makes its maximum nan, as numpy.max does
-    counts: (n,) intp
-    """
-    largest = np.full(len(counts), np.nan)
-    if values.size:
-        firsts = np.cumsum(counts) - counts
-        present = counts > 0
-        largest[present] = np.maximum.reduceat(values, firsts[present])
-    return largest
 
 
 def _computation(footprints: Sequence[Footprint], keys: Sequence[str]) -> NumberColumn:

@@ -8,9 +8,11 @@ as the strings "inf" and "nan". Not accepted, unlike `json.load`: escaped lone s
 """
 
 import re
+from mmap import mmap
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Raw, Struct
 
 from profiles.parsers.errors import ProfileFormatError
@@ -101,12 +103,11 @@ _TOKENS = re.compile(_STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")"
 _ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
 
 
-def decode(data: bytes, max_bytes: int) -> ProfileFile:
-    """Return the fields of a profile file.
+def decode(data: bytes) -> ProfileFile:
+    """Return the fields of a profile file that passed `check_bytes`.
 
     Raises ProfileFormatError, and nothing else, if `data` is no profile.
     """
-    _check_bytes(data, max_bytes)
     try:
         return _decode_either_spelling(data)
     except RecursionError:
@@ -117,25 +118,26 @@ def decode(data: bytes, max_bytes: int) -> ProfileFile:
         raise ProfileFormatError("not_utf8", f"A text is not UTF-8: {error.reason}.") from None
 
 
-def _check_bytes(data: bytes, max_bytes: int) -> None:
+def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
+    """Refuse what need not be decoded: no bytes, too many, or no UTF-8."""
     if len(data) > max_bytes:
         raise ProfileFormatError(
             "too_large", f"The file has {len(data)} bytes; the limit is {max_bytes}."
         )
-    if not data or data.isspace():
+    if not data or (data[:1].isspace() and data[:].isspace()):
         raise ProfileFormatError(
             "empty",
             "The file is empty. MegEngine leaves an empty profile if a name in the model is not "
             "ASCII.",
         )
-    if data.startswith(_BOM):
+    if data[: len(_BOM)] == _BOM:
         raise ProfileFormatError(
             "not_json", "The file starts with a byte order mark at byte 0, which JSON forbids."
         )
-    if not data.isascii():
-        # msgspec does not look into the fields that it skips
+    if np.frombuffer(data, dtype=np.int8).min() < 0:
+        # not ASCII, and msgspec does not look into the fields that it skips
         try:
-            data.decode()
+            str(data, "utf-8")
         except UnicodeDecodeError as error:
             raise ProfileFormatError(
                 "not_utf8", f"The file is not UTF-8: {error.reason} at byte {error.start}."

@@ -2,13 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from profiles.analysis.cells import info_lines, shape_lines
-from profiles.analysis.table import longest_first, table
+from profiles.analysis.table import table
 from profiles.analysis.totals import totals
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
@@ -74,12 +71,6 @@ def test_a_side_without_times_has_headers_and_no_rows() -> None:
     made = table(parse(to_json(make_profile({"1": 0.5}))), side="host")
     assert made.headers[0] == "host self time"
     assert made.rows == ()
-
-
-@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, math.inf, -math.inf, math.nan])))
-def test_the_order_is_that_of_pythons_sort_by_the_negated_time(times: list[float]) -> None:
-    order = longest_first(np.array(times, dtype=np.float64)).tolist()
-    assert order == sorted(range(len(times)), key=lambda row: -times[row])
 
 
 def test_long_names_are_wrapped_and_marked() -> None:

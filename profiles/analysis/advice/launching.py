@@ -3,6 +3,7 @@
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.memory import dynamic_shapes
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Floats, Scene
 from profiles.parsers.graph import Intervals
 
@@ -83,10 +84,11 @@ def slow_to_issue(scene: Scene) -> Finding | None:
     """An operator of 100 us or more whose kernels take the host most of that time to issue.
 
     Recurrent layers issue some kernels for each step. Where host and device are one thread, the
-    host's time holds the device's and says nothing; so it does in a traced step of training.
+    host's time holds the device's and says nothing; so it does in a traced step of training. The
+    kernels of a graph with shapes that depend on values cannot be replayed.
     """
     device_s, host_s = scene.device_s, scene.host_s
-    if scene.is_training:
+    if scene.is_training or dynamic_shapes(scene):
         return None
     slow = ~scene.glue & (device_s >= MEASURABLE_S) & (host_s >= ISSUING_SHARE * device_s)
     if scene.device.count != 1 or not slow.any() or is_one_thread(scene):

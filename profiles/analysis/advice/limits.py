@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.interruptions import held_up
 from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.scene import NOTICEABLE_S, Scene
 from profiles.analysis.roofline import Roofs
@@ -63,6 +64,7 @@ def far_from_roof(scene: Scene) -> Finding | None:
     saves_s = np.zeros(len(scene.device_s))
     computing = 0
     known = scene.of_types(_MOVING | _COMPUTING | {"Elemwise"}) & ~scene.of_types(GLUE)
+    known[held_up(scene)[0]] = False
     for row in np.flatnonzero(known & (scene.device_s >= NOTICEABLE_S)).tolist():
         bounds = _least_s(scene, row, roofs)
         if bounds is None or not _LEAST_BOUND_S <= max(bounds) < FAR * scene.device_s[row]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profiles.analysis.advice.finding import Facts
 from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.wiring import Wiring
+from profiles.analysis.cumulative import LONGEST_S, sound_rows
 from profiles.analysis.data import ProfileData
 from profiles.parsers.columns import TextColumn
 from profiles.parsers.graph import ExecutedGraph, Index, Intervals
@@ -49,7 +50,7 @@ class Lanes:
 class Scene:
     """A profile with what rules ask of it. Masks and times are (n,), by row of `ProfileColumns`.
 
-    An operator without a sound time (missing, negative, inf, nan) counts as 0 s.
+    An operator without a sound time (missing, negative, nan, beyond LONGEST_S) counts as 0 s.
     """
 
     data: ProfileData
@@ -109,7 +110,7 @@ class Scene:
     def has_odd_times(self) -> bool:
         """Whether an operator was timed, but not soundly: the total then says too little."""
         times = self.data.columns.device
-        return bool((times.present & ~(np.isfinite(times.end_s) & (times.end_s >= 0))).any())
+        return sound_rows(times)[1] > 0
 
     @cached_property
     def is_training(self) -> bool:
@@ -136,7 +137,7 @@ class Scene:
 
 def _sound(times_s: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(times_s) & (times_s > 0), times_s, 0.0)
+        return np.where((times_s > 0) & (times_s <= LONGEST_S), times_s, 0.0)
 
 
 def _is_any(column: TextColumn, names: Collection[str]) -> Mask:
@@ -147,10 +148,9 @@ def _is_any(column: TextColumn, names: Collection[str]) -> Mask:
 def _lanes(intervals: Intervals) -> Lanes:
     with np.errstate(invalid="ignore"):
         sound = (
-            np.isfinite(intervals.start_s)
-            & np.isfinite(intervals.end_s)
-            & (intervals.start_s >= 0)
+            (intervals.start_s >= 0)
             & (intervals.end_s >= intervals.start_s)
+            & (intervals.end_s <= LONGEST_S)
         )
     if not sound.any():
         return Lanes(0.0, 0.0, 0.0, 0)

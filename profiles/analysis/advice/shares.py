@@ -3,6 +3,7 @@
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.interruptions import held_up
 from profiles.analysis.advice.scene import Scene
 
 #: halving one operator is then worth an eighth of the iteration
@@ -11,7 +12,7 @@ TYPE_SHARE = 0.5
 
 
 def dominant_operator(scene: Scene) -> Finding | None:
-    """One operator takes a quarter of the device's time.
+    """One operator takes a quarter of the device's time, and was not merely held up.
 
     What it saves is told as if it took half as long: nobody can make it vanish.
     """
@@ -20,7 +21,7 @@ def dominant_operator(scene: Scene) -> Finding | None:
         return None
     row = int(times.argmax())
     share = scene.share(float(times[row]))
-    if share < OPERATOR_SHARE:
+    if share < OPERATOR_SHARE or row in held_up(scene)[0]:
         return None
     return Finding(
         rule="dominant_operator",

@@ -14,7 +14,7 @@ import msgspec
 from profiles.analysis.advice.kinds import CONSTANTS, GLUE
 from profiles.analysis.data import ProfileData
 from profiles.parsers.columns import MISSING, ProfileColumns, TextColumn
-from profiles.parsers.graph import ExecutedGraph, Links
+from profiles.parsers.graph import ExecutedGraph
 
 _LAST_NUMBER = re.compile(r"\[\d+\]$")
 _ANY_NUMBER = re.compile(r"\[\d+\]|@\d+")
@@ -83,7 +83,7 @@ def nodes_of(data: ProfileData) -> Nodes:
     """Prepare a profile for alignment."""
     columns, graph = data.columns, data.graph
     operators, variables = graph.operators, graph.variables
-    ins, outs = _lists(operators.inputs), _lists(operators.outputs)
+    ins, outs = operators.inputs.lists(), operators.outputs.lists()
     names, types, params = operators.names, texts(operators.types), texts(operators.params)
     scratch = [_WORKSPACE in name for name in variables.names]
     shapes, dtypes = texts(variables.shapes), texts(variables.dtypes)
@@ -127,11 +127,6 @@ def _kind(type_: str | None, params: str | None) -> str:
         mode = decoded.get("mode") if isinstance(decoded, dict) else None
         return f"{type_} {mode}" if mode else str(type_)
     return type_ or ""
-
-
-def _lists(links: Links) -> list[list[int]]:
-    ends, targets = links.ends.tolist(), links.targets.tolist()
-    return [targets[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
 
 
 def _inputs(

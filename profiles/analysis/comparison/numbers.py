@@ -102,7 +102,8 @@ class _Members:
         if len(self.filled):
             picked = times_s[:, self.flat]
             absent = np.isnan(picked)
-            sums = np.add.reduceat(np.where(absent, 0.0, picked), self.starts, axis=1)
+            with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
+                sums = np.add.reduceat(np.where(absent, 0.0, picked), self.starts, axis=1)
             known = np.logical_or.reduceat(~absent, self.starts, axis=1)
             found[:, self.filled] = np.where(known, sums, np.nan)
         return found
@@ -111,7 +112,9 @@ class _Members:
 def _pass_totals(end_s: Floats) -> Floats:
     """Return (k,): the sum of all operators in each pass; nan for a pass that timed none."""
     known = ~np.isnan(end_s)
-    return np.where(known.any(axis=1), np.where(known, end_s, 0.0).sum(axis=1), np.nan)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
+        sums = np.where(known, end_s, 0.0).sum(axis=1)
+    return np.where(known.any(axis=1), sums, np.nan)
 
 
 def _judge_one(base: Floats, other: Floats, difference_s: float) -> Judgement:

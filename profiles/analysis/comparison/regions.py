@@ -86,15 +86,28 @@ class _Regions:
                 self._link_makers(x, y)
 
     def _link_makers(self, x: int, y: int) -> None:
-        """What makes the same input of a pair makes the same value."""
+        """What makes the same input of a pair makes the same value.
+
+        Where an input is a constant on one side only, as after a sum was taken apart, inputs do not
+        correspond one by one: all of one side together make the same as all of the other.
+        """
         ours, theirs = self.made.a.inputs[x], self.made.b.inputs[y]
         if len(ours) != len(theirs):
             return
-        for (p, _), (q, _) in zip(ours, theirs, strict=True):
-            if MISSING in (p, q) or self._is_apart(_A, p) or self._is_apart(_B, q):
-                continue
-            if self._is_left(_A, p) and self._is_left(_B, q):
+        makers = [
+            (p, q) for (p, _), (q, _) in zip(ours, theirs, strict=True) if MISSING not in (p, q)
+        ]
+        if any(self._is_apart(_A, p) != self._is_apart(_B, q) for p, q in makers):
+            left_a = [p for p, _ in makers if self._makes(_A, p)]
+            left_b = [q for _, q in makers if self._makes(_B, q)]
+            makers = [(p, q) for p in left_a for q in left_b]
+        for p, q in makers:
+            if self._makes(_A, p) and self._makes(_B, q):
                 self._link(p, q)
+
+    def _makes(self, side: int, x: int) -> bool:
+        """Whether it is left over and no constant."""
+        return self._is_left(side, x) and not self._is_apart(side, x)
 
     def _link(self, x: int, y: int) -> None:
         self.cut |= {(_A, x), (_B, y)}

@@ -91,7 +91,8 @@ def _sums(values: Floats, groups: Sequence[Index]) -> Floats:
         known = values[rows]
         known = known[np.isfinite(known)]
         if len(known):
-            found[place] = known.sum()
+            with np.errstate(over="ignore"):
+                found[place] = known.sum()
     return found
 
 

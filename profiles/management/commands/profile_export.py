@@ -12,7 +12,7 @@ from django.utils import timezone
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import merge
-from profiles.exports import FORMATS, Exported, asked_of
+from profiles.exports import FORMATS, exported
 from profiles.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
@@ -47,9 +47,8 @@ class Command(BaseCommand):
         wanted = FORMATS[options["format"]]
         try:
             data, meta, profile = _read(options["sources"])
-            asked, query = asked_of(QueryDict(options["query"].removeprefix("?")), data)
-            meta |= {"query": query} if query else {}
-            content = wanted.make(Exported(data, asked, meta, profile))
+            question = QueryDict(options["query"].removeprefix("?"))
+            content = wanted.make(exported(question, data, meta, profile))
         except (ProfileFormatError, AnalysisError, OSError) as error:
             raise CommandError(str(error)) from error
         except DomainError as error:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import structlog
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
@@ -12,6 +13,8 @@ from profiles.analysis.archive import VERSION
 from profiles.models import AttemptMeasurement, Profile
 from profiles.rebuilding import RebuildError, attempt_rebuild, profile_rebuild
 from webprofile.errors import DomainError
+
+log = structlog.get_logger()
 
 
 class Command(BaseCommand):
@@ -40,9 +43,12 @@ class Command(BaseCommand):
         for name, rebuild in self._chosen(options):
             try:
                 rebuild()
-            except (RebuildError, DomainError) as error:
+            except Exception as error:
+                # one that breaks our own code must not keep the others waiting
+                if not isinstance(error, RebuildError | DomainError):
+                    log.exception("profile_rebuild_broke", name=name)
                 failed += 1
-                self.stdout.write(f"{name}: failed: {error}")
+                self.stdout.write(f"{name}: failed: {error or type(error).__name__}")
             else:
                 done += 1
                 self.stdout.write(f"{name}: done")

@@ -1,0 +1,240 @@
+"""Answer a query: which rows of a profile, in which order, with which numbers.
+
+Every step is that of `profile_analyze`: filter, limits of time, aggregate, order. Its cut (`-t`) is
+left to the caller: a slice of the answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.aggregate import Measured, aggregated
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
+from profiles.analysis.ordering import Places, integer_order, number_order
+from profiles.analysis.query import Aggregate, Order, Query
+from profiles.analysis.totals import totals
+from profiles.parsers.columns import (
+    MISSING,
+    NumberColumn,
+    ProfileColumns,
+    Side,
+    SideTimes,
+    TextColumn,
+)
+
+#: makes a matcher of a pattern; raises ValueError, as `re.compile` does
+Compile = Callable[[str], Matcher]
+
+Floats = NDArray[np.float64]
+
+#: what the tool's rows have beside numbers and shapes, and what cannot be compared
+_ONE_ROW_COLUMNS = ("info", "in_layouts")
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The m rows that answer a query, in order: operators, or groups of them.
+
+    rows: (m,) intp, rows of `ProfileColumns`; MISSING for a group
+    types: operator types; `all` for the group of all
+    counts: (m,) int64, operators in a row; 1 if rows are operators
+    self_s: (m,) float64, s, by the query's `top_end`; of a group the aggregate
+    ratio: (m,) self_s / total of the side, which is always that of all operators' `end` times;
+        nan, or inf, if that total is 0
+    cumulative_s, cumulative_ratio: (m,) sum of this row and those above it
+    computation: operations; flops: 1/s, computation / self_s
+    memory: bytes; bandwidth: bytes/s, memory / self_s
+    """
+
+    side: Side
+    is_grouped: bool
+    rows: NDArray[np.intp]
+    types: TextColumn
+    counts: NDArray[np.int64]
+    self_s: Floats
+    ratio: Floats
+    cumulative_s: Floats
+    cumulative_ratio: Floats
+    computation: NumberColumn
+    flops: NumberColumn
+    memory: NumberColumn
+    bandwidth: NumberColumn
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_time) -> Selection:
+    """Return all rows that answer `query`.
+
+    matches: compiles `query.name`; the default takes linear time, and knows less than `re`
+
+    Raises AnalysisError if the device total is 0, or the query makes no sense.
+    """
+    _check(query)
+    total_s = totals(columns).side_s(query.side)
+    measured = _measured(columns, query, matches)
+    if query.aggregate:
+        measured = aggregated(measured, query.aggregate, by_type=query.by_type)
+    flops = _per_second(measured.computation, measured.self_s)
+    bandwidth = _per_second(measured.memory, measured.self_s)
+    order = _order(columns, query, measured, flops, bandwidth)
+    self_s = measured.self_s[order]
+    total = np.float64(np.nan if total_s is None else total_s)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # the tool starts from 0, so that a first time of -0.0 becomes 0.0
+        cumulative_s = np.cumsum(self_s) + 0.0
+        return Selection(
+            side=query.side,
+            is_grouped=bool(query.aggregate),
+            rows=measured.rows[order],
+            types=TextColumn(measured.types.codes[order], measured.types.values),
+            counts=measured.counts[order],
+            self_s=self_s,
+            ratio=self_s / total,
+            cumulative_s=cumulative_s,
+            cumulative_ratio=cumulative_s / total,
+            computation=_taken(measured.computation, order),
+            flops=_taken(flops, order),
+            memory=_taken(measured.memory, order),
+            bandwidth=_taken(bandwidth, order),
+        )
+
+
+def _check(query: Query) -> None:
+    for word, known in (
+        (query.side, get_args(Side)),
+        (query.top_end, ("end", "kern")),
+        (query.aggregate, get_args(Aggregate)),
+    ):
+        if word not in known:
+            raise AnalysisError("unknown_word", f"There is no {word!r}, only {', '.join(known)}.")
+    if query.by_type and not query.aggregate:
+        raise AnalysisError(
+            "aggregate_missing", "To aggregate by type, say how: sum, mean, max or min."
+        )
+
+
+def _measured(columns: ProfileColumns, query: Query, matches: Compile) -> Measured:
+    """The operators that pass all filters, in the file's order."""
+    times = columns.times(query.side)
+    end_s = times.end_s if query.top_end == "end" else times.kern_s
+    rows = np.flatnonzero(_passing(columns, query, times, end_s))
+    if query.name:
+        rows = _named(columns, rows, query.name, matches)
+    return Measured(
+        rows=rows,
+        types=TextColumn(columns.types.codes[rows], columns.types.values),
+        counts=np.ones(len(rows), dtype=np.int64),
+        self_s=end_s[rows],
+        computation=_taken(columns.computation, rows),
+        memory=_taken(columns.memory, rows),
+    )
+
+
+def _passing(
+    columns: ProfileColumns, query: Query, times: SideTimes, self_s: Floats
+) -> NDArray[np.bool_]:
+    passing = times.present
+    if query.types:
+        passing = passing & _holds(columns.types, lambda text: text in query.types)
+    if query.input_dtype:
+        # null stands for a variable without memory plan: it has no dtype, so it is no match
+        passing = passing & _holds(
+            columns.in_dtypes, lambda text: query.input_dtype in msgspec.json.decode(text)
+        )
+    # nan is outside of no limits
+    if query.min_s is not None:
+        passing = passing & ~(self_s < query.min_s)
+    if query.max_s is not None:
+        passing = passing & ~(self_s > query.max_s)
+    return passing
+
+
+def _holds(column: TextColumn, accepts: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Ask once for each different text; a missing one, whose code is -1, finds the last answer."""
+    answers = np.array([*map(accepts, column.values), False], dtype=np.bool_)
+    return answers[column.codes]
+
+
+def _named(
+    columns: ProfileColumns, rows: NDArray[np.intp], pattern: str, matches: Compile
+) -> NDArray[np.intp]:
+    names = columns.names
+    try:
+        match = matches(pattern)
+        found = [bool(match(names[row])) for row in rows.tolist()]
+    except PatternError as error:
+        raise AnalysisError("bad_pattern", str(error)) from error
+    return rows[np.array(found, dtype=np.bool_)]
+
+
+def _taken(column: NumberColumn, rows: NDArray[np.intp]) -> NumberColumn:
+    return NumberColumn(column.values[rows], column.present[rows])
+
+
+def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return NumberColumn(amount.values / self_s, amount.present)
+
+
+def _order(
+    columns: ProfileColumns,
+    query: Query,
+    measured: Measured,
+    flops: NumberColumn,
+    bandwidth: NumberColumn,
+) -> Places:
+    if query.order not in get_args(Order):
+        return _unordered(query, len(measured.rows))
+    if query.order in ("opr_id", "in_shapes", "out_shapes"):
+        return _text_order(columns, query, measured.rows)
+    number = {
+        "time": NumberColumn(measured.self_s, np.ones(len(measured.self_s), dtype=np.bool_)),
+        "computation": measured.computation,
+        "flops": flops,
+        "memory": measured.memory,
+        "bandwidth": bandwidth,
+    }[query.order]
+    return number_order(number, ascending=query.ascending)
+
+
+def _unordered(query: Query, count: int) -> Places:
+    """As in the tool, a column is looked at only where there are rows, and compared from two on."""
+    if count > 1 or (count and not (query.ascending and query.order in _ONE_ROW_COLUMNS)):
+        raise AnalysisError("unknown_column", f"There is no column {query.order!r} to order by.")
+    return np.arange(count)
+
+
+def _text_order(columns: ProfileColumns, query: Query, rows: NDArray[np.intp]) -> Places:
+    """The order by what groups do not have: they stay as they are."""
+    if query.aggregate:
+        return np.arange(len(rows))
+    if query.order == "opr_id":
+        return integer_order(columns.id_numbers[rows], ascending=query.ascending)
+    shapes = columns.in_shapes if query.order == "in_shapes" else columns.out_shapes
+    ranks = _shape_ranks(shapes)[shapes.codes[rows]]
+    return number_order(NumberColumn(ranks, ranks != MISSING), ascending=query.ascending)
+
+
+def _shape_ranks(shapes: TextColumn) -> Floats:
+    """Rank each text of shapes as lists compare: MISSING for null and, at the end, for no text."""
+    lists: list[Any] = [msgspec.json.decode(text) for text in shapes.values]
+    known = [at for at, value in enumerate(lists) if value is not None]
+    try:
+        order = sorted(known, key=lists.__getitem__)
+    except TypeError:
+        # not only numbers: any order will do if it is always the same
+        lists = list(shapes.values)
+        order = sorted(known, key=lists.__getitem__)
+    ranks = np.full(len(lists) + 1, float(MISSING))
+    rank, before = -1, None
+    for at in order:
+        rank += lists[at] != before
+        ranks[at], before = rank, lists[at]
+    return ranks

@@ -1,0 +1,229 @@
+"""Read a profile exactly as MegEngine writes it, in less than half the time of the careful way.
+
+Everything is typed, and ids are numbers, so that sections are joined by numpy and not by
+dictionaries. What does not fit (damaged files, odd ids, `NaN`) is left to the careful way
+(`load_and_run`), which names what is wrong.
+"""
+
+from itertools import chain
+from mmap import mmap
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Raw, Struct
+
+from profiles.parsers.columns import NumberColumn, SideTimes, TextColumn
+from profiles.parsers.id_lists import Index, Places, id_array, id_lists
+from profiles.parsers.sections import Sections, coded, largest
+
+Variable = TypeVar("Variable")
+
+_NAN = float("nan")
+_NOTHING = Raw(b"")
+
+
+class _Times(Struct, gc=False):
+    start: float
+    end: float
+    kern: float = _NAN
+
+
+class _Footprint(Struct, gc=False):
+    computation: float | None = None
+    memory: float = _NAN
+    in_shapes: Raw = _NOTHING
+    out_shapes: Raw = _NOTHING
+    in_layouts: Raw = _NOTHING
+
+
+class _Operator(Struct, gc=False):
+    name: str
+    type: str
+    id: str
+    input: Raw
+    output: Raw
+
+
+class _Layout(Struct, gc=False):
+    dtype: str | None = None
+
+
+class _MemPlan(Struct, gc=False):
+    layout: _Layout | None = None
+
+
+class _Var(Struct, gc=False):
+    mem_plan: _MemPlan | None = None
+
+
+class _AnyVar(Struct, gc=False):
+    """A variable of which only the id is asked."""
+
+
+class _Profiler(Struct, gc=False):
+    device: dict[int, dict[str, _Times]]
+    host: dict[int, dict[str, _Times]]
+    opr_footprint: dict[int, Raw] = {}
+
+
+class _Graph(Struct, Generic[Variable], gc=False):
+    operator: dict[int, _Operator]
+    var: dict[int, Variable]
+
+
+class _File(Struct, Generic[Variable], gc=False):
+    profiler: _Profiler
+    graph_exec: _Graph[Variable]
+
+
+_FILE = msgspec.json.Decoder(_File[_Var])
+_FILE_WITHOUT_DTYPES = msgspec.json.Decoder(_File[_AnyVar])
+_FOOTPRINTS = msgspec.json.Decoder(list[_Footprint])
+_NO_FOOTPRINT = Raw(b"{}")
+
+
+def quick(data: bytes | mmap, *, dtypes: bool = True) -> Sections | None:
+    """Return what is read, or None if the careful way has to look.
+
+    dtypes: whether `in_dtypes` is read; else it is missing everywhere
+    """
+    decoder = _FILE if dtypes else _FILE_WITHOUT_DTYPES
+    try:
+        file = decoder.decode(data)
+        operators = id_array(file.graph_exec.operator)
+        variables = id_array(file.graph_exec.var)
+        return _sections(file, Places(operators), Places(variables), dtypes=dtypes)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
+        return None
+
+
+def _sections(
+    file: _File[Any], operators: Places, variables: Places, *, dtypes: bool
+) -> Sections | None:
+    """Join the sections; each is emptied once it was read, so that its memory serves the next."""
+    profiler, graph = file.profiler, file.graph_exec
+    count = len(graph.operator)
+    device = _Side(profiler.device, operators, count)
+    host = _Side(profiler.host, operators, count)
+    codes = _dtypes(graph.var) if dtypes else None
+    every = list(graph.operator.values())
+    lists = id_lists([raw for each in every for raw in (each.input, each.output)])
+    if lists is None:
+        return None
+    lengths, places = lists[0], variables.find(lists[1])
+    if (places < 0).any():
+        return None
+    footprints = _at(profiler.opr_footprint, operators, count)
+    rows = np.flatnonzero(device.named | host.named | (footprints >= 0))
+    kept = [every[row] for row in rows.tolist()]
+    costs, different = _costs(profiler.opr_footprint, footprints[rows])
+    return Sections(
+        names=[operator.name for operator in kept],
+        ids=[operator.id for operator in kept],
+        types=[operator.type for operator in kept],
+        device=device.times(rows),
+        host=host.times(rows),
+        computation=_numbers([each.computation or _NAN for each in different], costs),
+        memory=_numbers([each.memory for each in different], costs),
+        costs=costs,
+        in_shapes=[bytes(each.in_shapes) for each in different],
+        out_shapes=[bytes(each.out_shapes) for each in different],
+        in_layouts=[bytes(each.in_layouts) for each in different],
+        in_dtypes=_in_dtypes(codes, lengths, places, rows)
+        if codes
+        else TextColumn.from_texts([None] * len(rows)),
+    )
+
+
+def _at(section: dict[int, Any], operators: Places, count: int) -> Index:
+    """Return (count,) for each operator its place in a section, -1 if it is not there."""
+    places = operators.find(id_array(section))
+    at = np.full(count, -1, dtype=np.intp)
+    known = np.flatnonzero(places >= 0)
+    at[places[known]] = known
+    return at
+
+
+class _Side:
+    """Times of one side, by operator.
+
+    named: (count,) bool, the section names the operator, if only without times
+    """
+
+    def __init__(
+        self, section: dict[int, dict[str, _Times]], operators: Places, count: int
+    ) -> None:
+        nodes = list(section.values())
+        at = _at(section, operators, count)
+        self.named = at >= 0
+        self._at = at
+        self._counts = np.fromiter(map(len, nodes), dtype=np.intp, count=len(nodes))
+        times = list(chain.from_iterable(map(dict.values, nodes)))
+        start = np.array([time.start for time in times], dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            self._end_s = largest(np.array([t.end for t in times]) - start, self._counts)
+            self._kern_s = largest(np.array([t.kern for t in times]) - start, self._counts)
+        section.clear()
+
+    def times(self, rows: Index) -> SideTimes:
+        """Return the times of some operators."""
+        at = self._at[rows]
+        present = at >= 0
+        present[present] = self._counts[at[present]] > 0
+        end_s, kern_s = np.full((2, len(rows)), np.nan)
+        end_s[present] = self._end_s[at[present]]
+        kern_s[present] = self._kern_s[at[present]]
+        return SideTimes(present=present, end_s=end_s, kern_s=kern_s)
+
+
+def _costs(section: dict[int, Raw], at: Index) -> tuple[Index, list[_Footprint]]:
+    """Decode each different footprint once: a network repeats its layers."""
+    # the last, at -1, stands for all that have none
+    every = [*section.values(), _NO_FOOTPRINT]
+    section.clear()
+    codes, different = coded([bytes(every[place]) for place in at.tolist()])
+    return codes, _FOOTPRINTS.decode(b"[" + b",".join(different) + b"]")
+
+
+def _numbers(values: list[float], costs: Index) -> NumberColumn:
+    """A file that has nan itself is not read here, so nan means: none."""
+    column = np.array(values, dtype=np.float64)[costs]
+    return NumberColumn(column, ~np.isnan(column))
+
+
+def _dtypes(variables: dict[int, _Var]) -> tuple[Index, list[str | None]]:
+    """Return (v,) codes of the variables' dtypes, and the different ones."""
+    codes, different = coded(
+        [
+            None if (plan := each.mem_plan) is None or plan.layout is None else plan.layout.dtype
+            for each in variables.values()
+        ]
+    )
+    variables.clear()
+    return codes, different
+
+
+def _in_dtypes(
+    dtypes: tuple[Index, list[str | None]], lengths: Index, places: Index, rows: Index
+) -> TextColumn:
+    """Return the dtypes of the inputs of some operators, each as a JSON list.
+
+    lengths: (2 n,) of the lists of inputs and of outputs of all operators, in turns
+    places: all their variables, one after the other
+    """
+    codes, names = dtypes
+    ends = np.cumsum(lengths)[::2][rows]
+    starts = ends - lengths[::2][rows]
+    # equal lists have equal bytes
+    data, size = codes[places].tobytes(), codes.itemsize
+    lists = [
+        data[start:end]
+        for start, end in zip((starts * size).tolist(), (ends * size).tolist(), strict=True)
+    ]
+    which, different = coded(lists)
+    texts = [
+        msgspec.json.encode([names[code] for code in np.frombuffer(each, codes.dtype)]).decode()
+        for each in different
+    ]
+    return TextColumn(which.astype(np.int32), tuple(texts))

@@ -1,0 +1,72 @@
+"""Our long tables against those of the tabulate library."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tabulate import tabulate
+
+from profiles.analysis import text
+from profiles.analysis.grid import fancy_grid
+from profiles.analysis.text import profile_text
+from profiles.parsers.load_and_run import parse
+from profiles.tests.shared_data import good_profile, needs_data
+
+CELLS = st.sampled_from(
+    [
+        "",
+        "N/A",
+        "FLO",
+        "1.5",
+        " 2",
+        "#0",
+        "nan",
+        "True",
+        "-inf",
+        "1,000",
+        "{1,3}",
+        "a  b ",
+        "1e5",
+        "x",
+    ]
+)
+ROWS = st.lists(
+    st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=3), min_size=1, max_size=4
+)
+
+
+def by_tabulate(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str:
+    """Draw each line as a row, and take out the rules within a row."""
+    drawn = tabulate([line for lines in rows for line in lines], titles, "fancy_grid").split("\n")
+    kept, at = drawn[:3], 3
+    for lines in rows:
+        kept += drawn[at : at + 2 * len(lines) : 2]
+        kept.append(drawn[at + 2 * len(lines) - 1])
+        at += 2 * len(lines)
+    return "\n".join(kept)
+
+
+@given(ROWS)
+def test_a_table_that_is_drawn_is_the_librarys(rows: list[list[tuple[str, ...]]]) -> None:
+    titles = ["device self time", "x", "operator info"]
+    found = fancy_grid(titles, rows)
+    assume(found is not None)
+    assert found == by_tabulate(titles, rows)
+
+
+def test_words_in_every_column_make_a_table_that_is_drawn() -> None:
+    rows = [[("#0", "FLO", "{1}"), ("1.5", "", "N/A")], [("12%", "3", "")]]
+    assert fancy_grid(["a", "b", "c"], rows) == by_tabulate(["a", "b", "c"], rows)
+
+
+@pytest.mark.parametrize("cell", ["1.5", "nan", "日本", "\x1b[31mred", "a\nb"])
+def test_numbers_and_odd_letters_are_left_to_the_library(cell: str) -> None:
+    assert fancy_grid(["a"], [[(cell,)]]) is None
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["bert_tiny", "hostile_names", "two_inputs"])
+def test_both_ways_print_the_same_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = parse(good_profile(name))
+    drawn = profile_text(columns, 0, show_host=True)
+    monkeypatch.setattr(text, "fancy_grid", lambda titles, rows: None)
+    assert profile_text(columns, 0, show_host=True) == drawn

@@ -1,0 +1,269 @@
+"""`manage.py profile_analyze` against what the original printed, command for command."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from argparse import Namespace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiles.analysis.errors import AnalysisError
+from profiles.management.commands.profile_analyze import Command, analysis
+from profiles.parsers.errors import ProfileFormatError
+from profiles.tests.make import NODE, make_profile, to_json
+from profiles.tests.shared_data import DATA, commands, needs_data, truth
+
+ROOT = Path(__file__).resolve().parents[2]
+REFUSALS = (AnalysisError, ProfileFormatError, re.error)
+#: where nan moved the other rows about
+DISORDERED = {
+    ("resnet18", "-t 25 --order-by +bandwidth"),
+    ("quantized", "-t 25 --order-by +bandwidth"),
+}
+FOLDERS = {"commands.json": "profiles", "commands_bad.json": "bad/profiles"}
+
+
+def options(file: Path, arguments: str) -> Namespace:
+    parser = Command().create_parser("manage.py", "profile_analyze")
+    return parser.parse_args([str(file), *shlex.split(arguments)])
+
+
+def printed(command: dict[str, Any], recorded: str) -> str:
+    file = DATA / FOLDERS[recorded] / f"{command['profile']}.json"
+    return analysis(options(file, command["arguments"]))
+
+
+def of_profiles(recorded: str) -> list[Any]:
+    names = dict.fromkeys(command["profile"] for command in commands(recorded))
+    return [pytest.param(recorded, name, id=name) for name in names]
+
+
+def of_profile(recorded: str, name: str) -> list[dict[str, Any]]:
+    return [command for command in commands(recorded) if command["profile"] == name]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name"), [*of_profiles("commands.json"), *of_profiles("commands_bad.json")]
+)
+def test_every_text_that_the_tool_printed_is_ours_to_the_byte(recorded: str, name: str) -> None:
+    differing = []
+    for command in of_profile(recorded, name):
+        key = (name, command["arguments"])
+        if command["status"] or "--help" in command["arguments"] or key in DISORDERED:
+            continue
+        try:
+            same = printed(command, recorded).encode() == truth(command)
+        except REFUSALS as error:
+            same = False
+            command = {**command, "ours": str(error)}
+        if not same:
+            differing.append((command["command"], command.get("ours", "prints something else")))
+    assert differing == []
+
+
+@needs_data
+def test_there_are_recorded_commands_to_compare_with() -> None:
+    succeeded = [c for file in FOLDERS for c in commands(file) if c["status"] == 0]
+    assert len(succeeded) > 1_000
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name"), [*of_profiles("commands.json"), *of_profiles("commands_bad.json")]
+)
+def test_where_the_tool_stops_with_a_traceback_we_print_or_say_why(
+    recorded: str, name: str
+) -> None:
+    for command in of_profile(recorded, name):
+        if command["status"] != 1:
+            continue
+        try:
+            assert printed(command, recorded).endswith("\n")
+        except REFUSALS as error:
+            assert str(error), command["command"]
+
+
+@needs_data
+@pytest.mark.parametrize("arguments", ["--opr-name (", "--order-by name", "--aggregate-by type"])
+def test_of_the_tools_failures_on_real_profiles_only_senseless_questions_stay(
+    arguments: str,
+) -> None:
+    with pytest.raises(REFUSALS):
+        analysis(options(DATA / "profiles" / "tiny.json", arguments))
+
+
+@needs_data
+def test_all_other_failures_of_the_tool_on_real_profiles_are_answered() -> None:
+    senseless = re.compile(
+        r"--opr-name \(|order-by (\+?info|name|type|no_such_column|\+|in_layouts)"
+    )
+    refused = []
+    for command in commands("commands.json"):
+        arguments = command["arguments"]
+        if (
+            command["status"] != 1
+            or senseless.search(arguments)
+            or arguments == "--aggregate-by type"
+        ):
+            continue
+        try:
+            printed(command, "commands.json")
+        except REFUSALS as error:
+            refused.append((command["command"], str(error)))
+    assert refused == []
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "arguments"), sorted(DISORDERED))
+def test_nan_does_not_disorder_the_other_rows_as_in_the_tool(name: str, arguments: str) -> None:
+    command = next(c for c in of_profile("commands.json", name) if c["arguments"] == arguments)
+    tools = bandwidths(truth(command).decode())
+    ours = bandwidths(printed(command, "commands.json"))
+    assert in_order(ours)
+    # smaller ones stand below the cut, or further down in what is left
+    assert max(tools) > max(ours) or not in_order(tools)
+
+
+def bandwidths(text: str) -> list[float]:
+    """Read column 7 of the table, in bytes/s; nan is left out."""
+    units = {"byte/s": 0, "KiB/s": 1, "MiB/s": 2, "GiB/s": 3}
+    cells = [line.split("│")[7].strip() for line in text.split("\n") if line.startswith("│ ")]
+    pairs = [(n, u) for n, u in pairwise(cells) if u in units]
+    return [float(n) * 1024 ** units[u] for n, u in pairs if n != "nan"]
+
+
+def in_order(values: list[float]) -> bool:
+    # printed numbers are rounded
+    return all(low <= high * 1.01 for low, high in pairwise(values))
+
+
+@needs_data
+def test_help_is_the_tools_but_for_the_order_of_a_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    command = next(c for c in commands("commands.json") if c["arguments"] == "--help")
+    text = Command().create_parser("manage.py", "profile_analyze").format_help()
+
+    def without_order(help_text: str) -> str:
+        return re.sub(r"--print-only \{[^}]*\}", "--print-only {}", help_text)
+
+    assert without_order(text) == without_order(truth(command).decode())
+
+
+@needs_data
+def test_an_abbreviation_means_what_it_means_in_the_tool() -> None:
+    found = options(DATA / "profiles" / "tiny.json", "--s --p host --aggregate sum --ord +memory")
+    assert (found.show_host, found.print_only) == (True, "host")
+    assert (found.aggregate, found.order_by) == ("sum", "+memory")
+
+
+def write(folder: Path, profile: dict[str, Any]) -> Path:
+    file = folder / "profile.json"
+    file.write_bytes(to_json(profile))
+    return file
+
+
+def copying() -> dict[str, Any]:
+    nodes = {
+        "gpu0": {"start": 0.0, "kern": 0.25, "end": 1.0},
+        "gpu1": {"start": 0.0, "kern": 0.5, "end": 0.75},
+    }
+    profile = make_profile({"1": nodes, "2": {NODE: {"start": 0, "kern": 0.5, "end": 2}}, "3": 4.0})
+    for key in ("1", "2"):
+        profile["graph_exec"]["operator"][key]["type"] = "Copy"
+    return profile
+
+
+def test_times_of_copies_are_summed_and_averaged(tmp_path: Path) -> None:
+    text = analysis(options(write(tmp_path, copying()), "--copy-time --print-only summary"))
+    assert "copy time          tot=3.0000 avg=1.5000" in text
+    assert "copy wait time     tot=1.0000 avg=0.5000" in text
+
+
+@pytest.mark.parametrize("arguments", ["--type Elemwise", "--opr-name nothing", "--type Nope"])
+def test_without_copies_the_summary_says_so(tmp_path: Path, arguments: str) -> None:
+    file = write(tmp_path, copying())
+    text = analysis(options(file, f"--copy-time --print-only summary {arguments}"))
+    assert "copy time          no Copy operators" in text
+    assert "copy wait time     no Copy operators" in text
+
+
+def test_groups_are_listed_as_text_with_their_count(tmp_path: Path) -> None:
+    asked = "--dump-only-opr --aggregate sum --aggregate-by type --print-only device"
+    assert analysis(options(write(tmp_path, copying()), asked)) == "Elemwise 1 N/A\nCopy 2 N/A\n"
+
+
+def test_an_infinite_number_has_no_bar_in_a_wiki_table(tmp_path: Path) -> None:
+    footprint = {key: {"computation": 10**9, "memory": 1024**2} for key in ("1", "2")}
+    file = write(tmp_path, make_profile({"1": 0.0, "2": 1.0}, footprint=footprint))
+    slow, instant = analysis(options(file, "--wiki --print-only device")).split("\n")[2:4]
+    assert slow.count("#" * 15) == 3
+    assert "#" not in instant
+    assert "inf" in instant
+
+
+def test_a_wiki_table_of_nothing_has_its_headers(tmp_path: Path) -> None:
+    file = write(tmp_path, make_profile({"1": 1.0}))
+    lines = analysis(options(file, "--wiki --print-only device --type Nope")).split("\n")
+    assert len(lines) == 3
+    assert lines[0].startswith("| #   | time   | ratio ")
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as in a fresh clone: with next to no environment."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", **variables}
+    return subprocess.run(
+        [sys.executable, "manage.py", "profile_analyze", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@needs_data
+def test_the_command_runs_without_any_settings() -> None:
+    done = run(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
+    command = next(c for c in of_profile("commands.json", "resnet18") if c["arguments"] == "-t 5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.encode() == truth(command)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["profiles/nowhere.json"], 1, "nowhere.json cannot be read"),
+        (["bad/profiles/truncated_last_byte.json"], 1, "not JSON"),
+        (["profiles/tiny.json", "--order-by", "colour"], 1, "'colour'"),
+        (["profiles/tiny.json", "--opr-name", "("], 1, "unterminated subpattern"),
+    ],
+)
+def test_a_failure_is_one_line_and_the_tools_exit_code(
+    arguments: list[str], code: int, word: str
+) -> None:
+    done = run(str(DATA / arguments[0]), *arguments[1:])
+    assert (done.returncode, done.stdout) == (code, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert word in done.stderr
+
+
+def test_a_wrong_option_ends_with_the_tools_exit_code() -> None:
+    done = run("profile.json", "--aggregate", "median")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "invalid choice: 'median'" in done.stderr
+
+
+def test_a_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    file = tmp_path / "huge.json"
+    with file.open("wb") as stream:
+        stream.truncate(40 << 30)
+    done = run(str(file))
+    assert done.returncode == 1
+    assert f"The file has {40 << 30} bytes; the limit" in done.stderr
