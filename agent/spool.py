@@ -102,7 +102,7 @@ class Spool:
         self._attempts, self._warm = root / "attempts", root / "warm"
         for folder in (self._attempts, self._warm):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _lock(root / "lock")
+        self._lock = lock_spool(root)
 
     def close(self) -> None:
         self._lock.close()
@@ -153,13 +153,15 @@ def _make_folder(path: Path, name: UUID) -> Folder:
     return folder
 
 
-def _lock(path: Path) -> IO[bytes]:
-    file = path.open("wb")
+def lock_spool(root: Path) -> IO[bytes]:
+    """Keep every agent away from a spool until the file is closed. Raises SpoolBusy, OSError."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = (root / "lock").open("wb")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         file.close()
-        raise SpoolBusy(f"another agent uses the spool {path.parent}: stop it first") from exc
+        raise SpoolBusy(f"another agent uses the spool {root}: stop it first") from exc
     return file
 
 

@@ -1,7 +1,6 @@
 """The reader's words for the rules of `analysis.advice`.
 
-Sentences name a finding's `params`, made readable by `advising`; `count` stays a number, so that
-plurals work.
+Sentences name a finding's `params`, made readable by `advising`; `count` stays one, for plurals.
 """
 
 from collections.abc import Mapping
@@ -51,6 +50,22 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _("Measure again with the plan “thorough”, on a device that nothing else uses."),
     ),
+    "interrupted": RuleWords(
+        _("Interrupted operators"),
+        ngettext_lazy(
+            "%(count)s operator took at least ten times as long as most others like it, which "
+            "makes %(share)s of the device's time: probably something else used the processor.",
+            "%(count)s operators took at least ten times as long as most others like them, which "
+            "makes %(share)s of the device's time: probably something else used the processor.",
+            "count",
+        ),
+        _(
+            "Fires on processors, below three profiled passes, for operators that took ten times "
+            "the median of four or more alike, if the excess is 10 %% of the device's time. Alike "
+            "are equal type, parameters, shapes and data types."
+        ),
+        _("Measure with the plan “standard” or “thorough”: the median leaves single ones out."),
+    ),
     "dominant_operator": RuleWords(
         _("One operator dominates"),
         _("One operator of type %(type)s takes %(share)s of the device's time."),
@@ -65,6 +80,21 @@ RULES: Mapping[str, RuleWords] = {
             "together, and none of them does so alone."
         ),
         _("What makes this type faster, or needs less of it, matters most."),
+    ),
+    "slow_float16": RuleWords(
+        _("No kernels for float16"),
+        ngettext_lazy(
+            "%(count)s operator computes in float16, for which this processor has no fast kernels, "
+            "and takes %(share)s of the device's time.",
+            "%(count)s operators compute in float16, for which this processor has no fast kernels, "
+            "and take %(share)s of the device's time.",
+            "count",
+        ),
+        _(
+            "Fires on processors when matrix products and convolutions in float16 of 100 µs and "
+            "more reach less than 1 GFLOP/s and take at least 10 %% of the device's time."
+        ),
+        _("Compute in float32 here, without enable_ioc16: a resnet18 took 14 instead of 1,640 ms."),
     ),
     "far_from_roof": RuleWords(
         _("Far from what the device can do"),

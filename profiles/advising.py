@@ -10,6 +10,7 @@ from django.urls import reverse
 from profiles.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
 from profiles.analysis.advice import Advice, Facts, Finding, advise
 from profiles.analysis.data import ProfileData
+from profiles.isolating import shortened
 from profiles.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.roofs import roofs_of
@@ -118,8 +119,8 @@ def _operator(row: int, data: ProfileData) -> dict[str, Any]:
     columns = data.columns
     return {
         "row": row,
-        "name": columns.names[row],
-        "type": columns.types[row] or "",
+        "name": shortened(columns.names[row]),
+        "type": shortened(columns.types[row] or ""),
         "time": seconds(float(columns.device.end_s[row])),
     }
 

@@ -17,6 +17,7 @@ from agent.runtimes.install import cache_folder, ensure_wheel_runtime, installed
 from agent.runtimes.problems import RuntimeProblem
 from agent.runtimes.roofs import Device, measure_roofs
 from agent.runtimes.trial import Trial, make_model, run_model
+from agent.spool import SpoolBusy, lock_spool
 
 OK, FAILED = 0, 1
 
@@ -84,7 +85,7 @@ def runtime_check(
     """Run a tiny model on each runtime (or that of `version`), print and record what was found.
 
     With `limits` it also measures what the device reaches at best, which takes seconds and uses it
-    fully: the agent must not run a task meanwhile. `missing`: only of runtimes of which it was
+    fully, so it is not done while the agent runs. `missing`: only of runtimes of which it was
     never tried.
     """
     try:
@@ -104,8 +105,8 @@ def runtime_check(
         reason = _make_model(config.runtimes, model)
         for entry in chosen:
             found, record = _check(entry, model, reason)
-            kept = checks.get(entry.version, {}) if not limits else {}
-            _add_roofs(record, _roofs(found, record, config) if limits else kept)
+            measured = _roofs_alone(found, record, config) if limits else None
+            _add_roofs(record, checks.get(entry.version, {}) if measured is None else measured)
             checks[entry.version] = record
     content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
     try:
@@ -118,6 +119,16 @@ def runtime_check(
 def _was_measured(entry: RuntimeEntry, checks: Mapping[str, Record]) -> bool:
     check = checks.get(entry.version, {})
     return "roofs" in check and check.get("path") == entry.path
+
+
+def _roofs_alone(found: RuntimeDescription, record: Record, config: Config) -> Record | None:
+    """Measure while no agent can run a task; None, and so once more next time, if one does."""
+    try:
+        with lock_spool(config.spool):
+            return _roofs(found, record, config)
+    except (SpoolBusy, OSError) as problem:
+        _say(f"  limits   not measured: {problem}")
+        return None
 
 
 def _roofs(found: RuntimeDescription, record: Record, config: Config) -> Record:

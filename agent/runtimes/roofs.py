@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.cores import as_list
-from agent.runtimes.command import command_for
+from agent.runtimes.command import command_for, legacy_arguments
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.roof_models import LARGE, MAKE
 from agent.runtimes.trial import ending_of, run_briefly
@@ -133,6 +133,8 @@ class _Bench:
         arguments += [f"--profile={profile.name}", f"--{self.trial.device}"]
         if not self.runtime.flags or "fast_run" in self.runtime.flags:
             arguments.append("--fast_run")
+        if self.runtime.style == "legacy":
+            arguments = legacy_arguments(arguments)
         path = str(Path(self.runtime.path).absolute())
         command = self._bound([*command_for(self.runtime.kind, path), *arguments])
         done = run_briefly(command, self.folder, min(_MODEL_LIMIT_S, self._left_s()))

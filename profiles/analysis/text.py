@@ -61,9 +61,10 @@ def bounded_text(columns: ProfileColumns, top: int) -> str:
     """Return `profile_text` of at most `top` operators, fewer where their shapes would not end."""
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
     for side in get_args(Side):
-        slowest = select(columns, Query(side=side)).rows
-        fitting = np.searchsorted(np.cumsum(lines[slowest]), _MOST_LINES, side="right")
-        top = min(top, max(1, int(fitting)))
+        slowest = select(columns, Query(side=side)).rows[:top]
+        beyond = np.flatnonzero(np.cumsum(lines[slowest]) > _MOST_LINES)
+        if beyond.size:
+            top = max(1, int(beyond[0]))
     return profile_text(columns, top=top, show_host=True)
 
 

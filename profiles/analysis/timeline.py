@@ -202,12 +202,15 @@ def _numbered(track: _Track, first: int) -> _Track:
 
 
 def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:
-    """The least shift of device times that lets no operator start before it was issued."""
+    """The least shift of device times that lets no operator start before it was issued.
+
+    Never to the left: the device's clock is the one that started later.
+    """
     issued = np.full(rows, np.inf)
     np.minimum.at(issued, host.row, host.start)
     early = issued[device.row] - device.start
     early = early[np.isfinite(early)]
-    return float(early.max()) if len(early) else None
+    return max(float(early.max()), 0.0) if len(early) else None
 
 
 def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[Lane]:

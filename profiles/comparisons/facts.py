@@ -13,6 +13,7 @@ from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.data import ProfileData
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.isolating import shortened
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
 from profiles.templatetags.quantities import ABSENT
@@ -82,7 +83,7 @@ def input_shapes(nodes: Nodes) -> dict[str, str]:
             shape = nodes.value_shapes[x][0]
             if shape in (None, _UNKNOWN_SHAPE):
                 shape = _shape_as_read(nodes, x)
-            found[nodes.value_names[x][0]] = (shape or "").strip("[]")
+            found[shortened(nodes.value_names[x][0])] = (shape or "").strip("[]")
     return found
 
 

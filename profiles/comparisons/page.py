@@ -19,6 +19,7 @@ from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
 from profiles.comparisons import words
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES, Asked
+from profiles.isolating import shortened, visible
 from profiles.parsers.columns import Side
 from profiles.templatetags.quantities import seconds
 
@@ -43,9 +44,9 @@ def row_view(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
     base_s = float(numbers.time_s[0, number])
     return {
         "number": number,
-        "name": nodes.short_names[x],
-        "type": nodes.kinds[x],
-        "value": nodes.value_names[x][0] if nodes.is_named(x) else "",
+        "name": shortened(nodes.short_names[x]),
+        "type": shortened(nodes.kinds[x]),
+        "value": shortened(nodes.value_names[x][0]) if nodes.is_named(x) else "",
         "change": _became(comparison, row),
         "base": seconds(base_s),
         "has_base": bool(row.baseline),
@@ -68,7 +69,7 @@ def _became(comparison: Comparison, row: Row) -> list[dict[str, str]]:
 
 def _kinds(nodes: Nodes, members: tuple[int, ...]) -> str:
     computing = [x for x in members if not nodes.is_constant(x)] or list(members)
-    named = [nodes.kinds[x] for x in computing[:_MOST_NAMED]]
+    named = [shortened(nodes.kinds[x]) for x in computing[:_MOST_NAMED]]
     more = ["…"] if len(computing) > _MOST_NAMED else []
     return " + ".join(named + more)
 
@@ -203,7 +204,7 @@ def _step_view(step: Step, asked: Asked) -> dict[str, Any]:
     name = step.name or names.get(step.kind) or _("without a scope")
     return {
         "kind": step.kind,
-        "name": name,
+        "name": shortened(name),
         "rows": step.rows,
         "delta": words.signed(step.delta_s) if step.kind in ("step", "rest") else "",
         "total": seconds(step.to_s),
@@ -291,8 +292,8 @@ def _operators(compared: Compared, profile: int, row: Row, side: Side) -> dict[s
     return {
         "operators": [
             {
-                "name": nodes.short_names[x],
-                "type": nodes.kinds[x],
+                "name": shortened(nodes.short_names[x]),
+                "type": shortened(nodes.kinds[x]),
                 "time": seconds(float(times_s[nodes.rows[x]])),
                 "reads": _shapes(nodes.read_shapes[x]),
                 "makes": ", ".join(shape or "?" for shape in nodes.value_shapes[x]),
@@ -318,4 +319,4 @@ def _params(params: str | None) -> str:
     decoded = msgspec.json.decode(params) if params else None
     if not isinstance(decoded, dict):
         return ""
-    return ", ".join(f"{name}={value}" for name, value in sorted(decoded.items()))
+    return visible(", ".join(f"{name}={value}" for name, value in sorted(decoded.items())))

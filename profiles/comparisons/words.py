@@ -19,11 +19,14 @@ MINUS = "\N{MINUS SIGN}"
 STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "same": (
         pgettext_lazy("operator", "same"),
-        _("Same type, parameters, shapes and data types, and no clear difference of time."),
+        _("Same type, parameters, shapes and data types, no clear difference of device time."),
     ),
     "changed": (
         pgettext_lazy("operator", "changed"),
-        _("The same operator with other parameters, shapes, data types or a clearly other time."),
+        _(
+            "The same operator with other parameters, shapes, data types or a clearly other device "
+            "time."
+        ),
     ),
     "fused": (
         pgettext_lazy("operator", "fused"),

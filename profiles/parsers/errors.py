@@ -11,7 +11,7 @@ FormatCode = Literal[
     "not_a_profile",  # JSON, but of something else
     "missing_key",
     "bad_value",
-    "bad_columns",  # not what `to_npz` or `to_archive` wrote
+    "bad_columns",  # not what `to_archive` wrote
     "graph_unreadable",
     "too_heavy",  # reading it takes more memory or time than the site gives
 ]

@@ -1,4 +1,4 @@
-"""Keep columns as one `.npz` file: small, exact, and read without pickle or JSON."""
+"""Columns as named arrays of a `.npz` file: small, exact, and read without pickle or JSON."""
 
 import io
 import zipfile
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.parsers.columns import NumberColumn, ProfileColumns, SideTimes, TextColumn
-from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.packing import (
     Arrays,
     pack_column,
@@ -18,8 +17,6 @@ from profiles.parsers.packing import (
     unpack_column,
     unpack_texts,
 )
-
-VERSION = 1
 
 _TEXT_COLUMNS = ("types", "in_shapes", "out_shapes", "in_layouts", "in_dtypes")
 _NUMBER_COLUMNS = ("computation", "memory")
@@ -37,11 +34,6 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-
-
-def to_npz(columns: ProfileColumns) -> bytes:
-    """Return the columns as bytes; equal columns give equal bytes."""
-    return save({"version": np.array(VERSION), **columns_to_arrays(columns)})
 
 
 def save(arrays: Arrays) -> bytes:
@@ -73,21 +65,6 @@ def columns_to_arrays(columns: ProfileColumns) -> Arrays:
             f"{name}.kern_s": times.kern_s,
         }
     return arrays
-
-
-def from_npz(data: bytes) -> ProfileColumns:
-    """Return the columns that `to_npz` wrote. `data` must be our own: its size is not limited.
-
-    Raises ProfileFormatError (`bad_columns`) if it is damaged or of another version.
-    """
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays: Arrays = {name: file[name] for name in file.files}
-        if arrays["version"] != VERSION:
-            raise ValueError(f"their version is {arrays['version']}, not {VERSION}")
-        return columns_from_arrays(arrays)
-    except DAMAGE as error:
-        raise ProfileFormatError("bad_columns", f"The columns are damaged: {error}.") from error
 
 
 def columns_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> ProfileColumns:

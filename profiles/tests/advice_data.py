@@ -11,6 +11,8 @@ and 3 iterations on an x86 processor, of models made by `trace(...).dump`:
 - result_copy: ReLU, * 2, + 1 of the same size, handed out whole
 - waiting_copies: the same with `* 2` on cpu1, which --mdl keeps
 - lstm_two_threads: the sample LSTM; lstm_one_thread with --cpu_default; first_run without warm-up
+- interrupted: the sample bert_tiny and resnet18_planned the sample resnet18, 5 iterations on a
+  processor with other work; float16 is the latter with --enable_ioc16
 """
 
 import gzip

@@ -85,6 +85,41 @@ def test_one_operator_that_takes_most_of_the_time_is_named():
     assert finding.saves_s == pytest.approx(longest["device_s"] / 2)
 
 
+def test_an_operator_that_was_held_up_does_not_dominate():
+    finding = found("interrupted", "interrupted")
+
+    slowest = max(by_hand("interrupted"), key=lambda each: each["device_s"])
+    assert names(finding, "interrupted") == [slowest["name"]]
+    # 76 % of the time: more than the quarter that makes an operator dominate
+    assert finding.params["share"] == pytest.approx(
+        slowest["device_s"] / total_by_hand("interrupted"), abs=0.01
+    )
+    assert not found("dominant_operator", "interrupted")
+    assert not found("far_from_roof", "interrupted", Facts(roofs=ROOFS))
+
+
+def test_with_three_passes_an_operator_that_stays_slow_was_not_held_up():
+    passes = [recorded("interrupted")] * 3
+    rules = {each.rule for each in advise(data_of(*passes), Facts()).findings}
+
+    assert "dominant_operator" in rules and "interrupted" not in rules
+
+
+def test_shapes_that_depend_on_values_cannot_be_replayed():
+    file = json.loads(recorded("lstm_two_threads"))
+    assert "slow_to_issue" in {
+        each.rule for each in advise(data_of(json.dumps(file).encode()), Facts()).findings
+    }
+    running = file["graph_exec"]["operator"][file["graph_exec"]["comp_seq"][-2]]
+    for variable in running["output"]:
+        file["graph_exec"]["var"][variable]["flag"].append("NO_SYS_MEM_ALLOC")
+
+    found_rules = {
+        each.rule for each in advise(data_of(json.dumps(file).encode()), Facts()).findings
+    }
+    assert "dynamic_shapes" in found_rules and "slow_to_issue" not in found_rules
+
+
 def test_the_type_that_takes_most_of_the_time_is_named_with_its_operators():
     finding = found("dominant_type", "resnet18")
 

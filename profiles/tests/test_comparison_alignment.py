@@ -5,11 +5,13 @@ from collections import Counter
 
 import pytest
 
+from profiles.analysis.advice.kinds import CONSTANTS
 from profiles.analysis.comparison.align import align
 from profiles.analysis.comparison.classify import status_of
 from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.comparison.regions import Group, groups_of
 from profiles.parsers.columns import MISSING
+from profiles.tests.advice_data import recorded
 from profiles.tests.graph_edits import (
     chains,
     compiled_profile,
@@ -159,6 +161,33 @@ def test_folded_batch_normalization_is_found_as_fusion():
         if status == "same" and one.kinds[group.a[0]] == "ConvolutionForward"
     ]
     assert sorted(shortcuts) == [f"layer{n}.0.downsample.0.Convolution" for n in (2, 3, 4)]
+
+
+def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both_norms():
+    """By hand: at layer2, 3 and 4 the ConvBias adds the shortcut's convolution, and what both
+    BatchNorms add became one constant of the FUSE_ADD_RELU behind it.
+    """
+    before, after = recorded("resnet18_planned"), compiled_profile("resnet18_opt__profile")
+    one, _, found = told(before, after)
+    fusions = {
+        one.value_names[x][0]: sorted(one.kinds[each] for each in group.a if one.computes(each))
+        for group, status, _ in found
+        if status == "fused"
+        for x in group.a
+    }
+    for n in (2, 3, 4):
+        assert fusions[f"layer{n}.0.downsample.1.BatchNorm:o5"] == [
+            "BatchNormForward",
+            "BatchNormForward",
+            "ConvolutionForward",
+        ]
+        assert f"layer{n}.0.conv2.Convolution" in fusions
+    gone = [one.kinds[group.a[0]] for group, status, _ in found if status == "gone"]
+    computing = [kind for kind in gone if kind not in CONSTANTS]
+    # the wheel's interface hands results out by a callback, the compiled program does not
+    assert computing == ["ComputingGraphImpl::CallbackCaller"]
+    counts = counted(before, after)
+    assert (counts["fused"], counts["new"]) == (17, 0)
 
 
 def test_the_same_network_with_other_shapes_is_changed_throughout():

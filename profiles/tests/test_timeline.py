@@ -53,6 +53,14 @@ def test_no_operator_starts_on_the_device_before_the_host_issued_it():
     assert start[1, 1] - start[0, 1] == pytest.approx(0)
 
 
+def test_a_device_that_starts_long_after_the_host_is_not_moved_towards_it():
+    """The device's clock starts later, so the gap that the file tells is there at least."""
+    graph, columns = read_times({"1": (0.009, 0.009, 0.010)}, host={"1": (0.005, 0.005, 0.006)})
+    drawn = timeline(graph, columns.types)
+    assert drawn.shift_us == 0
+    assert np.diff(drawn.bars.start_us) == pytest.approx([4000])
+
+
 def test_without_host_times_nothing_is_moved():
     graph, columns = read_times({"1": (0.5, 0.5, 0.6)})
     assert timeline(graph, columns.types).shift_us is None

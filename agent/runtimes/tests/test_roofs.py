@@ -1,6 +1,7 @@
 """What a device reaches at best: what is run for it, what counts, what is kept and told."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from agent.config import RuntimeEntry
 from agent.inventory import take_inventory
 from agent.runtimes.checks import checks_path, read_checks
+from agent.runtimes.command import Style
 from agent.runtimes.config_file import append_runtime
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.manage import runtime_check
 from agent.runtimes.roofs import measure_roofs
+from agent.spool import lock_spool
 
 MIB = 1 << 20
 
@@ -70,8 +73,8 @@ cat {profiles}/$name.json > $name.json""",
         def gives(self, name: str, *operators: dict[str, Any]) -> None:
             (profiles / f"{name}.json").write_text(profile_of(*operators))
 
-        def measure(self, **options: Any):
-            return measure_roofs(runtime, [str(maker)], **options)
+        def measure(self, style: Style = "gflags", **options: Any):
+            return measure_roofs(replace(runtime, style=style), [str(maker)], **options)
 
     return Device()
 
@@ -117,6 +120,17 @@ def test_runs_are_those_of_tasks_with_algorithms_tried_and_a_profile(device):
     first = device.ran.read_text().splitlines()[0].split()
     assert first[0] == "float32.mge"
     assert {"--cpu", "--fast_run", "--profile=float32.json", "--input=data:data.npy"} <= set(first)
+
+
+def test_a_load_and_run_of_old_gets_the_command_line_that_it_reads(device):
+    device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
+
+    assert not device.measure(style="legacy").problem
+
+    assert device.ran.read_text().splitlines()[0] == (
+        "float32.mge --input data:data.npy --warmup-iter 1 --iter 1 --profile float32.json "
+        "--cpu --fast-run"
+    )
 
 
 @pytest.mark.parametrize(("flops", "larger"), [(2e8, False), (2e10, True)])
@@ -251,6 +265,25 @@ def test_a_missing_measurement_is_tried_once(wheel, config, capsys):
     assert runtime_check(config, missing=True) == 0
     assert capsys.readouterr().out == ""
     assert read_checks(config)["1.13.0"] == record
+
+
+def test_nothing_is_measured_while_the_agent_may_run_a_task(wheel, config, capsys):
+    append_runtime(config, wheel.version, wheel.kind, wheel.path)
+    checks_path(config).write_text(json.dumps({"1.13.0": {"path": wheel.path, "roofs": [ROOFS]}}))
+
+    with lock_spool(config.parent / "spool"):
+        runtime_check(config)
+
+    assert "limits   not measured: another agent uses the spool" in capsys.readouterr().out
+    assert read_checks(config)["1.13.0"]["roofs"] == [ROOFS]
+
+    checks_path(config).unlink()
+    with lock_spool(config.parent / "spool"):
+        runtime_check(config, missing=True)
+    assert "roofs" not in read_checks(config)["1.13.0"]
+    capsys.readouterr()
+    runtime_check(config, missing=True)
+    assert "models were not made" in read_checks(config)["1.13.0"]["roofs_problem"]
 
 
 @pytest.mark.megengine

@@ -42,6 +42,7 @@ RULES = (
     Rule("interrupted", interruptions.interrupted, steady=True),
     Rule("dominant_operator", shares.dominant_operator, steady=True),
     Rule("dominant_type", shares.dominant_type, steady=True),
+    Rule("slow_float16", limits.slow_float16, steady=True),
     Rule("far_from_roof", limits.far_from_roof, needs="roofs", steady=True),
     Rule("untried_algorithms", algorithms.untried_algorithms, needs="options", steady=True),
     Rule("blocked_layout", algorithms.blocked_layout, needs="options", steady=True),
