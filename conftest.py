@@ -12,6 +12,7 @@ from pathlib import Path
 import boto3
 import pytest
 from django.conf import settings
+from django.utils import translation
 
 #: real models, inputs, profiles and broken files, used in place
 DATA = Path(__file__).resolve().parent.parent / "shared" / "data"
@@ -21,6 +22,13 @@ def pytest_sessionstart() -> None:
     """In CI nothing is skipped for want of data: hundreds of tests are made from it."""
     if os.environ.get("CI") and not DATA.is_dir():
         pytest.exit(f"no test data at {DATA}", returncode=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_language_of_another_test() -> Iterator[None]:
+    """A request leaves its reader's language in its thread, which tests share."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture

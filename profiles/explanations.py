@@ -46,7 +46,7 @@ _ALL = (
         _("p99 of an iteration"),
         _(
             "99 of 100 iterations without profiling were at least this fast. With fewer than 100 "
-            "iterations it is hardly more than the slowest one."
+            "iterations it is nearly that of the slowest one."
         ),
         _TIME,
         _("99th percentile, interpolated between the two nearest iterations"),

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.text import profile_text
+from profiles.analysis.text import bounded_text
 from profiles.exporting.asked import Asked
 from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
@@ -31,9 +31,15 @@ TEXT_ROWS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """What goes into a file. meta: `provenance`; profile: None for a file that is no row here."""
+    """What goes into a file.
+
+    asked: of `shown`, which has the times of one pass where the address asks for a pass
+    meta: `provenance`, and `query`, the address, where it asks for something
+    profile: None for a file that is no row here
+    """
 
     data: ProfileData
+    shown: ProfileData
     asked: Asked
     meta: Meta
     profile: Profile | None = None
@@ -51,17 +57,17 @@ class Format:
 def _csv(given: Exported) -> bytes:
     if given.asked.groups is not None:
         return groups_to_csv(given.asked.groups)
-    return to_csv(values_of(given.data, given.asked.rows))
+    return to_csv(values_of(given.shown, given.asked.rows))
 
 
 def _json(given: Exported) -> bytes:
-    values = values_of(given.data, given.asked.rows)
-    return to_json(given.data, given.asked, values, given.meta)
+    values = values_of(given.shown, given.asked.rows)
+    return to_json(given.shown, given.asked, values, given.meta)
 
 
 def _npz(given: Exported) -> bytes:
-    values = values_of(given.data, given.asked.rows)
-    return to_npz(given.data, given.asked.rows, values, given.meta)
+    values = values_of(given.shown, given.asked.rows)
+    return to_npz(given.shown, given.asked.rows, values, given.meta)
 
 
 def _trace(given: Exported) -> bytes:
@@ -69,7 +75,8 @@ def _trace(given: Exported) -> bytes:
 
 
 def _text(given: Exported) -> bytes:
-    return profile_text(given.data.columns, top=TEXT_ROWS, show_host=True).encode()
+    # the original knows one pass, and no medians
+    return bounded_text(given.data.columns_of_pass(0), TEXT_ROWS).encode()
 
 
 def _report(given: Exported) -> bytes:
@@ -86,8 +93,10 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def asked_of(parameters: QueryDict, data: ProfileData) -> tuple[Asked, str]:
-    """What the address of a result page asks for, as its first table shows it; and the address.
+def exported(
+    parameters: QueryDict, data: ProfileData, meta: Meta, profile: Profile | None = None
+) -> Exported:
+    """What the address of a result page asks for, as its first table shows it.
 
     Without a question it is every operator, also those that were timed on the host alone. A
     question that cannot be answered raises DomainError export_question.
@@ -96,11 +105,13 @@ def asked_of(parameters: QueryDict, data: ProfileData) -> tuple[Asked, str]:
     request = replace(request, columns=(), page=1)
     if request.problems:
         raise _refusal(" ".join(request.problems.values()))
+    shown = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:
-        return _asked(data, request) if address else Asked(rows_by_time(data.columns)), address
+        asked = _asked(data, request) if address else Asked(rows_by_time(data.columns))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
+    return Exported(data, shown, asked, {**meta, "query": address} if address else meta, profile)
 
 
 def _refusal(detail: str) -> DomainError:

@@ -55,7 +55,8 @@ class ProfileUpload(models.Model):
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    #: until when it may stay initiated or in processing
+    #: until when it may stay initiated or in processing; once its files are removed, until when
+    #: one may arrive late
     deadline_at = models.DateTimeField(null=True)
     #: when an actor was last asked to read it
     hinted_at = models.DateTimeField(null=True)

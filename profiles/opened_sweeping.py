@@ -10,7 +10,7 @@ from django.utils import timezone
 from profiles import storage
 from profiles.hints import build_opened_on_commit
 from profiles.models import ProfileUpload, upload_prefix
-from profiles.uploads import upload_delete, upload_fail
+from profiles.uploads import upload_delete, upload_fail, upload_purged
 
 log = structlog.get_logger()
 
@@ -31,16 +31,17 @@ def opened_sweep() -> None:
     _each(found.filter(late, state=State.INITIATED), upload_delete)
     unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
     _each(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)), _hint)
-    _each(found.filter(state=State.DELETED)[:PURGE_LIMIT], upload_purge)
+    gone = found.filter(late | Q(deadline_at=None), state=State.DELETED)
+    _each(gone[:PURGE_LIMIT], upload_purge)
 
 
 def upload_purge(upload: ProfileUpload) -> None:
-    """Remove the files and the row of a deleted profile. Raises DomainError storage_unreachable.
+    """Remove the files of a deleted profile. Raises DomainError storage_unreachable.
 
-    The row goes last: while it stands, the sweep comes back for what is left.
+    While its row stands, the sweep comes back for what is left or arrives late.
     """
     storage.delete_below(upload_prefix(upload.pk))
-    ProfileUpload.objects.filter(pk=upload.pk, state=State.DELETED).delete()
+    upload_purged(upload)
 
 
 def _hint(upload: ProfileUpload) -> None:

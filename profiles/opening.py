@@ -55,8 +55,6 @@ def _derived(upload: ProfileUpload) -> Derived | None:
 def _keep(upload: ProfileUpload, derived: Derived) -> None:
     profile = profile_row(derived.data, Profile(upload=upload))
     storage.write(profile.derived_key, derived.archive)
+    # where it was deleted meanwhile, the sweep comes back for what was just written
     if upload_ready(upload, profile):
         log.info("upload_read", upload=upload.pk, operators=profile.operators)
-    else:
-        # deleted meanwhile, and its files with it, perhaps before this one was written
-        storage.delete(profile.derived_key)

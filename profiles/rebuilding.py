@@ -83,15 +83,12 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
             raise
         raise RebuildError(error.code, "") from error
     storage.write(profile.derived_key, derived.archive)
-    if _save_if_there(profile):
-        log.info("profile_rebuilt", upload=upload.pk)
-    else:  # deleted meanwhile
-        storage.delete(profile.derived_key)
+    _save_if_there(profile)
 
 
 @transaction.atomic
-def _save_if_there(profile: Profile) -> bool:
-    there = Profile.objects.select_for_update().filter(pk=profile.pk).exists()
-    if there:
+def _save_if_there(profile: Profile) -> None:
+    """Where it was deleted meanwhile, the sweep comes back for what was just written."""
+    if Profile.objects.select_for_update().filter(pk=profile.pk).exists():
         profile.save()
-    return there
+        log.info("profile_rebuilt", upload=profile.upload_id)

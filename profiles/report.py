@@ -19,12 +19,14 @@ from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import Row, rows
 from profiles.exporting.drawings import curve, timeline_drawing, type_bars
+from profiles.isolating import shortened, visible
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
-from profiles.tables.html import visible
 
 #: more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
+#: of one operator
+_MOST_TENSORS = 6
 SIDES: tuple[Side, Side] = ("device", "host")
 
 
@@ -116,10 +118,10 @@ def _table(data: ProfileData, side: Side) -> dict[str, Any] | None:
 
 def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
     return {
-        "name": visible(row.name),
-        "type": visible(row.type),
+        "name": shortened(row.name),
+        "type": shortened(row.type),
         "id": row.id,
-        "cells": row.cells,
+        "cells": [_shortened(lines) for lines in row.cells],
         # what the table is sorted by; an absent number sorts last
         "keys": {
             "time": _key(row.self_s),
@@ -133,6 +135,12 @@ def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
         "cv": "–" if math.isnan(cv) else f"{cv * 100:.1f} %",
         "is_unstable": is_unstable,
     }
+
+
+def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if len(lines) <= _MOST_TENSORS:
+        return lines
+    return (*lines[:_MOST_TENSORS], f"… +{len(lines) - _MOST_TENSORS}")
 
 
 def _key(value: float | None) -> str:

@@ -121,6 +121,6 @@ def uploads_visible_to(user: User) -> QuerySet[ProfileUpload]:
 
 
 def results_latest(user: User, limit: int = 10) -> list[Profile]:
-    """The profiles of the tasks that a user sees, those built last first."""
-    found = profiles_visible_to(user).exclude(attempt=None).order_by("-built_at")
+    """The profiles of the tasks that a user sees, the newest first."""
+    found = profiles_visible_to(user).exclude(attempt=None).order_by("-pk")
     return list(found.prefetch_related("attempt__task__files")[:limit])

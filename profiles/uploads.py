@@ -213,6 +213,22 @@ def upload_delete(upload: ProfileUpload) -> None:
 
 
 @transaction.atomic
+def upload_purged(upload: ProfileUpload) -> None:
+    """Note that nothing of a deleted profile is in storage any more.
+
+    The row stays until nobody can write there: until then a presigned address may bring a file
+    back, and an actor that began before may end. The second time the row goes.
+    """
+    deleted = ProfileUpload.objects.filter(pk=upload.pk, state=State.DELETED)
+    files, _ = OpenedFile.objects.filter(upload=upload).delete()
+    if files:
+        pause_s = 2 * settings.PRESIGN_EXPIRY_S  # the last PUT may begin at the end, and take long
+        deleted.update(deadline_at=_from_now(max(pause_s, CLAIM.total_seconds())))
+    else:
+        deleted.delete()
+
+
+@transaction.atomic
 def upload_rename(upload: ProfileUpload, name: str) -> None:
     """Raises DomainError opened_name for a name without a character to be seen."""
     clean = _name(name)

@@ -6,6 +6,7 @@ perfetto.dev/docs/getting-started/other-formats says.
 
 from collections.abc import Iterator, Mapping
 from heapq import heappush, heapreplace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -84,6 +85,7 @@ def _threads(
     """
     found: dict[int, tuple[int, int]] = {}
     free: dict[int, list[tuple[int, int]]] = {}
+    numbers = count(first)
     places = np.flatnonzero(sound)
     for place in places[np.lexsort((end_ns[places], start_ns[places]))].tolist():
         lane = int(intervals.lanes.codes[place])
@@ -93,7 +95,7 @@ def _threads(
             number = threads[0][1]
             heapreplace(threads, (end, number))
         else:
-            number = first + sum(map(len, free.values()))
+            number = next(numbers)
             heappush(threads, (end, number))
         found[place] = (lane, number)
     return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from profiles.analysis.by_type import time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
-from profiles.analysis.timeline import Bars, Timeline, timeline
+from profiles.analysis.timeline import FINEST_US, Bars, Timeline, timeline
 from profiles.parsers.columns import Side
 
 #: the rest is one bar
@@ -136,7 +136,7 @@ class TimelineDrawing:
 def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
     """Lanes of host and device; None if nothing can be drawn."""
     found = timeline(data.graph, data.columns.types, limit=MOST_BARS)
-    if not len(found.bars) or found.span_us <= 0:
+    if not len(found.bars) or found.span_us < FINEST_US:
         return None
     named = _named(data, found)
     lanes = []

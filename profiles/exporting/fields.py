@@ -64,7 +64,8 @@ def _side_fields(side: Side) -> tuple[Field, ...]:
         Field(
             f"{side}.time_s",
             "number",
-            f"Self time on the {side}, end - start, seconds, of {where}; the median over passes.",
+            f"Self time on the {side}, end - start, seconds, of {where}; the median over passes, "
+            "or that of the pass which the address asks for.",
         ),
         Field(f"{side}.share", "number", f"Self time / total of all operators on the {side}."),
         Field(

@@ -22,7 +22,8 @@ def to_json(
 
     format, version: what this is; a program that knows another version should stop
     meta: where the profile is from (`provenance`)
-    totals: `device_s`, `host_s`; of all operators, also of those that are not listed
+    totals: `device_s`, `host_s`; of all operators, also of those that are not listed; times are
+        medians over passes, or those of the pass which the address asks for
     passes: names of the profiled passes
     left_out: files that could not be merged, {"name", "code", "why"}
     operators: those asked for, in the order asked for; `device.passes_s` and `host.passes_s` are
@@ -53,9 +54,11 @@ def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
     """Sums over the operators of each type, the longest on the device first."""
     types = data.columns.types
     codes = types.codes[rows]
+    order = np.argsort(codes, kind="stable")
+    known, starts = np.unique(codes[order], return_index=True)
     found = []
-    for code in np.unique(codes).tolist():
-        members = rows[codes == code]
+    for code, places in zip(known.tolist(), np.split(order, starts)[1:], strict=True):
+        members = rows[places]
         sums = {f"{side}_s": _sum(data, side, members) for side in _SIDES}
         name = types.values[code] if code >= 0 else ""
         found.append({"type": name, "operators": len(members), **sums})
@@ -65,7 +68,7 @@ def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
 def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
     times = data.columns.times(side)
     timed = members[times.present[members]]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         total = float(times.end_s[timed].sum())
     return total if len(timed) and np.isfinite(total) else None
 

@@ -125,24 +125,13 @@ async function start() {
   return send(transfer, made);
 }
 
-/** Upload and submit until it works or the reader gives up. */
 async function send(transfer, made) {
   const urls = {
     uploads: `${made.url}uploads/`,
     submit: `${made.url}submit/`,
     cancel: `${made.url}cancel/`,
   };
-  let targets = made.uploads;
-  for (;;) {
-    try {
-      await transfer.sendAll(targets, urls);
-      return;
-    } catch (error) {
-      if (!(await transfer.decide(error, urls.cancel))) break;
-      targets = null;
-    }
-  }
-  back(transfer);
+  if (!(await transfer.run(made.uploads, urls))) back(transfer);
 }
 
 function back(transfer) {

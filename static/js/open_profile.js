@@ -54,20 +54,13 @@ function back(transfer, message) {
   show(message);
 }
 
-/** Upload and confirm until it works or the reader gives up. */
 async function send(transfer, made) {
-  const urls = { uploads: `${made.url}uploads/`, submit: `${made.url}submit/` };
-  let targets = made.uploads;
-  for (;;) {
-    try {
-      await transfer.sendAll(targets, urls);
-      return;
-    } catch (error) {
-      if (!(await transfer.decide(error, `${made.url}delete/`))) break;
-      targets = null;
-    }
-  }
-  back(transfer, "");
+  const urls = {
+    uploads: `${made.url}uploads/`,
+    submit: `${made.url}submit/`,
+    cancel: `${made.url}delete/`,
+  };
+  if (!(await transfer.run(made.uploads, urls))) back(transfer, "");
 }
 
 async function start(files) {

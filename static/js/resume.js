@@ -33,15 +33,7 @@ async function send() {
     box.dataset.login,
   );
   chooser.disabled = button.disabled = true;
-  for (;;) {
-    try {
-      await transfer.sendAll(null, box.dataset);
-      return;
-    } catch (error) {
-      if (!(await transfer.decide(error, box.dataset.cancel))) break;
-    }
-  }
-  window.location.assign(box.dataset.page);
+  if (!(await transfer.run(null, box.dataset))) window.location.assign(box.dataset.page);
 }
 
 document.getElementById("resume-form").addEventListener("submit", (event) => {

@@ -66,6 +66,20 @@ export class Transfer {
     window.location.assign(answer.url);
   }
 
+  /** Upload and confirm until it works; false if the reader gave up, and `urls.cancel` was asked. */
+  async run(targets, urls) {
+    let known = targets;
+    for (;;) {
+      try {
+        await this.sendAll(known, urls);
+        return true;
+      } catch (error) {
+        if (!(await this.decide(error, urls.cancel))) return false;
+        known = null;
+      }
+    }
+  }
+
   /** Offer retry and abandon; resolves to true for retry, after abandoning to false. */
   decide(error, cancelUrl) {
     this.problem(this.cause(error));
