@@ -12,6 +12,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.numbers import percent, with_unit
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
+from profiles.isolating import shortened, visible
 from profiles.parsers.columns import MISSING, Side
 from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
@@ -47,8 +48,8 @@ def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
     found = int(data.graph.operator_of_row(len(columns))[row])
     return {
         "row": row,
-        "name": columns.names[row],
-        "type": columns.types[row] or "",
+        "name": visible(columns.names[row]),
+        "type": visible(columns.types[row] or ""),
         "id": columns.ids[row],
         "sides": [facts for side in SIDES if (facts := _side(data, side, row))],
         "numbers": _numbers(data, row),
@@ -122,9 +123,9 @@ def _variables(graph: ExecutedGraph, rows: Index) -> list[dict[str, str]]:
     variables = graph.variables
     return [
         {
-            "name": variables.names[row],
+            "name": shortened(variables.names[row]),
             "shape": _shape(variables.shapes[row]),
-            "dtype": variables.dtypes[row] or "",
+            "dtype": shortened(variables.dtypes[row] or ""),
         }
         for row in rows[:_MOST].tolist()
     ]
@@ -139,4 +140,5 @@ def _params(text: str | None) -> list[tuple[str, str]]:
     found = None if text is None else msgspec.json.decode(text)
     if not isinstance(found, dict):
         return []
-    return [(str(name), str(value)) for name, value in list(found.items())[:_MOST]]
+    listed = list(found.items())[:_MOST]
+    return [(shortened(str(name)), visible(str(value))) for name, value in listed]

@@ -18,6 +18,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
+from profiles.isolating import isolated
 from profiles.parsers.columns import MISSING, Side
 from profiles.templatetags.quantities import bytesize, seconds
 
@@ -33,7 +34,7 @@ def operators_data(data: ProfileData) -> Json:
         "names": columns.names,
         "types": columns.types.codes.tolist(),
         "type_names": columns.types.values,
-        "us": _microseconds(columns.times(side).end_s * 1e6),
+        "us": _microseconds_of(columns.times(side).end_s),
     }
 
 
@@ -340,11 +341,6 @@ def _odd_notes(left_out: int) -> list[str]:
     ]
 
 
-def isolated(name: str) -> str:
-    """A name from a file that cannot turn the direction of the text around it."""
-    return f"\u2068{name}\u2069"
-
-
 def percent(share: float) -> str:
     """`80 %`, `0.4 %`, `< 0.1 %`; `static/js/format.js` does the same."""
     if 0 < share < 0.0005:
@@ -356,6 +352,11 @@ def _microseconds(values: NDArray[np.float64]) -> list[float | None]:
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.round(values, 3)
     return [value if math.isfinite(value) else None for value in rounded.tolist()]
+
+
+def _microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
+    with np.errstate(over="ignore"):
+        return _microseconds(seconds * 1e6)
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float]:

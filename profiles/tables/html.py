@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from profiles.analysis.data import Spread
 from profiles.analysis.numbers import percent, short
 from profiles.analysis.table import Row
+from profiles.isolating import visible
 
 ABSENT = "–"
 #: tensors of one cell that are written out; the panel of an operator has all
@@ -24,9 +25,6 @@ _MOST_TENSORS = 6
 _LONG_NAME = 28
 #: lengths of the bar below a time; each is a class, since attributes may hold no style
 _BAR_STEPS = 20
-_VISIBLE = str.maketrans(
-    {chr(code): chr(0x2400 + code) for code in range(32)} | dict.fromkeys("\n\x85\u2028\u2029", "↵")
-)
 
 
 @dataclass(frozen=True)
@@ -79,11 +77,6 @@ def rows_html(
         )
     # all that is not from this file was escaped cell by cell
     return mark_safe("".join(parts))
-
-
-def visible(text: str) -> str:
-    """A text on one line, with signs for what has no shape: `↵` for a new line."""
-    return text.translate(_VISIBLE)
 
 
 _Maker = Callable[[Row, Surroundings], str]

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from profiles.comparisons import loading
+from profiles.comparisons.words import signed, signed_percent
 from profiles.models import AttemptMeasurement
 from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
 from profiles.tests.opened import make_opened
@@ -181,6 +182,7 @@ def test_the_chooser_finds_days_and_tasks(client, related):
         return len(client.get("/profiles/compare/", {"find": find}).context["page"].object_list)
 
     assert (count(day), count(day[:7]), count("1999-01"), count("2026-99")) == (3, 3, 0, 0)
+    assert [count(each) for each in ("0000-01", "9999-12", "9999-12-31")] == [0, 0, 0]
     assert count(f"#{task.pk}") == 1
 
 
@@ -271,6 +273,15 @@ def test_hostile_names_are_shown_as_text(client, alice):
     text = text_of(client.get(address(*profiles, rows="all")))
     assert "<script>alert" not in text
     assert "<img src=x" not in text
+
+
+@pytest.mark.parametrize(
+    ("value_s", "text"),
+    [(6e-6 - 5e-6, "+1.000 µs"), (0.1 + 0.2 - 0.3, "0 s"), (-2.5e-3, "−2.500 ms"), (0.0, "0 s")],
+)
+def test_a_difference_shows_nothing_of_its_rounding(value_s, text):
+    assert signed(value_s) == text
+    assert signed_percent(0.0004) == signed_percent(-0.0004) == "0.0 %"
 
 
 def test_times_that_are_no_numbers_are_shown_as_missing(client, alice):

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import Plan
+from profiles import results
 from profiles import storage as object_store
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION
@@ -229,6 +230,44 @@ def test_reprofile_keeps_the_old_data_of_what_it_cannot_make_and_says_so():
     broken.refresh_from_db()
     assert same(profile_data(broken), data)
     assert Profile.objects.get(pk=good.pk).problem == ""
+
+
+def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
+    broken, good = built_profile(), built_profile("tiny")
+    derive = results.derive
+
+    def derive_or_break(files):
+        if files[0][1] == broken.object_key("profile.json"):
+            raise RuntimeError("the reader broke")
+        return derive(files)
+
+    monkeypatch.setattr("profiles.results.derive", derive_or_break)
+    code, out = reprofile("--all")
+    assert (code, out.splitlines()[-1]) == (1, "1 made anew, 1 failed")
+    assert f"profile {broken.pk} (task {broken.attempt.task_id}): failed: the reader broke" in out
+    assert Profile.objects.get(pk=good.pk).built_at > good.built_at
+
+
+def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client):
+    alice = make_user()
+    clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
+    attempt = ended_attempt(CLEAN_ONLY, clean, alice)
+    profile_build(attempt)
+    AttemptMeasurement.objects.update(histogram={}, derived_version=0)
+    client.force_login(alice)
+    text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    assert "there is no histogram" not in text
+    assert "too few for a histogram" not in text
+    assert "no clean pass" not in text
+
+
+def test_an_outdated_result_does_not_say_that_its_log_was_empty(client):
+    profile = built_profile()
+    make_outdated(profile)
+    client.force_login(profile.attempt.task.owner)
+    text = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+    assert "made anew" in text
+    assert "no times of iterations" not in text
 
 
 def test_reprofile_takes_single_tasks_and_profiles():

@@ -14,10 +14,13 @@ from django.core.management import CommandError, call_command
 from accounts.models import User
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
+from profiles.analysis.text import profile_text
 from profiles.loading import profile_data
 from profiles.models import Profile
+from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build
 from profiles.tests.opened import make_opened
+from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import DATA, good_profile
 from profiles.tests.test_build import finished_attempt
 from tasks.tests.make import make_user
@@ -81,6 +84,26 @@ def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
     assert [int(row["row"]) for row in found] == select(data.columns, query).rows[:5].tolist()
     # what only the page needs changes nothing
     assert len(rows_of(client, opened, "?op=3&cols=op,time&page=2")) == len(data.columns)
+
+
+def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_first(
+    client, storage, shared_data
+):
+    alice = make_user()
+    client.force_login(alice)
+    first, second = good_profile("resnet18"), another_pass(good_profile("resnet18"), 1)
+    profile = make_opened(alice, first, second).profile
+    data = profile_data(profile)
+    names = [data.columns.names[row] for row in range(len(data.columns))]
+    for query, times in (("?pass=2", data.device.end_s[1]), ("?type=", data.device.median_s)):
+        rows = rows_of(client, profile, query)
+        found = [float(row["device_time_s"]) for row in rows]
+        assert found == [times[names.index(row["name"])] for row in rows]
+        assert found == sorted(found, reverse=True)
+    totals = client.get(f"/profiles/{profile.pk}/export/json/?pass=2").json()["totals"]
+    assert totals["device_s"] == pytest.approx(parse(second).device.total_s(), rel=1e-12)
+    text = client.get(f"/profiles/{profile.pk}/export/text/").content.decode()
+    assert text == profile_text(parse(first), top=1000, show_host=True)
 
 
 def test_csv_holds_groups_where_the_address_aggregates(client, opened):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.text import profile_text
+from profiles.analysis.text import bounded_text, profile_text
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.shared_data import bad_profile, commands, good_profile, needs_data, truth
@@ -79,3 +79,15 @@ def test_the_host_table_follows_only_when_asked_for() -> None:
     columns = parse(to_json(make_profile({"1": 0.5}, host={"1": 0.25})))
     assert "host self time" not in profile_text(columns)
     assert profile_text(columns, show_host=True).startswith(profile_text(columns)[:-1])
+
+
+def test_a_bounded_text_is_cut_by_nothing_but_its_bounds(monkeypatch: Any) -> None:
+    times = {"1": 0.5, "2": 0.25, "3": 0.125}
+    shapes = {"in_shapes": [[1], [2]], "out_shapes": [[1]], "computation": 1.0, "memory": 1.0}
+    profile = make_profile(times, host={"1": 0.5}, footprint=dict.fromkeys(times, shapes))
+    columns = parse(to_json(profile))
+    assert bounded_text(columns, 3) == profile_text(columns, 3, True)
+    monkeypatch.setattr("profiles.analysis.text._MOST_LINES", 12)
+    assert bounded_text(columns, 3) == profile_text(columns, 2, True)
+    monkeypatch.setattr("profiles.analysis.text._MOST_LINES", 1)
+    assert bounded_text(columns, 3) == profile_text(columns, 1, True)

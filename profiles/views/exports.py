@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from profiles import storage
 from profiles.exporting.asked import GROUP_FIELDS
 from profiles.exporting.fields import FIELDS
-from profiles.exports import FORMATS, Exported, asked_of, originals_of
+from profiles.exports import FORMATS, exported, originals_of
 from profiles.loading import profile_data
 from profiles.provenance import file_name, provenance
 from profiles.views.access import profile_or_404
@@ -27,9 +27,7 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponse:
     if wanted is None:
         raise DomainError("export_unknown", status=404)
     data = profile_data(profile)
-    asked, query = asked_of(request.GET, data)
-    meta = provenance(profile) | ({"query": query} if query else {})
-    content = wanted.make(Exported(data, asked, meta, profile))
+    content = wanted.make(exported(request.GET, data, provenance(profile), profile))
     response = HttpResponse(content, content_type=wanted.content_type)
     # never shown in this site's name, whatever is in it
     given = file_name(profile, wanted.ending)

@@ -12,7 +12,7 @@ from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
 from profiles.advising import advice_of, facts_of
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.text import profile_text
+from profiles.analysis.text import bounded_text
 from profiles.loading import profile_data
 from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
@@ -68,13 +68,14 @@ def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def result_text(request: HttpRequest, task_id: int) -> HttpResponse:
-    """The same tables as text, letter for letter what profile_analyze prints."""
+    """One pass as text, letter for letter what profile_analyze prints; the first, or `pass`."""
     profile = profile_of(task_or_404(request, task_id))
     if profile is None:
         raise DomainError("not_finished", status=404)
-    asked = read_request(request.GET)
-    top = min(asked.top or _TEXT_ROWS, _TEXT_ROWS)
-    text = profile_text(profile_data(profile).columns, top=top, show_host=True)
+    data = profile_data(profile)
+    asked = read_request(request.GET, passes=len(data.passes))
+    columns = data.columns_of_pass(max(asked.pass_number - 1, 0))
+    text = bounded_text(columns, min(asked.top or _TEXT_ROWS, _TEXT_ROWS))
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 

@@ -1,0 +1,234 @@
+"""Ways to damage a real profile, for `hostile_cases`."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+from profiles.tests.shared_data import good_profile
+
+Profile = dict[str, Any]
+Change = Callable[[Profile], None]
+
+NODE = 'CompNode("cpu0:0" from "xpux:0")'
+#: markup, line ends, direction, no width, beyond the first plane, NUL, and the ends of scripts
+NAMES = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "</script><!-- ]]> -->",
+    "a\nb\r\nc\u2028d\u2029e\x85f",
+    "abc\u202egnp.exe\u202c",
+    "\u2067right\u2066left",
+    "closed\u2069\u202ednepo",
+    "👩‍👩‍👧‍👦🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "NUL\x00in\x1b[31mit",
+    "=cmd|' /C calc'!A0",
+    "{{ 7 }}{% now 'Y' %}${7}",
+    "n" * 8_000,
+    "\u0301" * 200,
+    "",
+    " ",
+    "..",
+    ".".join("abc" * 900),
+    "%s%(x)s%",
+    "__proto__",
+    "javascript:alert(3)",
+    "\ufeff\u200b\u00ad\ufffe\uffff",
+)
+SECTIONS = (
+    ("profiler", "device"),
+    ("profiler", "host"),
+    ("profiler", "opr_footprint"),
+    ("graph_exec", "operator"),
+    ("graph_exec", "var"),
+    ("graph_exec", "mem_chunk"),
+    ("graph_exec", "comp_seq"),
+)
+
+
+def damaged(*changes: Change, base: str = "two_inputs") -> bytes:
+    """A real profile with these changes."""
+    profile = json.loads(good_profile(base))
+    for change in changes:
+        change(profile)
+    return json.dumps(profile).encode()
+
+
+def without(part: str, section: str) -> Change:
+    return lambda profile: profile[part].pop(section)
+
+
+def with_section(part: str, section: str, value: Any) -> Change:
+    def change(profile: Profile) -> None:
+        profile[part][section] = value
+
+    return change
+
+
+def times(*, sides: tuple[str, ...] = ("device", "host"), every: int = 1, **values: Any) -> Change:
+    """With other times in every so-manieth operator: a value, or a function of the old one."""
+
+    def change(profile: Profile) -> None:
+        for side in sides:
+            for place, lanes in enumerate(profile["profiler"][side].values()):
+                for lane in lanes.values() if place % every == 0 else ():
+                    for key, value in values.items():
+                        lane[key] = value(lane[key]) if callable(value) else value
+
+    return change
+
+
+def reversed_times(profile: Profile) -> None:
+    for side in ("device", "host"):
+        for lanes in profile["profiler"][side].values():
+            for lane in lanes.values():
+                lane["start"], lane["end"] = lane["end"], lane["start"]
+
+
+def every(part: str, section: str, **values: Any) -> Change:
+    """With other fields in each entry of a section; a function gets the number of the entry."""
+
+    def change(profile: Profile) -> None:
+        for place, entry in enumerate(profile[part][section].values()):
+            for key, value in values.items():
+                entry[key] = value(place) if callable(value) else value
+
+    return change
+
+
+def operators(**values: Any) -> Change:
+    return every("graph_exec", "operator", **values)
+
+
+def variables(**values: Any) -> Change:
+    return every("graph_exec", "var", **values)
+
+
+def footprints(**values: Any) -> Change:
+    return every("profiler", "opr_footprint", **values)
+
+
+def chunks(**values: Any) -> Change:
+    return every("graph_exec", "mem_chunk", **values)
+
+
+def plans(**values: Any) -> Change:
+    def change(profile: Profile) -> None:
+        for each in profile["graph_exec"]["var"].values():
+            if each["mem_plan"]:
+                each["mem_plan"] |= copy.deepcopy(values)
+
+    return change
+
+
+def name_of(place: int) -> str:
+    return NAMES[place % len(NAMES)]
+
+
+def hostile_names(profile: Profile) -> None:
+    """Every text that a page could show, but dtypes and ids."""
+    graph, profiler = profile["graph_exec"], profile["profiler"]
+    for place, each in enumerate(graph["operator"].values()):
+        each["name"], each["type"] = name_of(place), name_of(place + 1)
+    for place, each in enumerate(graph["var"].values()):
+        each["name"] = name_of(place)
+        each["comp_node"] = name_of(place % 3)
+        each["flag"] = [name_of(place)]
+        if each["mem_plan"]:
+            each["mem_plan"]["layout"]["dtype"] = name_of(place)
+    for place, each in enumerate(profiler["opr_footprint"].values()):
+        each["param"] = {name_of(place): name_of(place + 2), "mode": {"deep": [name_of(place)]}}
+    for side in ("device", "host"):
+        for place, (key, lanes) in enumerate(profiler[side].items()):
+            profiler[side][key] = {name_of(place % 5): lane for lane in lanes.values()}
+
+
+def nodes_disagree(profile: Profile) -> None:
+    """Each operator ran on a node of its own, which its variables have never heard of."""
+    for place, (key, lanes) in enumerate(profile["profiler"]["device"].items()):
+        lane = next(iter(lanes.values()))
+        profile["profiler"]["device"][key] = {
+            f'CompNode("gpu{place}:{n}" from "gpux:{n}")': lane for n in range(place % 4)
+        }
+
+
+def many_nodes(profile: Profile) -> None:
+    for lanes in profile["profiler"]["device"].values():
+        lane = next(iter(lanes.values()))
+        lanes |= {f"node {n}": lane for n in range(200)}
+
+
+def cycle(profile: Profile) -> None:
+    """Each operator reads what the next one makes, and the last what the first makes."""
+    found = list(profile["graph_exec"]["operator"].values())
+    for place, each in enumerate(found):
+        each["input"] = found[(place + 1) % len(found)]["output"]
+
+
+def self_loops(profile: Profile) -> None:
+    for each in profile["graph_exec"]["operator"].values():
+        each["input"] = each["output"] * 3
+
+
+def one_for_all(profile: Profile) -> None:
+    """One variable, which every operator makes and reads."""
+    first = next(iter(profile["graph_exec"]["var"]))
+    for each in profile["graph_exec"]["operator"].values():
+        each["input"] = each["output"] = [first] * 50
+
+
+def unknown_variables(profile: Profile) -> None:
+    for each in profile["graph_exec"]["operator"].values():
+        each["input"] = ["no such variable"]
+
+
+def strange_sequence(profile: Profile) -> None:
+    profile["graph_exec"]["comp_seq"] = ["?", *reversed(profile["graph_exec"]["comp_seq"])] * 4
+
+
+def without_params(profile: Profile) -> None:
+    for each in profile["profiler"]["opr_footprint"].values():
+        del each["param"]
+
+
+def only(*sections: str) -> Change:
+    """With nothing in the profiler but these sections."""
+
+    def change(profile: Profile) -> None:
+        for name, section in profile["profiler"].items():
+            if name not in sections:
+                section.clear()
+
+    return change
+
+
+def strange_keys(profile: Profile) -> None:
+    """The keys by which sections refer to each other are names, too."""
+    graph = profile["graph_exec"]
+    keys = {key: f"{name_of(place)} {place}" for place, key in enumerate(graph["operator"])}
+    graph["operator"] = {keys[key]: each for key, each in graph["operator"].items()}
+    graph["comp_seq"] = [keys[key] for key in graph["comp_seq"]]
+    for section in ("device", "host", "opr_footprint"):
+        found = profile["profiler"][section]
+        profile["profiler"][section] = {keys[key]: each for key, each in found.items()}
+
+
+def no_operators(profile: Profile) -> None:
+    for part, section in SECTIONS:
+        profile[part][section].clear()
+
+
+def chain(length: int) -> bytes:
+    """A profile of operators each of which reads what the one before it makes."""
+    entries: dict[str, dict[str, Any]] = {"operator": {}, "var": {"v0": {"name": "v0"}}}
+    device = {}
+    for n in range(length):
+        entries["operator"][f"{n}"] = {
+            "name": f"op{n}", "type": "Elemwise", "id": n,
+            "input": [f"v{n}"], "output": [f"v{n + 1}"],
+        }  # fmt: skip
+        entries["var"][f"v{n + 1}"] = {"name": f"v{n + 1}", "comp_node": NODE}
+        device[f"{n}"] = {NODE: {"start": n * 1e-6, "kern": n * 1e-6, "end": n * 1e-6 + 5e-7}}
+    graph = {**entries, "mem_chunk": {}, "comp_seq": [f"{n}" for n in range(length)]}
+    profiler = {"device": device, "host": {}, "opr_footprint": {}}
+    return json.dumps({"profiler": profiler, "graph_exec": graph}).encode()

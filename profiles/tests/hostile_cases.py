@@ -1,0 +1,252 @@
+"""Damaged and hostile files by what is wrong with each, and which of them cannot be opened."""
+
+import json
+from collections.abc import Iterator
+
+from profiles.tests import hostile
+from profiles.tests.hostile import (
+    SECTIONS,
+    chunks,
+    damaged,
+    footprints,
+    only,
+    operators,
+    plans,
+    times,
+    variables,
+)
+from profiles.tests.shared_data import DATA, good_profile
+
+#: why each cannot be opened
+REFUSED = {
+    name: code
+    for code, names in {
+        "missing_key": (
+            "no profiler.device", "no profiler.host", "no graph_exec.operator", "no graph_exec.var",
+            "graph_exec.var = {}", "unknown variables",
+        ),
+        "bad_value": (
+            *(
+                f"{section} = {value}"
+                for section in (
+                    "profiler.device", "profiler.host", "profiler.opr_footprint",
+                    "graph_exec.operator", "graph_exec.var",
+                )
+                for value in ("null", "[]", '"text"', '{"72": null}')
+            ),
+            "end null", "end text", "end true", "end nested", "end 10^400", "ids beyond",
+            "ids text", "names are numbers", "mem_plan text", "computation 10^400",
+            "computation text", "memory null", "shapes nulls", "shapes number", "shapes numbers",
+            "shapes long", "shapes too many", "dtype list", "profiler null", "graph_exec list",
+            "names twice",
+        ),
+        "device_total_zero": ("total 0", "total 0 of opposites"),
+        "too_large": ("names too long",),
+        "not_json": (
+            "cut in half", "without its last byte", "two of them", "lone surrogate",
+            "byte order mark", "UTF-16", "null", "text", "tensorboard events",
+        ),
+        "chrome_trace": ("chrome_timeline",),
+        "svg": ("memory_flow",),
+        "list": ("list", "tensorboard scalars", "brackets 100,000 deep"),
+        "not_a_profile": ("object", "another tool's object"),
+        "not_utf8": ("no UTF-8",),
+        "too_deep": ("brackets 100,000 deep inside", "objects 100,000 deep"),
+        "empty": ("only white space",),
+    }.items()
+    for name in names
+}  # fmt: skip
+#: without a single operator, so without the page of one
+EMPTY = ("graph_exec.operator = {}", "no operators")
+#: those that ask most of the pages
+WORST = (
+    "ends far apart", "both infinities", "some NaN", "denormal", "hostile names of a larger model",
+    "nodes that disagree", "scopes 4,000 deep", "computation huge", "shapes many",
+)  # fmt: skip
+
+
+def all_cases() -> dict[str, bytes]:
+    """Every damaged file by what is wrong with it."""
+    return dict(_missing()) | _time_cases() | _graph_cases() | _shape_cases() | _whole_cases()
+
+
+def _missing() -> Iterator[tuple[str, bytes]]:
+    for part, section in SECTIONS:
+        place = f"{part}.{section}"
+        yield f"no {place}", damaged(hostile.without(part, section))
+        for value in (None, [], {}, "text", {"72": None}):
+            data = damaged(hostile.with_section(part, section, value))
+            yield f"{place} = {json.dumps(value)}", data
+
+
+def _time_cases() -> dict[str, bytes]:
+    return {
+        "start 1e300": damaged(times(start=1e300)),
+        "start -1e300": damaged(times(start=-1e300)),
+        "one start 1e300": damaged(times(start=1e300, every=30)),
+        "ends far apart": damaged(times(end=1e308, every=2), times(start=-1e308, every=3)),
+        "end 1.7e308": damaged(times(end=1.7e308)),
+        "end in the next century": damaged(times(end=4e9, every=5)),
+        "NaN": damaged(times(end=float("nan"))),
+        "some NaN": damaged(times(end=float("nan"), every=3)),
+        "some start NaN": damaged(times(start=float("nan"), every=3)),
+        "Infinity": damaged(times(end=float("inf"))),
+        "some Infinity": damaged(times(end=float("inf"), every=3)),
+        "-Infinity": damaged(times(end=float("-inf"), every=4)),
+        '"nan"': damaged(times(end="nan", every=3), footprints(memory="nan")),
+        '"inf"': damaged(times(end="inf", every=3), footprints(computation="inf")),
+        '"-inf"': damaged(times(end="-inf", every=3), footprints(computation="-inf")),
+        "both infinities": damaged(times(end="inf", every=3), times(end="-inf", every=4)),
+        "1e400": damaged(times(end=12345.0)).replace(b"12345.0", b"1e400"),
+        "negative": damaged(times(start=lambda s: -s, end=lambda s: -s)),
+        "negative starts": damaged(times(start=lambda s: s - 1)),
+        "reversed": damaged(hostile.reversed_times),
+        "some reversed": damaged(times(end=0.0, every=3)),
+        "kern -1": damaged(times(kern=-1)),
+        "kern beyond": damaged(times(kern=9.0)),
+        "kern null": damaged(times(kern=None)),
+        "kern NaN": damaged(times(kern=float("nan"))),
+        "integers": damaged(times(start=0, kern=1, end=2)),
+        "denormal": damaged(times(start=0.0, kern=0.0, end=5e-324)),
+        "total 0": damaged(times(start=0.0, kern=0.0, end=0.0)),
+        "total 0 of opposites": damaged(
+            times(start=0.0, end=1.0), times(end=-1.0, every=2), only("device", "host")
+        ),
+        "host total 0": damaged(times(start=0.0, end=0.0, sides=("host",))),
+        "end null": damaged(times(end=None)),
+        "end text": damaged(times(end="soon")),
+        "end true": damaged(times(end=True)),
+        "end nested": damaged(times(end=[[1]])),
+        "end 10^400": damaged(times(end=10**400)),
+    }
+
+
+def _graph_cases() -> dict[str, bytes]:
+    return {
+        "nodes that disagree": damaged(hostile.nodes_disagree),
+        "many nodes": damaged(hostile.many_nodes),
+        "no nodes": damaged(
+            lambda p: p["profiler"].update(device={k: {} for k in p["profiler"]["device"]})
+        ),
+        "cycle": damaged(hostile.cycle),
+        "self loops": damaged(hostile.self_loops),
+        "one variable for all": damaged(hostile.one_for_all),
+        "unknown variables": damaged(hostile.unknown_variables),
+        "strange sequence": damaged(hostile.strange_sequence),
+        "strange keys": damaged(hostile.strange_keys),
+        "no operators": damaged(hostile.no_operators),
+        "only host": damaged(only("host")),
+        "only device": damaged(only("device")),
+        "only footprints": damaged(only("opr_footprint")),
+        "chain": hostile.chain(3_000),
+        "equal names": damaged(operators(name="same", type="Same")),
+        "equal ids": damaged(operators(id="7")),
+        "ids at the edge": damaged(operators(id=lambda n: 2**63 - 1 - n)),
+        "ids beyond": damaged(operators(id=2**63)),
+        "ids negative": damaged(operators(id=lambda n: -n)),
+        "ids text": damaged(operators(id="seven")),
+        "names are numbers": damaged(operators(name=7)),
+        "names too long": damaged(operators(name="n" * 9_000)),
+        "scopes 4,000 deep": damaged(operators(name=lambda n: "a." * 4_000 + f"b{n}")),
+        "scopes of nothing": damaged(operators(name="." * 2_000)),
+        "hostile names": damaged(hostile.hostile_names),
+        "hostile names of a larger model": damaged(hostile.hostile_names, base="resnet18_opt"),
+        "types without end": damaged(operators(type=lambda n: f"Type{n}" * 500)),
+        "variables without anything": damaged(
+            lambda p: p["graph_exec"].update(var={k: {} for k in p["graph_exec"]["var"]})
+        ),
+        "no mem_plan": damaged(variables(mem_plan=None)),
+        "mem_plan text": damaged(variables(mem_plan="here")),
+        "layout null": damaged(plans(layout=None)),
+        "offset huge": damaged(plans(offset_byte=2**63 - 1)),
+        "offset negative": damaged(plans(offset_byte=-8)),
+        "chunk -1": damaged(chunks(size=-1)),
+        "chunk 2^63": damaged(chunks(size=2**63)),
+        "chunk 2^63 - 1": damaged(chunks(size=2**63 - 1, dev_ptr=2**64 - 1)),
+        "chunk 1e300": damaged(chunks(size=1e300, dev_ptr=-1)),
+        "chunk text": damaged(chunks(size="much", owner_var="nobody")),
+        "chunk null": damaged(chunks(size=None, owner_var=None, dev_ptr=None)),
+        "no param": damaged(hostile.without_params),
+        "param text": damaged(footprints(param="fast")),
+        "param list": damaged(footprints(param=[[], {}])),
+        "param huge": damaged(footprints(param={f"k{n}": "v" * 50 for n in range(500)})),
+        "param NaN": damaged(footprints(param={"x": float("nan"), "y": 10**400})),
+        "computation huge": damaged(footprints(computation=1.7e308, memory=1.7e308)),
+        "computation tiny": damaged(footprints(computation=5e-324, memory=5e-324)),
+        "computation negative": damaged(footprints(computation=-5, memory=-7)),
+        "computation NaN": damaged(footprints(computation=float("nan"), memory=float("inf"))),
+        "computation 10^400": damaged(footprints(computation=10**400)),
+        "computation text": damaged(footprints(computation="12")),
+        "memory null": damaged(footprints(memory=None)),
+    }
+
+
+def _shape_cases() -> dict[str, bytes]:
+    shapes = {
+        "negative": [[-1, -224]],
+        "huge": [[2**63 - 1, 2**63 - 1, 2**31]],
+        "beyond 64 bits": [[2**64, 10**30]],
+        "fractions": [[1.5, 1e300]],
+        "texts": [["a", "<b>"]],
+        "hostile text": "<script>",
+        "nested": [[[1, [2, [3]]], {"x": 1}]],
+        "nested deeply": json.loads("[" * 90 + "]" * 90),
+        "null": None,
+        "nulls": [None, [None, True]],
+        "number": 5,
+        "numbers": [1, 2, 3],
+        "empty": [],
+        "long": [list(range(5_000))],
+        "too many": [[1]] * 20_001,
+        "many": [[n] for n in range(500)],
+        "NaN": [[float("nan"), float("inf")]],
+        "objects": {"0": [1], "1": [2]},
+    }
+    cases = {}
+    for name, value in shapes.items():
+        tags = {"SHAPE": {"inferred_result": value}}
+        layout = {"shape": value, "dtype": "Float32"}
+        fields = dict.fromkeys(("in_shapes", "out_shapes", "in_layouts"), value)
+        cases[f"shapes {name}"] = damaged(footprints(**fields), plans(layout=layout))
+        cases[f"inferred {name}"] = damaged(variables(static_infer_tags=tags, mem_plan=None))
+    return cases | {
+        "dtype list": damaged(plans(layout={"shape": [1], "dtype": ["Float32"]})),
+        "dtype null": damaged(plans(layout={"shape": [1], "dtype": None})),
+    }
+
+
+def _whole_cases() -> dict[str, bytes]:
+    good = good_profile()
+    deep = b"[" * 100_000 + b"]" * 100_000
+    trace = "traces/dynamic_train_resnet/profile."
+    return {
+        "cut in half": good[: len(good) // 2],
+        "without its last byte": good.rstrip()[:-1],
+        "two of them": good + good,
+        "object": b"{}",
+        "null": b"null",
+        "list": b"[1, 2]",
+        "text": b'"profile"',
+        "chrome_timeline": (DATA / f"{trace}chrome_timeline.json").read_bytes()[:200_000],
+        "memory_flow": (DATA / f"{trace}memory_flow.svg").read_bytes(),
+        "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
+        "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
+        "another tool's object": b'{"schemaVersion": 1, "deviceProperties": [], "events": []}',
+        "profiler null": damaged(lambda p: p.update(profiler=None)),
+        "graph_exec list": damaged(lambda p: p.update(graph_exec=[])),
+        "brackets 100,000 deep": deep,
+        "brackets 100,000 deep inside": good.replace(
+            b'"comp_seq":', b'"x":' + deep + b',"comp_seq":', 1
+        ),
+        "objects 100,000 deep": b'{"profiler":' * 100_000 + b"1" + b"}" * 100_000,
+        "every key twice": good.rstrip()[:-1] + b"," + good.lstrip()[1:],
+        "sections twice": good.replace(b'"graph_exec":', b'"graph_exec": 7, "graph_exec":', 1),
+        "operators twice": good.replace(b'"operator": {', b'"operator": {"72": 1, "72": {}, ', 1),
+        "names twice": good.replace(b'"name":', b'"name": 1, "name":'),
+        "lone surrogate": good.replace(b'"name": "', b'"name": "\\ud800', 1),
+        "escapes": good.replace(b'"name": "', b'"name": "\\u0000\\u202e\\ud83d\\ude00'),
+        "byte order mark": b"\xef\xbb\xbf" + good,
+        "UTF-16": good.decode().encode("utf-16"),
+        "no UTF-8": good.replace(b'"name": "', b'"name": "\xff', 1),
+        "only white space": b" \n" * 500,
+    }

@@ -1,0 +1,136 @@
+"""Every page and endpoint of a profile asked, and each answer looked at."""
+
+import gzip
+import io
+import json
+import re
+import zipfile
+from html.parser import HTMLParser
+from typing import Any
+
+from profiles.exports import FORMATS
+from profiles.tables.request import AGGREGATES, ORDERS
+
+PICTURES = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
+#: of `profiles.tests.hostile.NAMES`; none may stand in a page as it is
+MARKUP = ("<script>alert", "<img src=x", "<!-- ]]> -->")
+_TURNS = re.compile("[\u202a-\u202e\u2066\u2067]")
+_CLOSED = re.compile("\u2068[^\u2069]*\u2069")
+_VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect", "line", "circle"}
+
+
+def addresses(profile: Any, page: str, *others: Any) -> list[str]:
+    """What every profile must answer: each view of it, and comparisons with others."""
+    root = f"/profiles/{profile.pk}"
+    found = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
+    found += [
+        f"{root}/operators/?agg=mean",
+        f"{root}/operators/0/",
+        f"{root}/graph/document.netron",
+    ]
+    found += [f"{root}/pictures/{kind}/" for kind in PICTURES]
+    found += [f"{root}/export/{name}/" for name in FORMATS]
+    for other in others:
+        pair = f"p={profile.pk}&p={other.pk}"
+        found += [f"/profiles/compare/?{pair}&rows=all&row=0", f"/profiles/compare.json?{pair}"]
+    return found
+
+
+def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
+    """The rest: each order, each aggregate, each filter, and comparisons the other way round."""
+    root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
+    found = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
+    found += [f"{root}/operators/?order={each}&end=kern" for each in ORDERS]
+    found += [f"{root}/operators/?agg={each}&order=memory&up=1" for each in AGGREGATES]
+    found += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
+    found += [f"{root}/operators/3/?part", f"{root}/pictures/timeline/?from=0&to=3"]
+    document = f"{root}/graph/document.netron"
+    found += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
+    found += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
+    found += [f"/profiles/compare/?{pair}&side=host&by=type", f"/profiles/compare.csv?{pair}"]
+    return [*found, f"/profiles/compare/graph/?{pair}", f"/profiles/compare.json?{pair}"]
+
+
+def faults(response: Any) -> list[str]:
+    """What is wrong with an answer, whatever was asked."""
+    kind = response.headers.get("Content-Type", "").partition(";")[0]
+    body = response.content
+    if response.headers.get("Content-Encoding") == "gzip":
+        body = gzip.decompress(body)
+    if response.status_code >= 500:
+        return [f"status {response.status_code}"]
+    check = {
+        "text/html": _html_faults,
+        "application/json": _json_faults,
+        "application/octet-stream": _npz_faults,
+    }.get(kind, _text_faults)
+    return check(body)
+
+
+def _json_faults(body: bytes) -> list[str]:
+    wrong: list[str] = []
+    found = json.loads(body, parse_constant=wrong.append)
+    is_picture = isinstance(found, dict) and "notes" in found
+    sentences = [found["sentence"], *found["notes"]] if is_picture else []
+    turned = [f"not isolated: {each[:60]!a}" for each in sentences if _turns(each)]
+    return [f"JSON with {each}" for each in wrong[:1]] + turned
+
+
+def _turns(text: str) -> bool:
+    """Whether a text can turn the direction of what stands after it."""
+    return bool(_TURNS.search(_CLOSED.sub("", text)))
+
+
+def _npz_faults(body: bytes) -> list[str]:
+    return [] if zipfile.ZipFile(io.BytesIO(body)).testzip() is None else ["a broken archive"]
+
+
+def _text_faults(body: bytes) -> list[str]:
+    body.decode()
+    return [] if body else ["nothing in it"]
+
+
+def _html_faults(body: bytes) -> list[str]:
+    text = body.decode()
+    found = [f"raw {markup!r}" for markup in MARKUP if markup in text]
+    page = _Page()
+    page.feed(text)
+    return found + page.faults
+
+
+class _Page(HTMLParser):
+    """Texts that turn their direction must stand in an element that isolates them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool, bool]] = []
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        given = dict(attrs)
+        classes = (given.get("class") or "").split()
+        isolates = (
+            tag in ("bdi", "option", "script", "template")
+            or "hostile" in classes
+            or given.get("dir") == "auto"
+        )
+        if any(name.startswith("on") for name in given):
+            self.faults.append(f"a handler in <{tag}>")
+        if (given.get("href") or "").startswith("javascript:"):
+            self.faults.append("a javascript: address")
+        if tag not in _VOID:
+            is_json = given.get("type") == "application/json"
+            self.open.append((tag, isolates, is_json))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open:
+            if self.open.pop()[0] == tag:
+                break
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1][2]:
+            self.faults += _json_faults(data.encode())
+        elif _turns(data) and not any(isolates for _, isolates, _ in self.open):
+            self.faults.append(
+                f"not isolated in {[t for t, _, _ in self.open][-3:]}: {data.strip()[:60]!a}"
+            )

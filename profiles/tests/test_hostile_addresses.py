@@ -1,0 +1,176 @@
+"""Addresses that make no sense, and acts that come twice, late or at the same time."""
+
+import pytest
+
+from profiles.actors import build_opened
+from profiles.loading import profile_data
+from profiles.models import Profile, ProfileUpload
+from profiles.rebuilding import profile_rebuild
+from profiles.tests.opened import confirm, make_opened, make_upload
+from profiles.tests.pages import make_result
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+from profiles.tests.sweeping import PICTURES, faults
+from profiles.uploads import upload_delete
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+HUGE = str(2**70)
+#: each is slow, or takes gigabytes, in an engine that backtracks or expands
+BOMBS = (
+    "(a%2B)%2B$", "(((a{1000}){1000}){1000})", "(.*)*(.*)*(.*)*x", "(?:a?){500}a{500}",
+    "x" * 10_000,
+    "(" * 5_000, "[", "\\1", "(?P<a", "(?=a)", "%00", "\\p{L}{999}", "🏴" * 400, "(?i)" * 300,
+)  # fmt: skip
+STRANGE = (
+    "op=99999", f"op={HUGE}", "op=-1", "op=text", "op=٣", "op=%00", "op=1e3", "op=0x1",
+    "around=99999", "around=", "around=-1", f"around={HUGE}", "around=x",
+    "pass=99", "pass=-1", "pass=x", f"pass={HUGE}", "offset=-1", f"offset={HUGE}", "offset=x",
+    "offset=999999999", "type=unknown", "type=%00", "type=" + "x" * 5_000,
+    "&".join(["type=a"] * 900),
+    "min=5s&max=1s", "min=nan", "min=-1", "max=inf", "max=1e999", "min=1e-999", "min=%00",
+    "cols=nothing", "cols=op,op,time,%00", "col=%F0%9F%98%80", "order=nothing", "order=__class__",
+    "agg=nothing", "agg=sum&over=x&order=p10", "side=left", "end=neither", "dtype=Float99",
+    "dtype=%22", f"rows={HUGE}", "rows=-5", "rows=1.5", "page=0", f"page={HUGE}", "page=x",
+    "up=yes", "%FF=%FF", "=", "name=%FF%FE", "scope=%00", f"scope={'a.' * 9_000}", "colour=plaid",
+    "from=nan&to=nan", "from=1e308&to=-1e308", "from=-1e308&to=1e308", "from=0&to=1e-300",
+    "from=x", "device=%00", "device=" + "g" * 9_000,
+)  # fmt: skip
+STRANGE_COMPARISONS = (
+    f"row={HUGE}", "row=99999", "row=-1", "at=99999", f"at={HUGE}", "with=99", "graph=99",
+    "graph=-1", "min=nan", "min=inf", "min=-5", f"page={HUGE}", "page=-1", "sort=%00", "by=x",
+    "status=x", "q=%00", "side=x", "op=99999", "op=x", "scope=%00", f"op={HUGE}",
+    "q=" + "(" * 9_000,
+)  # fmt: skip
+
+
+@pytest.fixture
+def alice(client, storage, quick_reader):
+    user = make_user()
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def profile(alice) -> Profile:
+    data = good_profile("two_inputs")
+    return make_result(data, another_pass(data, 1), owner=alice)
+
+
+def wrong_answers(client, addresses):
+    """Those that are no page: an exception passes through, and 4xx must have words."""
+    found = {}
+    for address in addresses:
+        response = client.get(address)
+        wrong = faults(response)
+        if response.status_code not in (200, 302, 400, 404, 413, 422) or not response.content:
+            wrong = [f"status {response.status_code}", *wrong]
+        if wrong:
+            found[address] = wrong
+    return found
+
+
+def test_strange_questions_have_an_answer_on_the_page_and_in_the_table(client, profile):
+    page, root = f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}"
+    places = (page, f"{root}/operators/")
+    assert wrong_answers(client, [f"{place}?{each}" for place in places for each in STRANGE]) == {}
+
+
+def test_strange_questions_have_an_answer_in_pictures_graph_and_exports(client, profile):
+    root = f"/profiles/{profile.pk}"
+    names = ("graph/document.netron", "export/csv/", "pictures/timeline/", "pictures/memory/")
+    assert (
+        wrong_answers(client, [f"{root}/{name}?{each}" for name in names for each in STRANGE]) == {}
+    )
+
+
+@pytest.mark.parametrize("number", ["0", "99", HUGE, "2147483648", "9223372036854775808"])
+def test_numbers_beyond_all_rows_are_not_found(client, profile, number):
+    root = f"/profiles/{profile.pk}"
+    assert client.get(f"{root}/export/original/{number}/").status_code == 404
+    if number != "0":
+        assert client.get(f"{root}/operators/{number}/").status_code == 404
+    for path in ("", "operators/", "graph/", "export/csv/", *(f"pictures/{k}/" for k in PICTURES)):
+        assert client.get(f"/profiles/{number}0/{path}").status_code == 404
+    for path in ("", "status/", "files/1/"):
+        assert client.get(f"/profiles/opened/{number}0/{path}").status_code == 404
+    assert client.get(f"/tasks/{number}0/result/").status_code == 404
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
+def test_no_pattern_stops_the_site(client, profile, bomb):
+    page, root = f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}"
+    for address in (f"{page}?name={bomb}", f"{root}/operators/?name={bomb}"):
+        assert wrong_answers(client, [address]) == {}
+    assert client.get(f"{root}/export/csv/?name={bomb}").status_code in (200, 422)
+    compared = make_result(good_profile("tiny"), owner=profile.attempt.task.owner)
+    address = f"/profiles/compare/?p={profile.pk}&p={compared.pk}&q={bomb}"
+    assert wrong_answers(client, [address]) == {}
+
+
+def test_a_comparison_of_what_is_no_number_is_not_found(client, profile):
+    for number in (HUGE, "-1", "1e3", "%00", "²", "9" * 5_000):
+        for path in ("compare/", "compare.csv", "compare.json", "compare/graph/"):
+            answer = client.get(f"/profiles/{path}?p={profile.pk}&p={number}")
+            assert answer.status_code == 404, (path, number)
+    many = "&".join(f"p={n}" for n in range(2_000))
+    assert client.get(f"/profiles/compare/?{many}").status_code in (400, 404)
+
+
+def test_a_comparison_answers_strange_questions(client, profile):
+    other = make_result(good_profile("tiny"), owner=profile.attempt.task.owner)
+    pair = f"p={profile.pk}&p={other.pk}"
+    paths = ("compare/", "compare.csv", "compare.json", "compare/graph/")
+    asked = [f"/profiles/{path}?{pair}&{more}" for path in paths for more in STRANGE_COMPARISONS]
+    assert wrong_answers(client, asked) == {}
+
+
+def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
+    upload = make_upload(alice, good_profile("tiny"))
+    address = f"/profiles/opened/{upload.pk}/"
+    answers = [client.post(f"{address}submit/", content_type="application/json") for _ in range(2)]
+    assert answers[0].json()["state"] == "processing"
+    assert answers[1].status_code in (200, 409)
+    for _ in range(2):
+        build_opened(upload.pk)
+    assert Profile.objects.filter(upload=upload).count() == 1
+    late = client.post(f"{address}submit/", content_type="application/json")
+    assert late.status_code in (200, 409)
+    assert client.post(f"{address}retry/").status_code in (302, 409)
+    upload.refresh_from_db()
+    assert upload.state == ProfileUpload.State.READY
+
+
+def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
+    upload = make_upload(alice, good_profile("tiny"))
+    confirm(upload)
+    from profiles import opening
+
+    derive = opening.derive
+
+    def deleted_meanwhile(files):
+        found = derive(files)
+        upload_delete(ProfileUpload.objects.get(pk=upload.pk))
+        return found
+
+    monkeypatch.setattr(opening, "derive", deleted_meanwhile)
+    build_opened(upload.pk)
+    assert not Profile.objects.exists()
+    assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404
+    build_opened(upload.pk)
+
+
+def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
+    profile = make_opened(alice, good_profile("tiny")).profile
+    before = client.get(f"/profiles/{profile.pk}/pictures/types/").json()
+    held = profile_data(profile)
+    profile_rebuild(profile)
+    profile.refresh_from_db()
+    assert profile_data(profile) is not held
+    assert client.get(f"/profiles/{profile.pk}/pictures/types/").json() == before
+    Profile.objects.filter(pk=profile.pk).update(derived_version=0)
+    for path in ("", "operators/", "operators/0/", "graph/document.netron", "pictures/types/"):
+        answer = client.get(f"/profiles/{profile.pk}/{path}")
+        assert answer.status_code in (200, 503)
+        assert answer.content

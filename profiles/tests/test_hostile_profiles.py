@@ -1,0 +1,140 @@
+"""Damaged and hostile profiles: what cannot be opened says why, and all else has every page."""
+
+import warnings
+
+import pytest
+from django.utils import translation
+from django.utils.html import escape
+
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.tests import hostile
+from profiles.tests.hostile_cases import EMPTY, REFUSED, WORST, all_cases
+from profiles.tests.opened import confirm, make_opened, make_upload
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from profiles.tests.sweeping import addresses, faults, more_addresses
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+from webprofile.wording import word
+
+pytestmark = pytest.mark.django_db
+
+CASES = all_cases()
+OPENED = [name for name in CASES if name not in REFUSED]
+
+
+@pytest.fixture
+def alice(client, storage, quick_reader):
+    user = make_user()
+    client.force_login(user)
+    return user
+
+
+def in_groups(names, size):
+    """A test of each would spend most of its time on its database and its bucket."""
+    return [names[at : at + size] for at in range(0, len(names), size)]
+
+
+def asked(client, address):
+    """What is wrong with the answer to an address, as texts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        response = client.get(address)
+    found = faults(response)
+    return found if response.status_code == 200 else [f"status {response.status_code}", *found]
+
+
+@pytest.mark.parametrize("names", in_groups(list(REFUSED), 35))
+def test_what_is_no_profile_is_refused_with_its_cause_and_place(alice, names):
+    found = {name: make_opened(alice, CASES[name], name=name) for name in names}
+    assert {name: each.problem for name, each in found.items()} == {n: REFUSED[n] for n in names}
+    assert {each.state for each in found.values()} == {"failed"}
+    assert all(each.problem_detail for each in found.values())
+
+
+@pytest.mark.parametrize("code", sorted(set(REFUSED.values())))
+def test_a_refusal_tells_what_is_wrong_and_what_to_do_in_both_languages(client, alice, code):
+    upload = make_opened(alice, CASES[list(REFUSED)[list(REFUSED.values()).index(code)]])
+    pages = []
+    for language in ("en", "zh-hans"):
+        with translation.override(language):
+            said = word(DomainError(f"opened_{code}", name=f"\u2068{upload.name}\u2069"))
+        page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
+        assert faults(page) == []
+        assert escape(said) in page.content.decode()
+        pages.append(said)
+    assert pages[0] != pages[1]
+
+
+@pytest.mark.parametrize("names", in_groups(OPENED, 12))
+def test_what_can_be_opened_has_every_page(client, alice, names):
+    good = make_opened(alice, good_profile("two_inputs")).profile
+    wrong = {}
+    for name in names:
+        upload = make_opened(alice, CASES[name], name=name)
+        assert (upload.state, upload.problem) == ("ready", ""), (name, upload.problem_detail)
+        profile = upload.profile
+        for address in addresses(profile, f"/profiles/{profile.pk}/", good):
+            found = asked(client, address)
+            if found and not (name in EMPTY and "/operators/0/" in address):
+                wrong[name, address] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_have_every_order_filter_and_view(client, alice, name):
+    profile = make_result(CASES[name], owner=alice)
+    other = make_result(good_profile("two_inputs"), owner=alice)
+    page = f"/tasks/{profile.attempt.task_id}/result/"
+    found = more_addresses(profile, page, other)
+    wrong = {address: asked(client, address) for address in found}
+    assert {address: found for address, found in wrong.items() if found} == {}
+
+
+def test_several_gigabytes_are_refused_before_a_byte_is_read(client, alice):
+    announced = {"name": "p.json", "size_bytes": 5 << 30, "md5": "0" * 32, "head": "e30="}
+    answer = client.post(
+        "/profiles/opened/", {"files": [announced]}, content_type="application/json"
+    )
+    assert answer.status_code == 422
+    assert "MiB" in answer.json()["message"]
+
+
+def test_what_grew_after_it_was_announced_is_refused_by_its_size(client, alice, settings):
+    settings.PROFILE_SIZE_LIMIT_BYTES = 20_000
+    upload = make_upload(alice, hostile.chain(10))
+    confirm(upload)
+    object_store.write(upload.files.get().object_key, hostile.chain(500))
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    assert (upload.state, upload.problem) == ("failed", "too_large")
+
+
+def test_a_million_operators_stop_at_the_limits_and_the_site_goes_on(client, alice, settings):
+    settings.PROFILE_PARSE_MEMORY_BYTES = 200 << 20
+    upload = make_opened(alice, hostile.chain(60_000))
+    assert (upload.state, upload.problem) == ("failed", "too_heavy")
+    assert "200 MiB" in upload.problem_detail
+    assert make_opened(alice, good_profile("two_inputs")).state == "ready"
+
+
+def test_a_hostile_pass_is_left_out_and_named_beside_the_good_ones(client, alice):
+    good = good_profile("two_inputs")
+    other = CASES["nodes that disagree"]
+    profile = make_result(good, CASES["NaN"], CASES["cut in half"], other, owner=alice)
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/")
+    assert faults(page) == []
+    assert "profile-3.json" in page.content.decode()
+    peer = make_result(good, owner=alice)
+    task = f"/tasks/{profile.attempt.task_id}/result/"
+    wrong = {each: asked(client, each) for each in addresses(profile, task, peer)}
+    assert {address: found for address, found in wrong.items() if found} == {}
+
+
+def test_operators_with_thousands_of_tensors_do_not_make_endless_files(client, alice):
+    wide = [[1]] * 10_000
+    data = hostile.damaged(hostile.footprints(in_shapes=wide, out_shapes=wide))
+    root = f"/profiles/{make_opened(alice, data).profile.pk}/export"
+    assert 20_000 < client.get(f"{root}/text/").content.count(b"\n") < 500_000
+    assert len(client.get(f"{root}/report/").content) < 1_000_000
