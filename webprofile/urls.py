@@ -40,9 +40,7 @@ task_patterns = (
         path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
         path("<int:task_id>/form/", task_views.copy_data, name="copy-data"),
         path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),
-        path(
-            "<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"
-        ),
+        path("<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"),
     ],
     "tasks",
 )
