@@ -3,12 +3,21 @@
 from collections.abc import Iterator
 from typing import Any
 
+import dramatiq
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 
 from agent.conftest import find_megengine_python
 from profiles import deriving
 from profiles.tests.reader_process import forking_reader
+
+
+@pytest.fixture(autouse=True)
+def _no_hints_of_another_test() -> None:
+    """Rows get the same numbers in each test; what was hinted for one must not stop another."""
+    cache.clear()
+    dramatiq.get_broker().flush_all()
 
 
 @pytest.fixture(scope="session")
