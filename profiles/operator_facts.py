@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.numbers import percent, with_unit
+from profiles.analysis.ordering import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
 from profiles.isolating import shortened, visible
-from profiles.parsers.columns import MISSING, Side
+from profiles.parsers.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
 from profiles.templatetags.quantities import seconds
@@ -29,7 +30,7 @@ class SideFacts:
 
     samples: of each pass, only where there are several
     statistics: (name, value)
-    place: from 1, by self time, of `timed` operators
+    place: from 0, as in the table of this side ordered by self time, of `timed` operators
     """
 
     title: str
@@ -71,12 +72,20 @@ def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
         title=_("Device") if side == "device" else _("Host"),
         self_time=seconds(self_s),
         share=percent(self_s / total_s) if total_s else "",
-        place=1 + int(np.count_nonzero(times.end_s > self_s)),
+        place=_place(times, row),
         timed=int(np.count_nonzero(times.present)),
         statistics=_statistics(data, side, row) if several else [],
         samples=[seconds(value) for value in samples] if several else [],
         is_unstable=bool(unstable(data, side)[row]),
     )
+
+
+def _place(times: SideTimes, row: int) -> int:
+    timed = np.flatnonzero(times.present)
+    column = NumberColumn(times.end_s[timed], np.ones(len(timed), dtype=np.bool_))
+    # equal times have the order that `select` gives them
+    order = timed[number_order(column, ascending=False)]
+    return int(np.flatnonzero(order == row)[0])
 
 
 def _statistics(data: ProfileData, side: Side, row: int) -> list[tuple[str, str]]:
@@ -112,7 +121,8 @@ def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:
     operators = graph.operators
     step = int(operators.step[operator])
     return {
-        "step": None if step == MISSING else step,
+        "step": None if step == MISSING else step + 1,
+        "steps": len(graph.execution_order()),
         "inputs": _variables(graph, operators.inputs[operator]),
         "outputs": _variables(graph, operators.outputs[operator]),
         "params": _params(operators.params[operator]),

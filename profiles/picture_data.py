@@ -16,7 +16,7 @@ from profiles.analysis.by_type import Scope, scope_paths, scope_tree, time_by_ty
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
-from profiles.analysis.roofline import Roofline, Roofs, roofline
+from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
 from profiles.isolating import isolated
 from profiles.parsers.columns import MISSING, Side
@@ -184,8 +184,8 @@ def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
     lines = [{"name": "", "flops": found.best_flops}]
     bytes_s = found.best_bytes_s
     if roofs is not None:
-        peaks = sorted(roofs.peak_flops.items(), key=lambda item: -item[1])
-        lines = [{"name": name, "flops": flops} for name, flops in peaks]
+        peaks = peaks_in_use(found, data.columns, roofs)
+        lines = [{"name": name, "flops": flops} for name, flops in peaks.items()]
         bytes_s = roofs.copy_bytes_s
     return {
         "rows": found.rows.tolist(),
@@ -223,6 +223,13 @@ def _roofline_notes(found: Roofline, roofs: Roofs | None) -> list[str]:
         notes.append(_("Timed operators left out: %(list)s.") % {"list": ", ".join(left_out)})
     if roofs is not None:
         notes.append(_("Roofs: %(source)s") % {"source": roofs.source})
+        if bool((found.flops > found.intensity * roofs.copy_bytes_s).any()):
+            notes.append(
+                _(
+                    "Operators above the copy line read from caches: what they need was used "
+                    "shortly before, and caches are faster than the memory that was measured."
+                )
+            )
     elif len(found.rows):
         notes.append(
             _(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from agent.protocol.artifacts import profile_name
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.stability import Stability, stability, totals_of_passes
@@ -39,12 +40,13 @@ def statistics_view(
     passes, `measurement` without a measurement.
     """
     found = _coverage(data, profile, measurement)
+    names = _own_names(profile)
     return {
         "explain": EXPLANATIONS,
         "merged": len(data.passes) if data else 0,
         "files": len(data.passes) + len(data.left_out) if data else 0,
-        "left_out": [_left_out(each) for each in data.left_out] if data else [],
-        "lead": data.passes[0] if data else "",
+        "left_out": [_left_out(each, names) for each in data.left_out] if data else [],
+        "other_lead": _other_lead(data, names) if data else "",
         "sides": [_side(data, side) for side in SIDES] if data else [],
         "coverage": found,
         "coverage_percent": _percent(found.share) if found else "",
@@ -81,7 +83,19 @@ def _side(data: ProfileData, side: Side) -> SideStatistics:
     )
 
 
-def _left_out(each: LeftOut) -> dict[str, str]:
+def _own_names(profile: Profile | None) -> dict[str, str]:
+    """{stored name: what its owner calls it} for the files of an opened profile."""
+    upload = profile.upload if profile else None
+    return {each.stored_name: each.name for each in upload.files.all()} if upload else {}
+
+
+def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
+    """The file whose graph is shown, if that is not the first one."""
+    lead = data.passes[0]
+    return "" if lead == profile_name(1) else names.get(lead, lead)
+
+
+def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:
     words = {
         "other_graph": _("It executed other operators than the first pass."),
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
@@ -90,7 +104,7 @@ def _left_out(each: LeftOut) -> dict[str, str]:
         "device_total_zero": _("Its operators took no time that the device could measure."),
     }
     return {
-        "name": each.name,
+        "name": names.get(each.name, each.name),
         "word": words.get(each.code, _("It cannot be read.")),
         "detail": each.detail,
     }

@@ -1,5 +1,8 @@
 """Sizes of MegEngine's dtypes; source: `dnn/include/megdnn/dtype.h`."""
 
+import json
+from functools import lru_cache
+
 #: bytes of one element by the name that profiles use; below one byte, several elements share it
 ELEMENT_BYTES = {
     "Float32": 4.0,
@@ -33,3 +36,14 @@ def element_bytes(dtype: str | None) -> float | None:
     Parameters of a quantised dtype, `QuantizedS8(scale=0.1)`, are not part of its name.
     """
     return None if dtype is None else ELEMENT_BYTES.get(dtype.partition("(")[0].strip())
+
+
+@lru_cache(maxsize=1000)
+def first_dtype(dtypes: str | None) -> str:
+    """Of an operator's `in_dtypes`, the first that is known, without parameters; empty for none."""
+    try:
+        named = json.loads(dtypes or "[]")
+    except ValueError:
+        return ""
+    known = [str(each).partition("(")[0] for each in named if each] if named else []
+    return known[0] if known else ""

@@ -24,7 +24,14 @@ Matcher = Callable[[str], object]
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be used; the message is an English sentence that says why."""
+    """A pattern that cannot be used; the message is an English sentence that says why.
+
+    reason: that sentence without its beginning, for one in another language
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The pattern cannot be used: {reason}.")
+        self.reason = reason
 
 
 def linear_time(pattern: str) -> Matcher:
@@ -35,7 +42,7 @@ def linear_time(pattern: str) -> Matcher:
     Raises PatternError if the pattern is too long, invalid, or uses what RE2 does not know.
     """
     if len(pattern) > MOST_CHARS:
-        raise PatternError(f"The pattern has {len(pattern)} characters; the limit is {MOST_CHARS}.")
+        raise PatternError(f"{len(pattern)} characters; the limit is {MOST_CHARS}")
     try:
         # a set tells only whether it matches, in a sixth of the time, and not what is wrong
         re2.compile(pattern, options=_options(MOST_BYTES))
@@ -43,14 +50,14 @@ def linear_time(pattern: str) -> Matcher:
         patterns.Add(pattern)
         patterns.Compile()
     except re2.error as error:
-        raise PatternError(f"The pattern cannot be used: {_reason(error)}.") from None
+        raise PatternError(_reason(error)) from None
     except UnicodeEncodeError:
-        raise PatternError("The pattern has half a character (a lone surrogate).") from None
+        raise PatternError("half a character (a lone surrogate)") from None
     match, clock, deadline = patterns.Match, time.monotonic, time.monotonic() + MOST_S
 
     def bounded(name: str) -> object:
         if clock() > deadline:
-            raise PatternError(f"The pattern takes more than {MOST_S:.0f} s: make it simpler.")
+            raise PatternError(f"it takes more than {MOST_S:.0f} s, make it simpler")
         return match(name)
 
     return bounded

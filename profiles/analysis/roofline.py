@@ -10,11 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import sound_rows
-from profiles.parsers.columns import ProfileColumns
+from profiles.analysis.dtypes import first_dtype
+from profiles.parsers.columns import MISSING, ProfileColumns
 from profiles.parsers.graph import Index
 
 Floats = NDArray[np.float64]
 
+#: dtypes of a profile -> dtype of the roof that bounds them
+ROOF_OF: Mapping[str, str] = {
+    "Float32": "Float32",
+    "Float16": "Float16",
+    "QuantizedS8": "QuantizedS8",
+    "Int8": "QuantizedS8",
+    "Quantized8Asymm": "QuantizedS8",
+}
 #: the clock of a CPU ticks in µs: what took less may be off by more than a tenth
 SURE_S = 10e-6
 
@@ -83,6 +92,18 @@ def roofline(columns: ProfileColumns) -> Roofline:
         no_computation=len(timed) - len(computing),
         no_memory=len(computing) - len(rows),
     )
+
+
+def peaks_in_use(points: Roofline, columns: ProfileColumns, roofs: Roofs) -> dict[str, float]:
+    """Return the peaks, FLOP/s, of the dtypes that points compute in, the highest first.
+
+    That of Float32 if none of theirs was measured, all if that was not either.
+    """
+    codes = set(columns.in_dtypes.codes[points.rows].tolist()) - {MISSING}
+    used = {ROOF_OF.get(first_dtype(columns.in_dtypes.values[code]), "") for code in codes}
+    measured = roofs.peak_flops.keys()
+    kept = (used & measured) or ({"Float32"} & measured) or measured
+    return dict(sorted(((name, roofs.peak_flops[name]) for name in kept), key=lambda it: -it[1]))
 
 
 def _positive(values: Floats) -> NDArray[np.bool_]:

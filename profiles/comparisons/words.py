@@ -18,7 +18,7 @@ MINUS = "\N{MINUS SIGN}"
 #: status -> (word, what it means)
 STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "same": (
-        pgettext_lazy("operator", "same"),
+        pgettext_lazy("operator", "same operator"),
         _("Same type, parameters, shapes and data types, no clear difference of device time."),
     ),
     "changed": (

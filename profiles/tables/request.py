@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.name_pattern import PatternError, linear_time
 from profiles.analysis.query import Aggregate, Order, Query
+from profiles.isolating import visible
 from profiles.parsers.columns import Side
 from profiles.tables.columns import FIXED, KEYS, columns_available
 
@@ -74,6 +75,21 @@ class TableRequest:
         return replace(self, query=query, order=order, page=1)
 
     @property
+    def literal(self) -> tuple[str, str] | None:
+        """Of a pattern that cannot be used, its text as it was typed, and the address of the same
+        question for names that begin with this very text; None where there is none.
+        """
+        typed = self.typed.get("name", "")
+        escaped = re.escape(typed)
+        if "name" not in self.problems or len(escaped) > _LONGEST_TEXT:
+            return None
+        try:
+            linear_time(escaped)
+        except PatternError:
+            return None
+        return typed, replace(self, query=replace(self.query, name=escaped), page=1).address()
+
+    @property
     def is_filtered(self) -> bool:
         """Whether rows may be left out, other than by their number."""
         plain = replace(self.query, side="device", order="time", ascending=False, top_end="end")
@@ -110,15 +126,15 @@ def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
     """
     typed = {name: parameters.get(name, "")[:_LONGEST_TEXT] for name in parameters}
     problems: dict[str, str] = {}
-    aggregate = cast(Aggregate, _one_of(typed.get("agg", ""), AGGREGATES, ""))
-    order = _one_of(typed.get("order", ""), ORDERS, "time")
+    aggregate = cast(Aggregate, _one_of(typed, "agg", ("", *AGGREGATES), problems))
+    order = _one_of(typed, "order", ("", *ORDERS), problems) or "time"
     if (aggregate and order not in get_args(Order)) or (passes < 2 and order in STATISTIC_ORDERS):
         order = "time"
     query = Query(
         types=_values(parameters, "type"),
         name=_pattern(typed, problems),
         input_dtype=typed.get("dtype", ""),
-        top_end="kern" if typed.get("end") == "kern" else "end",
+        top_end="kern" if _one_of(typed, "end", ("", "end", "kern"), problems) == "kern" else "end",
         min_s=_limit(typed, "min", problems),
         max_s=_limit(typed, "max", problems),
         aggregate=aggregate,
@@ -126,14 +142,14 @@ def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
         order=_query_order(order),
         ascending=typed.get("up") == "1",
     )
-    sides = SIDES.get(typed.get("side", ""), ("device",))
+    sides = SIDES[_one_of(typed, "side", ("", *SIDES), problems) or "device"]
     return TableRequest(
         query=replace(query, side=sides[0]),
         sides=sides,
         order=order,
         top=_count(typed, "rows", problems),
         columns=_columns(parameters, passes),
-        pass_number=_within(typed.get("pass", ""), passes if passes > 1 else 0),
+        pass_number=_pass(typed, passes, problems),
         page=max(1, _within(typed.get("page", ""), MOST_ROWS)),
         typed=typed,
         problems=problems,
@@ -158,8 +174,31 @@ def _side_word(sides: tuple[Side, ...]) -> str:
     return "" if word == "device" else word
 
 
-def _one_of(value: str, known: tuple[str, ...], otherwise: str) -> str:
-    return value if value in known else otherwise
+def _one_of(
+    typed: Mapping[str, str], name: str, known: tuple[str, ...], problems: dict[str, str]
+) -> str:
+    """One of the known words, of which the first stands for what is as usual."""
+    word = typed.get(name, "")
+    if word in known:
+        return word
+    _add_unknown(problems, name, word)
+    return known[0]
+
+
+def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
+    said = _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+        "word": visible(word),
+        "name": name,
+    }
+    problems["choice"] = " ".join(filter(None, (problems.get("choice"), said)))
+
+
+def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> int:
+    text = typed.get("pass", "")
+    number = _within(text, passes)
+    if text not in ("", "0") and not number:
+        _add_unknown(problems, "pass", text)
+    return number if passes > 1 else 0
 
 
 def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
@@ -188,9 +227,9 @@ def _limit(typed: dict[str, str], name: str, problems: dict[str, str]) -> float 
 
 def _count(typed: dict[str, str], name: str, problems: dict[str, str]) -> int:
     text = typed.get(name, "").strip()
-    if not text or text == "0":
+    if not text:
         return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         problems[name] = _("No number of rows: write 10, or nothing for all.")
         return 0
     return int(text)
@@ -202,13 +241,19 @@ def _within(text: str, most: int) -> int:
     return int(text) if int(text) <= most else 0
 
 
+def pattern_problem(reason: str) -> str:
+    """Why a pattern cannot be used, and how its text can be looked for."""
+    said = _("This pattern cannot be used: %(reason)s.") % {"reason": visible(reason)}
+    hint = _("To look for text as it is, put a backslash before ( ) [ ] { } . * + ? | ^ $")
+    return f"{said} {hint}"
+
+
 def _pattern(typed: dict[str, str], problems: dict[str, str]) -> str:
     pattern = typed.get("name", "")
     try:
         if pattern:
             linear_time(pattern)
     except PatternError as error:
-        said = _("This pattern cannot be used.")
-        problems["name"] = f"{said} {error}"
+        problems["name"] = pattern_problem(error.reason)
         return ""
     return pattern

@@ -310,6 +310,8 @@ def test_the_command_tells_steps_and_rows(capsys):
     assert "layer3.1.conv2.Convolution" in out
     assert "+3.862 ms" in out
     assert "single sample" in out
+    call_command("compare_profiles", *files, "--all", "-t", "0")
+    assert "bn1.bias,l…  BatchNorm" in capsys.readouterr().out
     call_command("compare_profiles", *files, "--json", "--all", "-t", "0")
     rows = json.loads(capsys.readouterr().out)
     assert sum(row["difference_s"][0] for row in rows) == pytest.approx(0.009702)

@@ -92,12 +92,19 @@ def test_a_fused_group_stands_in_one_row_for_all_profiles(related):
     assert all(len(row.cells[1].members) >= 3 for row in fused)
 
 
-def test_what_several_profiles_have_beyond_the_baseline_shares_a_row():
-    opt, plain = read_data(good_profile("resnet18_opt")), read_data(good_profile("tiny"))
-    found = compare([plain, opt, opt])
-    new = [row for row in found.rows if not row.baseline]
-    shared = [row for row in new if row.cells[0] and row.cells[1]]
-    assert len(shared) >= len(new) * 0.4
+@pytest.mark.parametrize("baseline", ["tiny", "bert_tiny"])
+def test_the_same_model_twice_shares_its_rows_beside_another_baseline(baseline):
+    other, model = read_data(good_profile(baseline)), read_data(good_profile("resnet18"))
+    found = compare([other, model, model])
+    assert sum(bool(row.members(1)) for row in found.rows) == len(model.columns)
+    assert all(row.members(1) == row.members(2) for row in found.rows)
+
+
+def test_later_profiles_share_rows_with_any_earlier_one():
+    names = ("bert_tiny", "tiny", "resnet18", "resnet18", "tiny")
+    found = compare([read_data(good_profile(name)) for name in names])
+    for one, other in ((1, 4), (2, 3)):
+        assert all(row.members(one) == row.members(other) for row in found.rows)
 
 
 def test_passes_tell_slower_operators_apart_from_noise():

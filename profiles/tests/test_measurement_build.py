@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import pytest
 
@@ -140,6 +141,8 @@ def test_both_pages_show_passes_latency_disturbances_and_the_device(client, stan
     ):
         assert shown in text, shown
     assert "secret" not in text
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
 
 
 def test_the_words_come_in_chinese_too(client, standard):

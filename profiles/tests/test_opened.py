@@ -262,3 +262,15 @@ def test_every_reason_has_words():
 
     codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()
+
+
+def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
+    page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
+    top = page.split('id="summary"')[0]
+    assert "Only 1 of 2 profiles were merged" in top
+    assert "p1.json" in top
+    assert "It executed other operators than the first pass." in top
+    assert "profile-2.json" not in top

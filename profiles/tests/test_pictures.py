@@ -136,11 +136,24 @@ def test_measured_roofs_take_the_place_of_the_best_seen(show):
     seen = roofline_data(data, None)
     assert not seen["measured"]
     assert any("no limit of the hardware" in note for note in seen["notes"])
-    roofs = Roofs({"Float32": 1e11, "Int8": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
+    roofs = Roofs({"Float32": 1e11, "Float16": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
     measured = roofline_data(data, roofs)
-    assert [roof["name"] for roof in measured["roofs"]] == ["Int8", "Float32"]
+    # nothing in it computes in float16
+    assert [roof["name"] for roof in measured["roofs"]] == ["Float32"]
     assert measured["bytes_s"] == 2e10
-    assert measured["notes"][-1] == "Roofs: GEMM of 1024³."
+    assert "Roofs: GEMM of 1024³." in measured["notes"]
+    assert "Operators above the copy line read from caches" in measured["notes"][-1]
+    fast = Roofs({"Float32": 1e11}, copy_bytes_s=1e15, source="")
+    assert not any("caches" in note for note in roofline_data(data, fast)["notes"])
+
+
+@needs_data
+def test_a_quantised_profile_has_the_roof_of_the_dtype_that_it_computes_in(show):
+    show(good_profile("quantized"))
+    peaks = {"Float32": 1e11, "Float16": 2e11, "QuantizedS8": 4e11}
+    roofs = Roofs(peaks, copy_bytes_s=2e10, source="")
+    drawn = roofline_data(profile_data(Profile.objects.get()), roofs)["roofs"]
+    assert [roof["name"] for roof in drawn] == ["QuantizedS8"]
 
 
 @needs_data

@@ -123,6 +123,43 @@ def test_a_page_whose_question_is_wrong_says_so_and_shows_the_rest(client, alice
     assert operators(html)
 
 
+def test_text_that_is_no_pattern_has_a_link_to_its_operators(client, alice):
+    names = {"1": "conv(blocks.0)", "2": "conv(blocks.1)", "3": "convblocks"}
+    data = to_json(make_profile({"1": 0.1, "2": 0.2, "3": 0.3}, names=names))
+    page = page_of(make_result(data, owner=alice))
+    for headers in ({}, {"HX-Request": "true", "HX-Target": "tables"}):
+        html = text_of(client.get(f"{page}?name=conv(blocks.", headers=headers))
+        link = re.search(r'id="problem-name".*?<a href="([^"]+)"', html)[1]
+        found = text_of(client.get(link.replace("&amp;", "&")))
+        assert operators(found) == [1, 0]
+
+
+def test_views_and_the_number_of_types_follow_the_filters(client, alice):
+    page = page_of(make_result(good_profile("resnet18"), owner=alice))
+    assert 'id="preset-slowest" href="' in text_of(client.get(page))
+    headers = {"HX-Request": "true", "HX-Target": "tables"}
+    plain = text_of(client.get(page, headers=headers))
+    assert re.search(r'id="preset-slowest"[^>]*aria-current', plain)
+    chosen = text_of(client.get(f"{page}?type=Elemwise&name=a", headers=headers))
+    assert "aria-current" not in chosen
+    assert re.search(r'id="types-count"[^>]*>1 of \d+<', chosen)
+    assert "of" not in re.search(r'id="types-count"[^>]*>([^<]*)<', plain)[1]
+
+
+@pytest.mark.parametrize("side", ["device", "host"])
+def test_the_place_and_the_step_of_an_operator_are_those_of_the_other_views(client, alice, side):
+    data = good_profile("resnet18")
+    profile = make_result(data, owner=alice)
+    columns, graph = profile_data(profile).columns, profile_data(profile).graph
+    order = select(columns, Query(side=side)).rows.tolist()
+    steps = len(graph.execution_order())
+    for place, row in list(enumerate(order))[:12]:
+        html = text_of(client.get(f"/profiles/{profile.pk}/operators/{row}/"))
+        assert f"<dd>#{place} of {len(order)}</dd>" in html
+        step = graph.operators.step[graph.operator_of_row(len(columns))[row]] + 1
+        assert f"step {step} of {steps} of the execution" in html
+
+
 def test_an_empty_table_says_which_limits_leave_nothing_and_how_to_remove_them(client, alice):
     page = page_of(make_result(good_profile("resnet18"), owner=alice))
     html = text_of(client.get(f"{page}?type=ConvolutionForward&name=batch&order=memory"))

@@ -39,12 +39,12 @@ def clean(*times_ms: float) -> PassRecord:
     return PassRecord(number=1, kind="clean", e2e_ms=times_ms, exit_code=0)
 
 
-def page(data: ProfileData | None, row: AttemptMeasurement | None = None, log_ms=None) -> str:
+def page(data, row=None, log_ms=None, part="_statistics") -> str:
     profile = profile_row(data) if data else None
     if profile is not None:
         profile.mean_ms = log_ms
     view = statistics_view(data, profile, row)
-    return render_to_string("profiles/_statistics.html", {"statistics": view})
+    return render_to_string(f"profiles/{part}.html", {"statistics": view})
 
 
 def text_of(html: str, element: str) -> str:
@@ -136,12 +136,12 @@ def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
         LeftOut("profile.json", "not_json", "The <b>file</b> is not JSON."),
         LeftOut("profile-7.json", "too_heavy", "Reading it takes more than 9 MiB of memory."),
     )
-    html = page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out))
+    html = page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
     assert "Only 2 of 4 profiles were merged" in html
     assert "It cannot be read." in html
     assert "more memory or time than this site allows" in html
     assert "&lt;b&gt;file&lt;/b&gt;" in html
-    assert "those of profile-1.json, the first that can be read" in html
+    assert "those of \u2068profile-1.json\u2069, the first that can be read" in html
 
 
 class _Explanations(HTMLParser):

@@ -1,8 +1,11 @@
 """From the address of a result page to a question, and back."""
 
+from urllib.parse import urlencode
+
 import pytest
 from django.http import QueryDict
 
+from profiles.analysis.name_pattern import linear_time
 from profiles.tables.request import duration_s, read_request
 
 
@@ -57,6 +60,34 @@ def test_what_makes_no_sense_is_told_and_left_out():
     assert set(asked.problems) == {"name", "min", "rows"}
     assert (asked.query.name, asked.query.min_s, asked.top) == ("", None, 0)
     assert asked.query.max_s == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("order=zzz", "choice"),
+        ("agg=zzz", "choice"),
+        ("side=zzz", "choice"),
+        ("end=zzz", "choice"),
+        ("pass=9", "choice"),
+        ("rows=0", "rows"),
+    ],
+)
+def test_a_word_that_means_nothing_is_told(sent, name):
+    asked = read_request(QueryDict(sent), passes=5)
+    assert set(asked.problems) == {name}
+    assert asked.address() == ""
+
+
+@pytest.mark.parametrize("text", ["conv(blocks", "a[0", "x(a b)[", "名(\n"])
+def test_text_that_is_no_pattern_can_be_looked_for_as_it_is(text):
+    asked = read_request(QueryDict(urlencode({"name": text})))
+    assert asked.problems["name"].count("cannot be used") == 1
+    typed, address = asked.literal
+    again = read_request(QueryDict(address[1:]))
+    assert typed == text
+    assert again.problems == {}
+    assert linear_time(again.query.name)(f"{text} and more")
 
 
 @pytest.mark.parametrize("sent", ["order=cv", "order=p90", "agg=sum&order=name", "order=evil"])

@@ -22,7 +22,7 @@ from profiles.roofs import roofs_of
 from profiles.views.access import profile_or_404
 
 #: raised when the JSON of an unchanged profile changes
-FORMAT = 1
+FORMAT = 2
 Build = Callable[[ProfileData], dict[str, Any]]
 
 

@@ -28,7 +28,7 @@ from webprofile.wording import word
 #: files that the result page links to beside the exports; the task's page has all of them
 FIRST_FILES = (LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME)
 #: fields whose errors are told in place
-_FIELDS = ("name", "min", "max", "rows")
+_FIELDS = ("name", "choice", "min", "max", "rows")
 #: rows of the text; more are slow to read and to make
 _TEXT_ROWS = 1000
 
@@ -147,7 +147,7 @@ def _tables(data: ProfileData, asked: TableRequest, places: Places) -> dict[str,
     try:
         tables = [SideTable(data, asked, side, places).context() for side in asked.sides]
     except AnalysisError as error:
-        name = "name" if error.code == "bad_pattern" else "side"
+        name = "name" if error.code == "bad_pattern" else "choice"
         form["problems"] = {**asked.problems, name: str(error)}
         tables = []
     return {"form": form, "address": asked.address(), "tables": tables}

@@ -1,16 +1,13 @@
 """How far operators are from what the device can do at best, where that was measured."""
 
-import json
-from collections.abc import Mapping
-from functools import lru_cache
-
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
 from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Scene
-from profiles.analysis.roofline import Roofs
+from profiles.analysis.dtypes import first_dtype
+from profiles.analysis.roofline import ROOF_OF, Roofs
 from profiles.parsers.columns import MISSING
 
 #: operators that could be faster than that are bound by their launch, not by a roof
@@ -43,14 +40,6 @@ _COMPUTING = frozenset(
 _SIMPLE_MODES = frozenset(
     {"ADD", "SUB", "MUL", "RELU", "MAX", "MIN", "NEGATE", "ABS", "FUSE_ADD_RELU", "FUSE_MUL_ADD3"}
 )
-#: dtypes of a profile -> dtype of the roof that bounds them
-_ROOF_OF: Mapping[str, str] = {
-    "Float32": "Float32",
-    "Float16": "Float16",
-    "QuantizedS8": "QuantizedS8",
-    "Int8": "QuantizedS8",
-    "Quantized8Asymm": "QuantizedS8",
-}
 
 
 def slow_float16(scene: Scene) -> Finding | None:
@@ -59,7 +48,9 @@ def slow_float16(scene: Scene) -> Finding | None:
     Measured on x86: 0.4 GFLOP/s, and 110 in float32; a resnet18 took 1,640 instead of 14 ms.
     """
     columns = scene.data.columns
-    halves = [n for n, text in enumerate(columns.in_dtypes.values) if _dtype(text) == "Float16"]
+    halves = [
+        n for n, text in enumerate(columns.in_dtypes.values) if first_dtype(text) == "Float16"
+    ]
     with np.errstate(invalid="ignore"):
         slow = columns.computation.values < _NO_KERNEL_FLOPS * scene.device_s
     slow &= scene.of_types(_COMPUTING) & np.isin(columns.in_dtypes.codes, halves)
@@ -132,19 +123,8 @@ def _least_s(scene: Scene, row: int, roofs: Roofs) -> tuple[float, float] | None
         return (0.0, moving_s) if mode in _SIMPLE_MODES else None
     if kind in _MOVING:
         return 0.0, moving_s
-    peak = roofs.peak_flops.get(_ROOF_OF.get(_dtype(columns.in_dtypes[row]), ""), 0.0)
+    peak = roofs.peak_flops.get(ROOF_OF.get(first_dtype(columns.in_dtypes[row]), ""), 0.0)
     computation = float(columns.computation.values[row])
     if not peak > 0 or not computation > 0:
         return None
     return computation / peak, moving_s
-
-
-@lru_cache(maxsize=1000)
-def _dtype(dtypes: str | None) -> str:
-    """Of an operator's inputs, the first that is known; empty for none."""
-    try:
-        named = json.loads(dtypes or "[]")
-    except ValueError:
-        return ""
-    known = [str(each).partition("(")[0] for each in named if each] if named else []
-    return known[0] if known else ""

@@ -124,21 +124,46 @@ def _cell(groups: list[Group], a: Nodes, b: Nodes) -> Cell:
 def _new_rows(
     nodes: Sequence[Nodes], found: Sequence[list[Group]]
 ) -> list[tuple[tuple[int, ...], Row]]:
-    """What the baseline lacks; equal operators of several profiles share a row."""
-    rows: dict[object, tuple[tuple[int, ...], dict[int, int]]] = {}
+    """What the baseline lacks; operators of several profiles that correspond share a row."""
+    rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
+    #: for each profile the row of each new node
+    opened: list[dict[int, int]] = []
     for number, groups in enumerate(found):
         other = nodes[number + 1]
         before = _places_before(groups, nodes[0], other)
-        for group in groups:
-            if group.a:
-                continue
-            y = group.b[0]
-            key: object = (other.kinds[y], other.short_names[y], other.out_shapes[y])
-            if key in rows and number in rows[key][1]:
-                key = (number, y)
-            place = (before[y], number, other.place[y])
-            rows.setdefault(key, (place, {}))[1][number] = y
-    return [(place, _new_row(nodes, owners)) for place, owners in rows.values()]
+        new = [group.b[0] for group in groups if not group.a]
+        mine = _rows_of_earlier(nodes[1:], opened, new)
+        for y in new:
+            if y not in mine:
+                mine[y] = len(rows)
+                rows.append(((before[y], number, other.place[y]), {}))
+            rows[mine[y]][1][number] = y
+        opened.append(mine)
+    return [(place, _new_row(nodes, owners)) for place, owners in rows]
+
+
+def _rows_of_earlier(
+    others: Sequence[Nodes], opened: Sequence[dict[int, int]], new: list[int]
+) -> dict[int, int]:
+    """{node: row} for new nodes of the next profile that correspond to new ones of earlier ones.
+
+    The earlier profiles are asked in turn, and no more of them than it takes: an alignment of
+    large graphs is slow.
+    """
+    mine: dict[int, int] = {}
+    taken: set[int] = set()
+    left = set(new)
+    for earlier, rows in enumerate(opened):
+        if not left or taken.issuperset(rows.values()):
+            continue
+        made = align(others[earlier], others[len(opened)])
+        for y in sorted(left):
+            row = rows.get(made.of_b[y])
+            if row is not None and row not in taken:
+                mine[y] = row
+                taken.add(row)
+        left.difference_update(mine)
+    return mine
 
 
 def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> Row:

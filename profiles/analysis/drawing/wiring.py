@@ -45,14 +45,21 @@ def wire(graph: ExecutedGraph) -> Wiring:
         order = np.arange(len(graph.operators), dtype=np.int32)
     persistent = _flagged(graph, _CONSTANT)
     operators = graph.operators
-    kept = [row for row in order.tolist() if not _is_constant(graph, row, persistent)]
+    inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
+    constant = persistent.tolist()
+
+    def is_constant(row: int) -> bool:
+        made = outputs[row]
+        return not inputs[row] and bool(made) and all(constant[each] for each in made)
+
+    kept = [row for row in order.tolist() if not is_constant(row)]
     rows = np.array(kept, dtype=np.int32)
     position = np.full(len(operators), MISSING, dtype=np.int32)
     position[rows] = np.arange(len(rows), dtype=np.int32)
     producer = graph.variables.producer
     source = np.where(producer == MISSING, MISSING, np.append(position, MISSING)[producer])
-    scratch = _flagged(graph, _SCRATCH)
-    reads = [operators.inputs[row].tolist() for row in kept]
+    scratch = _flagged(graph, _SCRATCH).tolist()
+    reads = [inputs[row] for row in kept]
     readers: dict[int, list[int]] = {}
     for place, variables in enumerate(reads):
         for each in dict.fromkeys(variables):
@@ -63,7 +70,7 @@ def wire(graph: ExecutedGraph) -> Wiring:
         source=source.astype(np.int32),
         is_constant=(source == MISSING) & (persistent | (producer != MISSING)),
         reads=reads,
-        makes=[[v for v in operators.outputs[row].tolist() if not scratch[v]] for row in kept],
+        makes=[[each for each in outputs[row] if not scratch[each]] for row in kept],
         readers=readers,
         left_out=len(operators) - len(order),
     )
@@ -74,9 +81,3 @@ def _flagged(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
     flags = graph.variables.flags
     having = [flag in text.split() for text in flags.values]
     return np.array([*having, False], dtype=np.bool_)[flags.codes]
-
-
-def _is_constant(graph: ExecutedGraph, row: int, persistent: NDArray[np.bool_]) -> bool:
-    outputs = graph.operators.outputs[row]
-    nothing_read = not len(graph.operators.inputs[row])
-    return nothing_read and len(outputs) > 0 and bool(persistent[outputs].all())

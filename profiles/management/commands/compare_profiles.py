@@ -22,6 +22,9 @@ from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.templatetags.quantities import seconds
 
+#: of an operator in the table
+LONGEST_NAME = 60
+
 
 class Command(BaseCommand):
     """Exit code 1 if a file cannot be read."""
@@ -108,7 +111,7 @@ def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) 
         )
         lines.append(
             (
-                comparison.nodes[profile].short_names[node][:60],
+                _cut(comparison.nodes[profile].short_names[node]),
                 comparison.nodes[profile].kinds[node],
                 cell.status,
                 seconds(base_s),
@@ -120,6 +123,10 @@ def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) 
         )
     headers = ("operator", "type", "status", "A", letter(other), "difference", "", "confidence")
     return str(tabulate(lines, headers=headers, disable_numparse=True))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _as_json(comparison: Comparison, rows: list[int], side: Side) -> list[dict[str, Any]]:

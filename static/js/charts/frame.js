@@ -16,6 +16,8 @@ import { readColours } from "./palette.js";
 
 const SOURCE = "pictures";
 const TIP_GAP_PX = 14;
+/** What the bar of sections hides at the top of the window. */
+const TOP_BAR_PX = 48;
 const LEAST_MARK_PX = 8;
 
 export class Frame {
@@ -140,9 +142,18 @@ export class Frame {
     const x = at?.x ?? left + width / 2;
     const y = at?.y ?? top;
     const room = stage.clientWidth - tip.offsetWidth;
-    const above = y - tip.offsetHeight - TIP_GAP_PX;
     tip.style.left = `${Math.max(0, Math.min(x + TIP_GAP_PX, room))}px`;
-    tip.style.top = `${above >= 0 ? above : y + TIP_GAP_PX}px`;
+    tip.style.top = `${this.tipTop(y)}px`;
+  }
+
+  /** Above `y`, below it where only that fits the picture; a low picture's tip stands out of it. */
+  tipTop(y) {
+    const { tip, stage } = this.parts;
+    const above = y - tip.offsetHeight - TIP_GAP_PX;
+    const below = y + TIP_GAP_PX;
+    if (above >= 0) return above;
+    const inWindow = stage.getBoundingClientRect().top + above >= TOP_BAR_PX;
+    return below + tip.offsetHeight <= stage.clientHeight || !inWindow ? below : above;
   }
 
   onSelection(row, source) {

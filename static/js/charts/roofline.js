@@ -2,7 +2,7 @@
 
 import { fill, scaled } from "../format.js";
 import { COLOURED_TYPES, axis, styleOf } from "./palette.js";
-import { decades, diameter, roofLines } from "./roofline_layout.js";
+import { decades, diameter, labelShifts, roofLines } from "./roofline_layout.js";
 import { clean, describeOperator, micro } from "./text.js";
 
 const GRID = { left: 84, right: 24, top: 44, bottom: 50 };
@@ -48,7 +48,17 @@ export function rooflinePicture({ data, operators, words, chart }) {
     };
   }
 
-  function lineSeries(line, colours) {
+  /** How far the label of each line moves, by its place in `lines`. */
+  function shifts() {
+    const height = chart.getHeight() - GRID.top - GRID.bottom;
+    const [low, high] = speeds.map(Math.log10);
+    const roofs = lines.filter(({ kind }) => kind === "compute");
+    const tops = roofs.map(({ points }) => (height * (high - Math.log10(points[0][1]))) / (high - low));
+    const moved = labelShifts(tops);
+    return lines.map((line) => moved[roofs.indexOf(line)] ?? 0);
+  }
+
+  function lineSeries(line, { colours, shift }) {
     return {
       type: "line",
       silent: true,
@@ -62,14 +72,14 @@ export function rooflinePicture({ data, operators, words, chart }) {
         // each line ends where its label does not lie on the other's
         align: line.kind === "memory" ? "left" : "right",
         verticalAlign: line.kind === "memory" ? "top" : "bottom",
-        offset: line.kind === "memory" ? [2, 8] : [-6, -4],
+        offset: line.kind === "memory" ? [2, 8] : [-6, shift - 4],
       },
     };
   }
 
   return {
     length: order.length,
-    option: (colours) => ({
+    option: (colours, moved = shifts()) => ({
       animation: false,
       grid: GRID,
       legend: {
@@ -97,7 +107,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
         max: speeds[1],
         axisLabel: { color: colours.soft, formatter: (value) => scaled(value, "FLOP/s") },
       }),
-      series: [...ranks.map((rank) => pointSeries(rank, colours)), ...lines.map((line) => lineSeries(line, colours))],
+      series: [...ranks.map((rank) => pointSeries(rank, colours)), ...lines.map((line, place) => lineSeries(line, { colours, shift: moved[place] }))],
     }),
     describe: (item) => [
       ...describeOperator(operators, data.rows[order[item]], words),

@@ -2,6 +2,7 @@
 
 const LEAST_PX = 7;
 const MOST_PX = 34;
+const LABEL_PX = 16;
 
 /** Powers of ten around all values: `[low, high]`. */
 export function decades(values) {
@@ -45,6 +46,24 @@ export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
       ],
     })),
   ];
+}
+
+/**
+ * How far the label above each line moves down so that no two overlap, pixels; `tops` are the lines'.
+ * Of lines that are close, the lowest has its label below it, and those above push theirs up.
+ */
+export function labelShifts(tops) {
+  const shifts = tops.map(() => 0);
+  const lowestFirst = tops.map((_, line) => line).sort((a, b) => tops[b] - tops[a]);
+  const [lowest, next] = lowestFirst;
+  const isBelow = next !== undefined && tops[lowest] - tops[next] < LABEL_PX;
+  if (isBelow) shifts[lowest] = LABEL_PX + 6;
+  let room = Infinity;
+  for (const line of isBelow ? lowestFirst.slice(1) : lowestFirst) {
+    room = Math.min(tops[line], room - LABEL_PX);
+    shifts[line] = room - tops[line];
+  }
+  return shifts;
 }
 
 /** Diameter of a point whose area tells its share of the time. */

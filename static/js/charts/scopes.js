@@ -91,7 +91,6 @@ export function scopesPicture({ data, operators, words, chart }) {
     option: (colours) => {
       const nodes = nodesIn(colours);
       return {
-        animation: false,
         series: [
           {
             type: "treemap",
@@ -104,7 +103,8 @@ export function scopesPicture({ data, operators, words, chart }) {
             nodeClick: false,
             leafDepth: depthFor(nodes),
             drillDownIcon: "",
-            animationDurationUpdate: 0,
+            // a treemap heeds this only here; an animation of no duration ends at places that are NaN
+            animation: false,
             visibleMin: 4,
             emphasis: { disabled: true },
             breadcrumb: {

@@ -174,6 +174,7 @@ async function openFirst() {
   if (place === "") follow(selected());
 }
 
+start.hidden = false;
 start.addEventListener("click", openFirst);
 enter.addEventListener("click", () => openGraph({ scope: blocks.value }));
 blocks.addEventListener("change", () => frame?.select(blocks.selectedOptions[0].dataset.node));

@@ -88,6 +88,7 @@ export class OperatorTable {
       if (this.isGrid) row.setAttribute("aria-selected", String(row.dataset.row === chosen));
       const link = row.querySelector("a");
       if (link) link.tabIndex = -1;
+      for (const cell of row.querySelectorAll("[role=cell]")) cell.setAttribute("role", "gridcell");
     }
   }
 

@@ -41,7 +41,8 @@ export function startTables({ fetchFragment, announce }) {
   });
 
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (!isOurs(event.detail.target)) return;
+    // htmx tells it of each element that came, also of those that came for other places
+    if (!isOurs(event.detail.target) || !isOurs(event.target)) return;
     const source = event.detail.requestConfig?.triggeringEvent?.target;
     if (!event.detail.requestConfig?.headers["X-Restore"]) {
       follow(source?.matches?.("input:not([type=checkbox])") ? source.id : null);

@@ -5,7 +5,7 @@ import { cumulativePicture, thinned } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
 import { inkOn } from "../charts/palette.js";
-import { decades, diameter, roofLines } from "../charts/roofline_layout.js";
+import { decades, diameter, labelShifts, roofLines } from "../charts/roofline_layout.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
@@ -106,6 +106,15 @@ test("each roof starts where memory is fast enough for it", () => {
   assert.deepEqual(lines[1].points, [[40, 400], [1000, 400]]);
   assert.deepEqual(lines[2].points, [[10, 100], [1000, 100]]);
   assert.deepEqual(roofLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
+});
+
+test("labels of roofs keep clear of each other", () => {
+  assert.deepEqual(labelShifts([]), []);
+  assert.deepEqual(labelShifts([20, 60]), [0, 0]);
+  for (const tops of [[20, 26], [26, 20], [20, 25, 30], [20, 20, 60]]) {
+    const labels = labelShifts(tops).map((shift, line) => tops[line] + shift).sort((a, b) => a - b);
+    labels.slice(1).forEach((top, place) => assert.ok(top - labels[place] >= 16, String(labels)));
+  }
 });
 
 test("the area of a point is its time", () => {

@@ -2,6 +2,7 @@
 
 import pytest
 from django.test import Client
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -105,6 +106,36 @@ def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures)
     page.wait(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
     page.keys("types", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
     page.wait(lambda: page.query == "?type=BatchNormForward", "the filter")
+
+
+def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
+    page = open_pictures(good_profile("bert_tiny"))
+    page.draw("scopes")
+    page.wait(lambda: page.js(EMPTY) < 0.2, "the tree")
+    stage = page.part("scopes", "stage")
+    header = (20 - stage.size["width"] // 2, 9 - stage.size["height"] // 2)
+    before = page.js(SCOPES)
+    ActionChains(browser).move_to_element_with_offset(stage, *header).click().perform()
+    page.wait(lambda: page.js(SCOPES) != before, "the opened scope")
+    page.wait(lambda: page.js(EMPTY) < 0.2, "what is in it")
+    assert page.complaints() == []
+
+
+SCOPES = "return document.querySelector('#picture-scopes canvas').toDataURL()"
+#: the share of white pixels above the way back
+EMPTY = """
+const canvas = document.querySelector("#picture-scopes canvas");
+const {width, height} = canvas;
+const copy = new OffscreenCanvas(width, height).getContext("2d");
+copy.drawImage(canvas, 0, 0);
+const {data} = copy.getImageData(0, 0, width, Math.floor(height * 0.9));
+let empty = 0;
+for (let at = 0; at < data.length; at += 4) {
+  const [red, green, blue, alpha] = data.subarray(at, at + 4);
+  if (!alpha || (red > 250 && green > 250 && blue > 250)) empty += 1;
+}
+return empty / (data.length / 4);
+"""
 
 
 def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):

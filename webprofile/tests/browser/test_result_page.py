@@ -108,6 +108,8 @@ def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it
     page.find("#filter-name").send_keys("batch_norm")
     page.wait(lambda: set(page.types()) == {"BatchNormForward"})
     page.wait(lambda: page.state == "?name=batch_norm&order=memory")
+    assert page.count(".presets [aria-current]") == 0
+    assert page.count("#tables tbody [role=cell]") == 0
 
     page.browser.back()
     page.wait(lambda: page.state == "?order=memory" and "173 rows" in page.said)
@@ -133,6 +135,13 @@ def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
     page.find("#filter-name").send_keys(Keys.BACKSPACE)
     page.wait(lambda: page.texts("#problem-name")[0] == "")
     assert page.find("#filter-name").get_attribute("aria-invalid") is None
+    page.wait(lambda: "conv" in page.texts("#device-title code"))
+    page.find("#filter-name").send_keys("(")
+    page.wait(lambda: page.count("#problem-name a"))
+    page.find("#problem-name a").click()
+    page.wait(lambda: page.find("#filter-name").get_attribute("value") == "conv\\(")
+    page.wait(lambda: page.state == "?name=conv%5C%28")
+    assert page.js("return window.unchanged") is True
 
 
 def test_presets_and_drilling_down_from_a_type(open_page):
