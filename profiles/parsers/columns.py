@@ -1,7 +1,9 @@
 """A profile as numpy columns: everything `profile_analyze` can ask, without the JSON."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
 import numpy as np
@@ -34,13 +36,10 @@ class TextColumn:
     @classmethod
     def from_texts(cls, texts: Iterable[str | None]) -> "TextColumn":
         """Make a column of n texts; None is a missing one."""
-        listed = list(texts)
-        different = dict.fromkeys(listed)
-        different.pop(None, None)
-        code: dict[str | None, int] = {text: number for number, text in enumerate(different)}
-        code[None] = MISSING
-        codes = np.fromiter(map(code.__getitem__, listed), dtype=np.int32, count=len(listed))
-        return cls(codes, tuple(text for text in different if text is not None))
+        # gives a text that was not there yet the next number
+        code: defaultdict[str | None, int] = defaultdict(count().__next__, {None: MISSING})
+        codes = np.fromiter(map(code.__getitem__, texts), dtype=np.int32)
+        return cls(codes, tuple(text for text in code if text is not None))
 
 
 @dataclass(frozen=True, eq=False)

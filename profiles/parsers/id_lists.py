@@ -60,9 +60,9 @@ def id_lists(raws: Sequence[Raw]) -> tuple[Index, Ids] | None:
     text = np.frombuffer(joined, dtype=np.uint8)
     digits = text - np.uint8(ord("0"))
     is_digit = digits < 10
-    is_start = is_digit[1:] & ~is_digit[:-1]
-    starts = np.flatnonzero(is_start) + 1
-    ends = np.flatnonzero(is_digit[:-1] & ~is_digit[1:]) + 1
+    # lists begin and end with brackets, so the edges of numbers come in pairs
+    edges = np.flatnonzero(is_digit[1:] != is_digit[:-1]) + 1
+    starts, ends = edges[::2], edges[1::2]
     opening, closing = np.flatnonzero(text == _OPEN), np.flatnonzero(text == _CLOSE)
     quotes = text == _QUOTE
     lengths = ends - starts if len(starts) == len(ends) else np.full(1, _MOST_DIGITS + 1)
@@ -78,11 +78,10 @@ def id_lists(raws: Sequence[Raw]) -> tuple[Index, Ids] | None:
         or not (opening[1:] > closing[:-1]).all()
     ):
         return None
-    before = np.cumsum(is_start, dtype=np.int32)
-    counts = before[closing - 1] - before[opening]
+    counts = np.searchsorted(starts, closing) - np.searchsorted(starts, opening)
     if counts.sum() != len(starts):
         return None
-    return counts.astype(np.intp), _values(digits, starts, lengths)
+    return counts, _values(digits, starts, lengths)
 
 
 def _values(digits: NDArray[np.uint8], starts: Index, lengths: Index) -> Ids:

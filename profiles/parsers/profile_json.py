@@ -119,7 +119,7 @@ def decode(data: bytes) -> ProfileFile:
 
 
 def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
-    """Refuse what need not be decoded: no bytes, too many, or no UTF-8."""
+    """Refuse what need not be decoded: no bytes, too many, or no JSON at its start."""
     if len(data) > max_bytes:
         raise ProfileFormatError(
             "too_large", f"The file has {len(data)} bytes; the limit is {max_bytes}."
@@ -134,8 +134,11 @@ def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
         raise ProfileFormatError(
             "not_json", "The file starts with a byte order mark at byte 0, which JSON forbids."
         )
+
+
+def check_utf8(data: bytes | mmap) -> None:
+    """Refuse what is not UTF-8, anywhere: msgspec does not look into the fields that it skips."""
     if np.frombuffer(data, dtype=np.int8).min() < 0:
-        # not ASCII, and msgspec does not look into the fields that it skips
         try:
             str(data, "utf-8")
         except UnicodeDecodeError as error:

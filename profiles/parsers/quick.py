@@ -5,8 +5,10 @@ dictionaries. What does not fit (damaged files, odd ids, `NaN`) is left to the c
 (`load_and_run`), which names what is wrong.
 """
 
+from dataclasses import dataclass
 from itertools import chain
 from mmap import mmap
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,8 +18,6 @@ from msgspec import Raw, Struct
 from profiles.parsers.columns import NumberColumn, SideTimes, TextColumn
 from profiles.parsers.id_lists import Index, Places, id_array, id_lists
 from profiles.parsers.sections import Sections, coded, largest
-
-Variable = TypeVar("Variable")
 
 _NAN = float("nan")
 _NOTHING = Raw(b"")
@@ -41,6 +41,9 @@ class _Operator(Struct, gc=False):
     name: str
     type: str
     id: str
+
+
+class _WiredOperator(_Operator, gc=False):
     input: Raw
     output: Raw
 
@@ -57,28 +60,31 @@ class _Var(Struct, gc=False):
     mem_plan: _MemPlan | None = None
 
 
-class _AnyVar(Struct, gc=False):
-    """A variable of which only the id is asked."""
-
-
 class _Profiler(Struct, gc=False):
     device: dict[int, dict[str, _Times]]
     host: dict[int, dict[str, _Times]]
     opr_footprint: dict[int, Raw] = {}
 
 
-class _Graph(Struct, Generic[Variable], gc=False):
+class _Graph(Struct, gc=False):
     operator: dict[int, _Operator]
-    var: dict[int, Variable]
 
 
-class _File(Struct, Generic[Variable], gc=False):
+class _WiredGraph(Struct, gc=False):
+    operator: dict[int, _WiredOperator]
+    var: dict[int, _Var]
+
+
+Graph = TypeVar("Graph", _Graph, _WiredGraph)
+
+
+class _File(Struct, Generic[Graph], gc=False):
     profiler: _Profiler
-    graph_exec: _Graph[Variable]
+    graph_exec: Graph
 
 
-_FILE = msgspec.json.Decoder(_File[_Var])
-_FILE_WITHOUT_DTYPES = msgspec.json.Decoder(_File[_AnyVar])
+_WIRED_FILE = msgspec.json.Decoder(_File[_WiredGraph])
+_FILE = msgspec.json.Decoder(_File[_Graph])
 _FOOTPRINTS = msgspec.json.Decoder(list[_Footprint])
 _NO_FOOTPRINT = Raw(b"{}")
 
@@ -86,34 +92,26 @@ _NO_FOOTPRINT = Raw(b"{}")
 def quick(data: bytes | mmap, *, dtypes: bool = True) -> Sections | None:
     """Return what is read, or None if the careful way has to look.
 
-    dtypes: whether `in_dtypes` is read; else it is missing everywhere
+    dtypes: whether `in_dtypes` is read; else it is missing everywhere, and variables are not looked
+        at, which are two thirds of a file
     """
-    decoder = _FILE if dtypes else _FILE_WITHOUT_DTYPES
     try:
-        file = decoder.decode(data)
-        operators = id_array(file.graph_exec.operator)
-        variables = id_array(file.graph_exec.var)
-        return _sections(file, Places(operators), Places(variables), dtypes=dtypes)
+        if not dtypes:
+            return _sections(_FILE.decode(data), None)
+        file = _WIRED_FILE.decode(data)
+        inputs = _inputs(file.graph_exec)
+        return None if inputs is None else _sections(file, inputs)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
         return None
 
 
-def _sections(
-    file: _File[Any], operators: Places, variables: Places, *, dtypes: bool
-) -> Sections | None:
+def _sections(file: "_File[_Graph] | _File[_WiredGraph]", inputs: "_Inputs | None") -> Sections:
     """Join the sections; each is emptied once it was read, so that its memory serves the next."""
-    profiler, graph = file.profiler, file.graph_exec
-    count = len(graph.operator)
+    profiler, every = file.profiler, list(file.graph_exec.operator.values())
+    operators = Places(id_array(file.graph_exec.operator))
+    count = len(every)
     device = _Side(profiler.device, operators, count)
     host = _Side(profiler.host, operators, count)
-    codes = _dtypes(graph.var) if dtypes else None
-    every = list(graph.operator.values())
-    lists = id_lists([raw for each in every for raw in (each.input, each.output)])
-    if lists is None:
-        return None
-    lengths, places = lists[0], variables.find(lists[1])
-    if (places < 0).any():
-        return None
     footprints = _at(profiler.opr_footprint, operators, count)
     rows = np.flatnonzero(device.named | host.named | (footprints >= 0))
     kept = [every[row] for row in rows.tolist()]
@@ -130,9 +128,7 @@ def _sections(
         in_shapes=[bytes(each.in_shapes) for each in different],
         out_shapes=[bytes(each.out_shapes) for each in different],
         in_layouts=[bytes(each.in_layouts) for each in different],
-        in_dtypes=_in_dtypes(codes, lengths, places, rows)
-        if codes
-        else TextColumn.from_texts([None] * len(rows)),
+        in_dtypes=inputs.dtypes(rows) if inputs else TextColumn.from_texts([None] * len(rows)),
     )
 
 
@@ -160,10 +156,13 @@ class _Side:
         self._at = at
         self._counts = np.fromiter(map(len, nodes), dtype=np.intp, count=len(nodes))
         times = list(chain.from_iterable(map(dict.values, nodes)))
-        start = np.array([time.start for time in times], dtype=np.float64)
+        start, end, kern = (
+            np.fromiter(map(attrgetter(field), times), np.float64, len(times))
+            for field in ("start", "end", "kern")
+        )
         with np.errstate(invalid="ignore", over="ignore"):
-            self._end_s = largest(np.array([t.end for t in times]) - start, self._counts)
-            self._kern_s = largest(np.array([t.kern for t in times]) - start, self._counts)
+            self._end_s = largest(end - start, self._counts)
+            self._kern_s = largest(kern - start, self._counts)
         section.clear()
 
     def times(self, rows: Index) -> SideTimes:
@@ -192,38 +191,53 @@ def _numbers(values: list[float], costs: Index) -> NumberColumn:
     return NumberColumn(column, ~np.isnan(column))
 
 
-def _dtypes(variables: dict[int, _Var]) -> tuple[Index, list[str | None]]:
-    """Return (v,) codes of the variables' dtypes, and the different ones."""
-    codes, different = coded(
-        [
-            None if (plan := each.mem_plan) is None or plan.layout is None else plan.layout.dtype
-            for each in variables.values()
-        ]
-    )
-    variables.clear()
-    return codes, different
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """The variables of all n operators.
 
-
-def _in_dtypes(
-    dtypes: tuple[Index, list[str | None]], lengths: Index, places: Index, rows: Index
-) -> TextColumn:
-    """Return the dtypes of the inputs of some operators, each as a JSON list.
-
-    lengths: (2 n,) of the lists of inputs and of outputs of all operators, in turns
+    codes: (v,) of the variables' dtypes; names: the different ones
+    lengths: (2 n,) of the lists of inputs and of outputs, in turns
     places: all their variables, one after the other
     """
-    codes, names = dtypes
-    ends = np.cumsum(lengths)[::2][rows]
-    starts = ends - lengths[::2][rows]
-    # equal lists have equal bytes
-    data, size = codes[places].tobytes(), codes.itemsize
-    lists = [
-        data[start:end]
-        for start, end in zip((starts * size).tolist(), (ends * size).tolist(), strict=True)
-    ]
-    which, different = coded(lists)
-    texts = [
-        msgspec.json.encode([names[code] for code in np.frombuffer(each, codes.dtype)]).decode()
-        for each in different
-    ]
-    return TextColumn(which.astype(np.int32), tuple(texts))
+
+    codes: Index
+    names: list[str | None]
+    lengths: Index
+    places: Index
+
+    def dtypes(self, rows: Index) -> TextColumn:
+        """Return the dtypes of the inputs of some operators, each as a JSON list."""
+        ends = np.cumsum(self.lengths)[::2][rows]
+        starts = ends - self.lengths[::2][rows]
+        # equal lists have equal bytes
+        data, size = self.codes[self.places].tobytes(), self.codes.itemsize
+        lists = [
+            data[start:end]
+            for start, end in zip((starts * size).tolist(), (ends * size).tolist(), strict=True)
+        ]
+        which, different = coded(lists)
+        texts = [self._text(np.frombuffer(each, self.codes.dtype)) for each in different]
+        return TextColumn(which.astype(np.int32), tuple(texts))
+
+    def _text(self, codes: Index) -> str:
+        return msgspec.json.encode([self.names[code] for code in codes]).decode()
+
+
+def _inputs(graph: _WiredGraph) -> _Inputs | None:
+    """Return None if anything but plain ids of known variables stands in the lists."""
+    every = graph.operator.values()
+    read = id_lists(list(chain.from_iterable(map(attrgetter("input", "output"), every))))
+    if read is None:
+        return None
+    lengths, ids = read
+    places = Places(id_array(graph.var)).find(ids)
+    if (places < 0).any():
+        return None
+    codes, names = coded([_dtype(each) for each in graph.var.values()])
+    graph.var.clear()
+    return _Inputs(codes, names, lengths, places)
+
+
+def _dtype(variable: _Var) -> str | None:
+    plan = variable.mem_plan
+    return None if plan is None or plan.layout is None else plan.layout.dtype

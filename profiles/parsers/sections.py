@@ -1,7 +1,9 @@
 """What is read of a profile before it becomes columns; two ways of reading lead here."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
@@ -51,6 +53,6 @@ def largest(values: NDArray[np.float64], counts: NDArray[np.intp]) -> NDArray[np
 
 def coded(values: Sequence[Value]) -> tuple[NDArray[np.intp], list[Value]]:
     """Return (n,) codes of values that repeat, and the different ones in order of appearance."""
-    different = list(dict.fromkeys(values))
-    code = {value: number for number, value in enumerate(different)}
-    return np.fromiter(map(code.__getitem__, values), np.intp, len(values)), different
+    # gives a value that was not there yet the next number
+    code: defaultdict[Value, int] = defaultdict(count().__next__)
+    return np.fromiter(map(code.__getitem__, values), np.intp, len(values)), list(code)

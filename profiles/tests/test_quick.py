@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from profiles.parsers.as_the_tool import as_the_tool
 from profiles.parsers.columns import MISSING, NumberColumn, SideTimes, TextColumn
+from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.id_lists import Places, id_lists
 from profiles.parsers.load_and_run import _careful, parse
 from profiles.parsers.quick import quick
@@ -123,6 +124,14 @@ def test_dtypes_that_are_not_asked_for_are_missing() -> None:
     columns = parse(good_profile("tiny"), dtypes=False)
     assert set(columns.in_dtypes.codes.tolist()) == {MISSING}
     assert columns.names == parse(good_profile("tiny")).names
+
+
+def test_a_lost_variable_harms_only_who_asks_for_dtypes() -> None:
+    profile = make_profile({"1": 0.5})
+    profile["graph_exec"]["operator"]["1"].update(input=["lost"])
+    assert parse(to_json(profile), dtypes=False).names == ("op1",)
+    with pytest.raises(ProfileFormatError, match="lost"):
+        parse(to_json(profile))
 
 
 def test_unchecked_names_may_be_anything_and_print_as_python_prints_them() -> None:
