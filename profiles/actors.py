@@ -3,11 +3,11 @@
 import dramatiq
 import structlog
 
+from profiles.derived.rebuilding import RebuildError, profile_rebuild
 from profiles.models import Profile, ProfileUpload
-from profiles.opening import upload_build
-from profiles.rebuilding import RebuildError, profile_rebuild
+from profiles.opened.opening import upload_build
+from profiles.opened.uploads import upload_fail
 from profiles.services import profile_build
-from profiles.uploads import upload_fail
 from tasks.models import Attempt
 from tasks.reasons import Reason
 from tasks.services import task_fail

@@ -10,8 +10,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from profiles.models import OpenedFile, ProfileUpload
+from profiles.opened.uploads import upload_delete
 from profiles.templatetags.quantities import bytesize
-from profiles.uploads import upload_delete
 
 
 class OpenedFileInline(admin.TabularInline):

@@ -1,6 +1,6 @@
 """What a browser or script sends to open a profile: shape and types.
 
-The rules are in `profiles.uploads`.
+The rules are in `profiles.opened.uploads`.
 """
 
 from pydantic import (
@@ -13,8 +13,8 @@ from pydantic import (
     ValidationError,
 )
 
+from profiles.opened.uploads import FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
-from profiles.uploads import FileToOpen
 from webprofile.errors import DomainError
 
 

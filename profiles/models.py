@@ -32,7 +32,7 @@ class Artifact(models.Model):
 class ProfileUpload(models.Model):
     """A profile that a user made elsewhere and opened here, without a run.
 
-    `profiles.uploads` alone writes its state.
+    `profiles.opened.uploads` alone writes its state.
     """
 
     class State(models.TextChoices):
@@ -50,7 +50,7 @@ class ProfileUpload(models.Model):
     #: of all its files together
     size_bytes = models.PositiveBigIntegerField(_("size"))
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.INITIATED)
-    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.uploads`,
+    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.opened.uploads`,
     #: and one line in English
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)

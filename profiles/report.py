@@ -11,7 +11,6 @@ from django.utils import translation
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
-from profiles.advising import advice_of, facts_of
 from profiles.analysis.advice import Facts
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
@@ -19,9 +18,10 @@ from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import Row, rows
 from profiles.exporting.drawings import curve, timeline_drawing, type_bars
-from profiles.isolating import shortened, visible
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
+from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.isolating import shortened, visible
 
 #: more make the file large and slow; CSV has all
 MOST_ROWS = 2_000

@@ -6,10 +6,15 @@ from django.db.models import Q, QuerySet
 
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
-from profiles.device_rows import device_rows
-from profiles.explanations import EXPLANATIONS
 from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
-from profiles.words import artifact_help, artifact_title, contamination_word, pass_word
+from profiles.shown.attempt_words import (
+    artifact_help,
+    artifact_title,
+    contamination_word,
+    pass_word,
+)
+from profiles.shown.device_rows import device_rows
+from profiles.shown.explanations import EXPLANATIONS
 from tasks.measuring import plan_rows
 from tasks.models import Task
 from tasks.selectors import tasks_visible_to

@@ -9,8 +9,8 @@ from django.utils import timezone
 from agent.protocol import FileOffer
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles import storage
+from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import Artifact
-from profiles.results import Results, UnusableError, results_read
 from tasks.models import Attempt, TaskFile
 from tasks.services import task_complete, task_fail
 from tasks.states import Outcome, TaskState

@@ -1,7 +1,7 @@
 """The reader's words for what is wrong with a profile that was made elsewhere, and the next step.
 
 `name` is the file's, or what its owner calls the profile. The code behind `opened_` is one of
-`profiles.parsers`, `profiles.analysis` or `profiles.uploads`.
+`profiles.parsers`, `profiles.analysis` or `profiles.opened.uploads`.
 """
 
 from typing import Any

@@ -1,1 +1,1 @@
-"""Results compared, as pages, exports and commands need them."""
+"""Results compared, and the values in dumps, as pages, exports and commands need them."""

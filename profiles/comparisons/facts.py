@@ -13,11 +13,11 @@ from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.data import ProfileData
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.words import letter, origin_of, title_of
-from profiles.isolating import shortened
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
+from profiles.shown.attempt_words import contamination_word
+from profiles.shown.isolating import shortened
 from profiles.templatetags.quantities import ABSENT
-from profiles.words import contamination_word
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from profiles.analysis.comparison.comparison import Comparison, compare
 from profiles.analysis.data import ProfileData
 from profiles.analysis.measuring import times_of
-from profiles.loading import profile_data
-from profiles.measurements import MeasurementFormatError, measurement_read
+from profiles.derived.loading import profile_data
+from profiles.derived.measurements import MeasurementFormatError, measurement_read
 from profiles.models import Profile
 from webprofile.errors import DomainError
 

@@ -19,8 +19,8 @@ from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
 from profiles.comparisons import words
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES, Asked
-from profiles.isolating import shortened, visible
 from profiles.parsers.columns import Side
+from profiles.shown.isolating import shortened, visible
 from profiles.templatetags.quantities import seconds
 
 PAGE_SIZE = 100

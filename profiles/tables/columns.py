@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from profiles.explanations import EXPLANATIONS, Explanation
+from profiles.shown.explanations import EXPLANATIONS, Explanation
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,24 @@ NUMBERS = (
     Column(
         "flo",
         _("Computation"),
-        "FLO",
+        "FLOP",
         Explanation(
             "computation",
             _("Computation"),
             _("Operations of one execution; a multiplication with an addition counts as two."),
-            "FLO, 1000 FLO = 1 KFLO",
+            _("FLOP, 1000 FLOP = 1 KFLOP"),
         ),
         "computation",
     ),
     Column(
         "flops",
-        "FLOPS",
-        "FLO/s",
+        "FLOP/s",
+        _("per second"),
         Explanation(
             "flops",
-            "FLOPS",
+            "FLOP/s",
             _("How fast the operator computed."),
-            _("FLO per second"),
+            _("FLOP per second"),
             _("computation / self time"),
         ),
         "flops",
@@ -110,7 +110,7 @@ NUMBERS = (
             "memory",
             pgettext_lazy("operator", "Memory"),
             _("Bytes of all inputs and outputs of one execution."),
-            "byte, 1024 byte = 1 KiB",
+            _("byte, 1024 byte = 1 KiB"),
         ),
         "memory",
     ),

@@ -74,7 +74,7 @@ def _orders(*, several: bool) -> list[tuple[str, str]]:
         ("time", _("Self time, median") if several else _("Self time")),
         *([(order, statistics[order]) for order in STATISTIC_ORDERS] if several else []),
         ("computation", _("Computation")),
-        ("flops", "FLOPS"),
+        ("flops", "FLOP/s"),
         ("memory", _("Bytes read and written")),
         ("bandwidth", _("Bandwidth")),
         ("opr_id", _("Number of the operator")),

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from profiles.analysis.data import Spread
 from profiles.analysis.numbers import percent, short
 from profiles.analysis.table import Row
-from profiles.isolating import visible
+from profiles.shown.amounts import operations, rate
+from profiles.shown.isolating import visible
 
 ABSENT = "–"
 #: tensors of one cell that are written out; the panel of an operator has all
@@ -133,6 +134,15 @@ def _quantity(key: str, cell: int) -> _Maker:
     return make
 
 
+def _operations(key: str, text: Callable[[Row], str]) -> _Maker:
+    start = f'<td role="cell" class="operators__{key}">'
+
+    def make(row: Row, around: Surroundings) -> str:
+        return f"{start}{text(row)}</td>"
+
+    return make
+
+
 def _shapes(key: str, cell: int) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
@@ -189,8 +199,8 @@ _MAKERS: Mapping[str, _Maker] = {
     "cv": _cv,
     "n": _count,
     "cum": _cumulative,
-    "flo": _quantity("flo", 3),
-    "flops": _quantity("flops", 4),
+    "flo": _operations("flo", lambda row: operations(row.computation_flo)),
+    "flops": _operations("flops", lambda row: rate(row.flops)),
     "mem": _quantity("mem", 5),
     "bw": _quantity("bw", 6),
     "in": _shapes("in", 7),

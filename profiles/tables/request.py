@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.name_pattern import PatternError, linear_time
 from profiles.analysis.query import Aggregate, Order, Query
-from profiles.isolating import visible
 from profiles.parsers.columns import Side
+from profiles.shown.isolating import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available
 
 #: orders that only pages know: of texts, and of the statistics over passes

@@ -2,7 +2,7 @@
 
 from django import template
 
-from profiles.isolating import isolated
+from profiles.shown.isolating import isolated
 
 register = template.Library()
 register.filter("isolated", isolated)

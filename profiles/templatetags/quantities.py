@@ -1,31 +1,59 @@
 """Numbers with units as pages show them; `static/js/format.js` does the same in the browser."""
 
 import math
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from django import template
 
+from profiles.analysis.durations import ABSENT, TimeUnit, duration, unit_of
+
 register = template.Library()
 
-ABSENT = "–"
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @register.filter
-def seconds(value: float | None) -> str:
-    """A time with four significant digits in the unit that fits: `12.35 ms`."""
-    if value is None or not math.isfinite(value):
-        return ABSENT
-    if value == 0:
-        return "0 s"
-    scale, unit = next((pair for pair in _TIMES if abs(value) >= pair[0]), _TIMES[-1])
-    return f"{_four_digits(value / scale)} {unit}"
+def seconds(value: float | None, unit: TimeUnit | None = None) -> str:
+    """A time with four significant digits: `12.35 ms`, `0.01235 ms`; see `duration`."""
+    return duration(value, unit)
 
 
 @register.filter
-def milliseconds(value: float | None) -> str:
+def milliseconds(value: float | None, unit: TimeUnit | None = None) -> str:
     """As `seconds`, for a value in ms."""
-    return seconds(None if value is None else value / 1000)
+    return seconds(None if value is None else value / 1000, unit)
+
+
+@register.simple_tag
+def time_unit(*values: Any, of: str = "") -> TimeUnit:
+    """`unit_of` for templates: numbers and lists of numbers, s.
+
+    of: where values are lists of rows, the place of the number in each: `upload.total_s`
+    """
+    return unit_of(_numbers(values, of))
+
+
+@register.simple_tag
+def time_unit_ms(*values: Any, of: str = "") -> TimeUnit:
+    """As `time_unit`, for values in ms."""
+    return unit_of(each / 1000 for each in _numbers(values, of))
+
+
+def _numbers(values: Iterable[Any], of: str) -> Iterator[float]:
+    for value in values:
+        if isinstance(value, int | float):
+            yield value
+        elif isinstance(value, Iterable) and not isinstance(value, str):
+            yield from _numbers((_place(row, of) for row in value) if of else value, "")
+
+
+def _place(row: Any, of: str) -> Any:
+    """What `{{ row.of }}` would show; None if there is nothing."""
+    try:
+        return template.Variable(f"row.{of}").resolve({"row": row})
+    except template.VariableDoesNotExist:
+        return None
 
 
 @register.filter

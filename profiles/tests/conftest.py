@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.cache import cache
 
 from agent.conftest import find_megengine_python
-from profiles import deriving
+from profiles.derived import deriving
 from profiles.tests.reader_process import forking_reader
 
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
-from profiles.uploads import FileToOpen, upload_confirm, upload_create
+from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create
 from tasks.services import StoredObject
 
 

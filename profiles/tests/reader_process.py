@@ -14,7 +14,7 @@ from typing import Any
 _PROGRAM = """
 import os, sys, traceback
 from pathlib import Path
-from profiles import limited
+from profiles.derived import limited
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -30,7 +30,7 @@ for line in sys.stdin:
 
 @contextmanager
 def forking_reader(cwd: Any) -> Iterator[SimpleNamespace]:
-    """What `profiles.deriving` can use in place of `subprocess`."""
+    """What `profiles.derived.deriving` can use in place of `subprocess`."""
     command = [sys.executable, "-W", "error", "-c", _PROGRAM]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=cwd, text=True, **pipes) as server:

@@ -7,11 +7,11 @@ from django.test import Client
 from django.utils import translation
 
 from agent.protocol.options import OPTIONS
-from profiles.advice_words import RULES as WORDS
-from profiles.advising import advice_of, facts_of
 from profiles.analysis.advice import RULES, Facts
 from profiles.analysis.roofline import Roofs
 from profiles.models import AttemptMeasurement
+from profiles.shown.advice_words import RULES as WORDS
+from profiles.shown.advising import advice_of, facts_of
 from profiles.tests.advice_data import data_of, recorded
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.opened import make_opened

@@ -13,8 +13,8 @@ from profiles import storage as object_store
 from profiles.analysis.io_dump import compare
 from profiles.models import Artifact, artifact_key
 from profiles.services import artifacts_record
+from profiles.shown.attempt_words import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
-from profiles.words import ARTIFACTS, artifact_title
 from tasks.attempts import attempt_lose
 from tasks.models import Task, TaskFile
 from tasks.selectors import known_sha256
@@ -240,7 +240,7 @@ def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, mo
         seen.append(client.get(address))
         return compare(*sides, **more)
 
-    monkeypatch.setattr("profiles.comparing.compare", reload_meanwhile)
+    monkeypatch.setattr("profiles.comparisons.dumps.compare", reload_meanwhile)
     assert client.get(address).status_code == 200
     (meanwhile,) = seen
     assert meanwhile.status_code == 503
@@ -253,7 +253,7 @@ def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, mo
 def test_dumps_that_are_too_large_for_the_page_lead_to_the_command(
     client, dumped, monkeypatch, limit
 ):
-    monkeypatch.setattr(f"profiles.comparing.{limit}", 100)
+    monkeypatch.setattr(f"profiles.comparisons.dumps.{limit}", 100)
     a, b = dumped
     client.force_login(a.owner)
     answer = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")

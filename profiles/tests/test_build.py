@@ -8,7 +8,7 @@ from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles import storage as object_store
 from profiles.actors import build_profile
 from profiles.analysis.table import table
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
 from tasks import attempts
@@ -103,7 +103,7 @@ def test_a_file_that_breaks_our_own_code_does_not_leave_its_task_behind(
     storage, resnet, monkeypatch
 ):
     attempt = finished_attempt(resnet)
-    monkeypatch.setattr("profiles.results.derive", lambda files: 1 / 0)
+    monkeypatch.setattr("profiles.derived.results.derive", lambda files: 1 / 0)
     build_profile(str(attempt.pk))
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")

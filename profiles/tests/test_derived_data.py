@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import Plan
-from profiles import results
 from profiles import storage as object_store
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import ProfileData
-from profiles.loading import profile_data
+from profiles.derived import results
+from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.passes import another_pass, changed
@@ -241,7 +241,7 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
             raise RuntimeError("the reader broke")
         return derive(files)
 
-    monkeypatch.setattr("profiles.results.derive", derive_or_break)
+    monkeypatch.setattr("profiles.derived.results.derive", derive_or_break)
     code, out = reprofile("--all")
     assert (code, out.splitlines()[-1]) == (1, "1 made anew, 1 failed")
     assert f"profile {broken.pk} (task {broken.attempt.task_id}): failed: the reader broke" in out

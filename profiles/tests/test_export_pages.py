@@ -15,7 +15,7 @@ from accounts.models import User
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.text import profile_text
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build

@@ -3,15 +3,15 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
+from profiles.derived.rebuilding import profile_rebuild
 from profiles.models import Profile, ProfileUpload
-from profiles.rebuilding import profile_rebuild
+from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import PICTURES, faults
-from profiles.uploads import upload_delete
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
@@ -145,7 +145,7 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
-    from profiles import opening
+    from profiles.opened import opening
 
     derive = opening.derive
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from profiles.analysis.errors import AnalysisError
-from profiles.deriving import Derived, derive
+from profiles.derived.deriving import Derived, derive
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.profile_json import ProfileFile
@@ -171,7 +171,7 @@ def test_the_reader_is_told_nothing_secret_and_knows_no_django(monkeypatch, sett
     program = tmp_path / "python"
     program.write_text(
         f"#!{sys.executable}\nimport json, os, sys\n"
-        f"sys.path[:0] = [{str(settings.BASE_DIR)!r}]\nimport profiles.limited as l\n"
+        f"sys.path[:0] = [{str(settings.BASE_DIR)!r}]\nimport profiles.derived.limited as l\n"
         "django = [m for m in sys.modules if m.split('.')[0] == 'django']\n"
         f"open({str(told)!r}, 'w').write(json.dumps([dict(os.environ), django]))\n"
         "from pathlib import Path\nsys.exit(l.main(Path(sys.argv[-1])))\n"

@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
+from profiles.opened.uploads import in_order_of_passes, upload_create, upload_delete
 from profiles.tests.opened import (
     file_body,
     file_to_open,
@@ -16,7 +17,6 @@ from profiles.tests.opened import (
     objects_of,
 )
 from profiles.tests.shared_data import DATA, bad_profile, good_profile
-from profiles.uploads import in_order_of_passes, upload_create, upload_delete
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.wording import WORDINGS
@@ -256,9 +256,9 @@ def test_a_body_of_another_form_is_refused(client, body):
 def test_every_reason_has_words():
     from typing import get_args
 
+    from profiles.opened.uploads import RETRIED
     from profiles.parsers.errors import FormatCode
     from profiles.parsers.first_look import Kind
-    from profiles.uploads import RETRIED
 
     codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()

@@ -10,7 +10,8 @@ from django.utils import timezone
 from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
-from profiles.opened_sweeping import opened_sweep
+from profiles.opened.sweeping import opened_sweep
+from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import (
     confirm,
     make_opened,
@@ -18,7 +19,6 @@ from profiles.tests.opened import (
     objects_of,
 )
 from profiles.tests.shared_data import bad_profile, good_profile
-from profiles.uploads import upload_delete
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
@@ -194,7 +194,7 @@ def test_storage_that_is_away_is_waited_for(storage, settings):
 
 
 def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
-    monkeypatch.setattr("profiles.opening.derive", lambda files: 1 / 0)
+    monkeypatch.setattr("profiles.opened.opening.derive", lambda files: 1 / 0)
     upload = make_opened(make_user(), good_profile("tiny"))
     assert (upload.state, upload.problem) == (State.FAILED, "broke")
 

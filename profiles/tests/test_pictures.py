@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from profiles.analysis.roofline import Roofs
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Profile
-from profiles.picture_data import roofline_data
+from profiles.shown.picture_data import roofline_data
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass

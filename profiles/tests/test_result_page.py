@@ -8,7 +8,7 @@ import pytest
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.table import rows
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.parsers.load_and_run import parse
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json

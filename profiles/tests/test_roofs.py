@@ -4,10 +4,10 @@ import pytest
 from django.test import Client
 
 from agent.protocol import MeasuredRoofs
-from profiles.advising import advice_of, facts_of
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Profile
-from profiles.roofs import roofs_of
+from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.roofs import roofs_of
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import good_profile, needs_data

@@ -10,13 +10,13 @@ from django.utils import translation
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.merging import merge
-from profiles.deriving import profile_row
-from profiles.explanations import EXPLANATIONS
-from profiles.measurements import measurement_row
+from profiles.derived.deriving import profile_row
+from profiles.derived.measurements import measurement_row
 from profiles.models import AttemptMeasurement
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.statistics import statistics_view
+from profiles.shown.explanations import EXPLANATIONS
+from profiles.shown.statistics import statistics_view
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks.models import Attempt

@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import reader_of
-from profiles.comparing import dumps_compare
+from profiles.comparisons.dumps import dumps_compare
 from profiles.selectors import dump_of, dumps_beside
 from profiles.views.access import task_or_404
 from webprofile.errors import DomainError

@@ -9,10 +9,10 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from profiles import storage
+from profiles.derived.loading import profile_data
 from profiles.exporting.asked import GROUP_FIELDS
 from profiles.exporting.fields import FIELDS
 from profiles.exports import FORMATS, exported, originals_of
-from profiles.loading import profile_data
 from profiles.provenance import file_name, provenance
 from profiles.views.access import profile_or_404
 from webprofile.errors import DomainError

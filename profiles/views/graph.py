@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from profiles import storage
 from profiles.analysis.drawing.colours import METRICS, Metric, colouring
 from profiles.analysis.drawing.document import netron_document, place_of_row
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.columns import Side
 from profiles.parsers.model_start import START_BYTES, ModelForm, model_form

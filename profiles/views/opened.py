@@ -17,12 +17,13 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.selectors import reader_of
-from profiles import storage, uploads
+from profiles import storage
 from profiles.forms import read_open_body
 from profiles.models import OpenedFile, ProfileUpload
+from profiles.opened import uploads
+from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
 from profiles.selectors import results_latest, uploads_visible_to
-from profiles.uploads import FILES_LIMIT, FileToOpen
 from profiles.views.access import upload_or_404
 from tasks.services import StoredObject
 from webprofile.errors import DomainError

@@ -6,8 +6,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.errors import AnalysisError
-from profiles.loading import profile_data
-from profiles.operator_facts import operator_facts
+from profiles.derived.loading import profile_data
+from profiles.shown.operator_facts import operator_facts
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
 from profiles.views.access import profile_or_404

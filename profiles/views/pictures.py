@@ -15,10 +15,10 @@ from django.utils.translation import get_language
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
-from profiles import picture_data
 from profiles.analysis.data import ProfileData
-from profiles.loading import profile_data
-from profiles.roofs import roofs_of
+from profiles.derived.loading import profile_data
+from profiles.shown import picture_data
+from profiles.shown.roofs import roofs_of
 from profiles.views.access import profile_or_404
 
 #: raised when the JSON of an unchanged profile changes
@@ -65,7 +65,7 @@ def scopes(request: HttpRequest, profile_id: int) -> HttpResponseBase:
 @require_GET
 @gzip_page
 def roofline(request: HttpRequest, profile_id: int) -> HttpResponseBase:
-    """FLOP/s against FLO/byte."""
+    """FLOP/s against FLOP/byte."""
     profile = profile_or_404(request, profile_id)
     measured = [roofs_of(profile, on_gpu=on_gpu) for on_gpu in (False, True)]
     return _answer(

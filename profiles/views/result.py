@@ -9,14 +9,14 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
-from profiles.advising import advice_of, facts_of
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
-from profiles.statistics import statistics_view
+from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.statistics import statistics_view
 from profiles.tables.form import form_context
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request

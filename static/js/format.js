@@ -39,15 +39,26 @@ export function localizeTimes(root) {
   }
 }
 
-const TIMES = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+/** Units of time: length in s, name, and the decimals of it that a clock can tell. */
+const TIMES = [[1, "s", 9], [1e-3, "ms", 6], [1e-6, "µs", 3], [1e-9, "ns", 3]];
 
-/** A time with four significant digits in the unit that fits: "12.35 ms". */
-export function seconds(value) {
+/** The unit for times, s, that stand side by side: the one that fits the longest of them. */
+export function timeUnit(values) {
+  let most = 0;
+  for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
+  if (most === 0) return TIMES[0];
+  return TIMES.find(([least]) => most >= least) ?? TIMES.at(-1);
+}
+
+/** A time with four significant digits: "12.35 ms"; in the unit that fits, or that of the times beside it. */
+export function seconds(value, unit = timeUnit([value])) {
   if (value === null || !Number.isFinite(value)) return "–";
-  if (value === 0) return "0 s";
-  const [scale, unit] = TIMES.find(([least]) => Math.abs(value) >= least) ?? TIMES.at(-1);
-  const whole = String(Math.trunc(Math.abs(value / scale))).length;
-  return `${(value / scale).toFixed(Math.max(0, 4 - whole))} ${unit}`;
+  const [scale, name, decimals] = unit;
+  if (value === 0) return `0 ${name}`;
+  const size = Math.abs(value / scale);
+  const whole = String(Math.trunc(size)).length;
+  const digits = size >= 1 ? Math.max(0, 4 - whole) : Math.min(decimals, 3 - Math.floor(Math.log10(size)));
+  return `${(value / scale).toFixed(digits)} ${name}`;
 }
 
 const THOUSANDS = ["", "K", "M", "G", "T", "P"];

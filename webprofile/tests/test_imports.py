@@ -114,7 +114,7 @@ def test_each_state_has_one_module_that_writes_it():
         and path.parts[-2] != "migrations"
     }
     # of tasks, and of profiles that users open
-    assert writers == {"tasks/transitions.py", "profiles/uploads.py"}
+    assert writers == {"tasks/transitions.py", "profiles/opened/uploads.py"}
 
 
 def test_the_pure_parts_of_profiles_import_neither_django_nor_megengine():

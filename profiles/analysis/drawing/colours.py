@@ -44,7 +44,7 @@ class Colouring:
         return "delta" if self.metric == "change" else "heat"
 
     def text(self, value: float) -> str:
-        """A value with its unit: `12.35 µs`, `1.2 GFLO/s`, `3.4 MiB`."""
+        """A value with its unit: `12.35 µs`, `1.2 GFLOP/s`, `3.4 MiB`."""
         if self.metric == "flops":
             return rate(value)
         return amount(value) if self.metric == "bytes" else duration(value)

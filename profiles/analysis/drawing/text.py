@@ -38,12 +38,12 @@ def amount(size_bytes: float) -> str:
 
 
 def operations(count: float) -> str:
-    """Return a number of operations: `7.23 MFLO`."""
-    return _scaled(count, 1000, ("FLO", "KFLO", "MFLO", "GFLO", "TFLO"))
+    """Return a number of operations: `7.23 MFLOP`."""
+    return _scaled(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def rate(per_second: float) -> str:
-    """Return operations per second: `7.23 GFLO/s`."""
+    """Return operations per second: `7.23 GFLOP/s`."""
     text = operations(per_second)
     return text if text == _ABSENT else f"{text}/s"
 

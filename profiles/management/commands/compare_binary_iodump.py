@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 from agent.protocol.artifacts import limit_of
 from profiles import storage
 from profiles.analysis.io_dump import MAX_ERROR, Difference, compare, index_of
-from profiles.comparing import execution_order
+from profiles.comparisons.dumps import execution_order
 from profiles.models import Artifact
 from profiles.parsers.execution import Maker
 from profiles.parsers.tensor_dump import Dump, DumpError, open_folder, open_zip

@@ -12,8 +12,8 @@ from django.utils import timezone
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import merge
+from profiles.derived.loading import profile_data
 from profiles.exports import FORMATS, exported
-from profiles.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
 from profiles.analysis.archive import VERSION
+from profiles.derived.rebuilding import RebuildError, attempt_rebuild, profile_rebuild
 from profiles.models import AttemptMeasurement, Profile
-from profiles.rebuilding import RebuildError, attempt_rebuild, profile_rebuild
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
-// The roofline: each operator's FLOP/s over its FLO/byte, and what the roofs leave it.
+// The roofline: each operator's FLOP/s over its FLOP/byte, and what the roofs leave it.
 
 import { fill, scaled } from "../format.js";
 import { COLOURED_TYPES, axis, styleOf } from "./palette.js";
@@ -19,7 +19,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
   const at = (item) => [data.intensity[order[item]], data.flops[order[item]]];
 
   function lineName({ kind, name, points }) {
-    const value = kind === "memory" ? scaled(data.bytes_s, "B/s") : scaled(points[0][1], "FLOP/s");
+    const value = kind === "memory" ? scaled(data.bytes_s, "byte/s") : scaled(points[0][1], "FLOP/s");
     if (!data.measured) return chart.getWidth() < NARROW_PX ? value : `${words.best} ${value}`;
     return `${kind === "memory" ? words.copy_roof : clean(name, 30)} ${value}`;
   }
@@ -111,7 +111,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
     }),
     describe: (item) => [
       ...describeOperator(operators, data.rows[order[item]], words),
-      fill(words.point, { intensity: scaled(at(item)[0], "FLO/B"), speed: scaled(at(item)[1], "FLOP/s") }),
+      fill(words.point, { intensity: scaled(at(item)[0], "FLOP/byte"), speed: scaled(at(item)[1], "FLOP/s") }),
     ],
     places: (item) => {
       const [x, y] = chart.convertToPixel({ xAxisIndex: 0, yAxisIndex: 0 }, at(item));
@@ -128,7 +128,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
         yield [
           clean(operators.names[data.rows[point]]),
           clean(operators.typeOf(data.rows[point])),
-          scaled(data.intensity[point], "FLO/B"),
+          scaled(data.intensity[point], "FLOP/byte"),
           scaled(data.flops[point], "FLOP/s"),
           micro(data.us[point]),
         ];

@@ -15,11 +15,11 @@ export function decades(values) {
   return [10 ** first, 10 ** Math.max(last, first + 1)];
 }
 
-/** Where computing becomes the limit, FLO/byte. */
+/** Where computing becomes the limit, FLOP/byte. */
 export const ridge = (flops, bytesPerS) => flops / bytesPerS;
 
 /**
- * Lines of the roofs between `low` and `high` FLO/byte: `{name, points}`. The memory's slope goes up
+ * Lines of the roofs between `low` and `high` FLOP/byte: `{name, points}`. The memory's slope goes up
  * to the highest roof; each compute roof starts where the slope reaches it.
  */
 export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {

@@ -8,7 +8,7 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 
-from profiles.opened_sweeping import opened_sweep
+from profiles.opened.sweeping import opened_sweep
 from profiles.services import abandoned_uploads_purge
 from tasks.sweeping import sweep
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.urls import reverse
 
-from profiles.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
 from profiles.analysis.advice import Advice, Facts, Finding, advise
 from profiles.analysis.data import ProfileData
-from profiles.isolating import shortened
-from profiles.loading import profile_data
+from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
-from profiles.roofs import roofs_of
+from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
+from profiles.shown.isolating import shortened
+from profiles.shown.roofs import roofs_of
 from profiles.templatetags.quantities import bytesize, seconds
 
 #: operators that a finding links to; the rest is counted

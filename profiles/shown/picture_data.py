@@ -18,8 +18,8 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
-from profiles.isolating import isolated
 from profiles.parsers.columns import MISSING, Side
+from profiles.shown.isolating import isolated
 from profiles.templatetags.quantities import bytesize, seconds
 
 Json = dict[str, Any]

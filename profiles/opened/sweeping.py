@@ -10,7 +10,7 @@ from django.utils import timezone
 from profiles import storage
 from profiles.hints import build_opened_on_commit
 from profiles.models import ProfileUpload, upload_prefix
-from profiles.uploads import upload_delete, upload_fail, upload_purged
+from profiles.opened.uploads import upload_delete, upload_fail, upload_purged
 
 log = structlog.get_logger()
 

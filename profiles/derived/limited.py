@@ -1,9 +1,9 @@
 """Read hostile profiles in a process of its own, which may fail without harm to the site.
 
-`python -m profiles.limited FOLDER` reads `order.json` there, limits itself, and leaves either
-`derived.npz` (`analysis.archive`) or `problem.json`. It ends with OUT_OF_MEMORY where memory did
-not suffice; out of time, the kernel ends it (SIGXCPU). It imports neither Django nor settings, and
-its environment holds no secrets: `profiles.deriving` starts it.
+`python -m profiles.derived.limited FOLDER` reads `order.json` there, limits itself, and leaves
+either `derived.npz` (`analysis.archive`) or `problem.json`. It ends with OUT_OF_MEMORY where memory
+did not suffice; out of time, the kernel ends it (SIGXCPU). It imports neither Django nor settings,
+and its environment holds no secrets: `profiles.derived.deriving` starts it.
 """
 
 import contextlib

@@ -13,11 +13,12 @@ from profiles.analysis.numbers import percent, with_unit
 from profiles.analysis.ordering import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
-from profiles.isolating import shortened, visible
 from profiles.parsers.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
-from profiles.templatetags.quantities import seconds
+from profiles.shown.amounts import operations, rate
+from profiles.shown.isolating import shortened, visible
+from profiles.templatetags.quantities import TimeUnit, seconds, unit_of
 
 SIDES: tuple[Side, ...] = ("device", "host")
 #: variables and parameters that are listed; the graph has all
@@ -68,14 +69,15 @@ def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
     spread = data.spread(side)
     several = len(data.passes) > 1
     samples = [float(value) for value in spread.end_s[:, row]]
+    unit = unit_of([self_s, *samples])
     return SideFacts(
         title=_("Device") if side == "device" else _("Host"),
-        self_time=seconds(self_s),
+        self_time=seconds(self_s, unit),
         share=percent(self_s / total_s) if total_s else "",
         place=_place(times, row),
         timed=int(np.count_nonzero(times.present)),
-        statistics=_statistics(data, side, row) if several else [],
-        samples=[seconds(value) for value in samples] if several else [],
+        statistics=_statistics(data, side, row, unit) if several else [],
+        samples=[seconds(value, unit) for value in samples] if several else [],
         is_unstable=bool(unstable(data, side)[row]),
     )
 
@@ -88,13 +90,15 @@ def _place(times: SideTimes, row: int) -> int:
     return int(np.flatnonzero(order == row)[0])
 
 
-def _statistics(data: ProfileData, side: Side, row: int) -> list[tuple[str, str]]:
+def _statistics(
+    data: ProfileData, side: Side, row: int, unit: TimeUnit
+) -> list[tuple[str, str]]:
     spread = data.spread(side)
     cv = float(spread.cv[row])
     return [
-        ("p10", seconds(float(spread.p10_s[row]))),
-        ("p90", seconds(float(spread.p90_s[row]))),
-        (_("Minimum"), seconds(float(spread.min_s[row]))),
+        ("p10", seconds(float(spread.p10_s[row]), unit)),
+        ("p90", seconds(float(spread.p90_s[row]), unit)),
+        (_("Minimum"), seconds(float(spread.min_s[row]), unit)),
         ("CV", "–" if math.isnan(cv) else percent(cv)),
         ("n", str(int(spread.count[row]))),
     ]
@@ -106,15 +110,16 @@ def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
     found = []
     if columns.computation.present[row]:
         flo = float(columns.computation.values[row])
-        found.append((_("Computation"), with_unit(flo, ("FLO", "FLO"), 1000)))
+        found.append((_("Computation"), operations(flo)))
         if self_s > 0:
-            found.append(("FLOPS", with_unit(flo / self_s, ("FLOPS", "FLOPS"), 1000)))
+            found.append(("FLOP/s", rate(flo / self_s)))
     if columns.memory.present[row]:
         size = float(columns.memory.values[row])
-        found.append((_("Bytes read and written"), with_unit(size, ("byte", "iB"), 1024)))
+        found.append((_("Bytes read and written"), " ".join(with_unit(size, ("byte", "iB"), 1024))))
         if self_s > 0:
-            found.append((_("Bandwidth"), with_unit(size / self_s, ("byte/s", "iB/s"), 1024)))
-    return [(name, " ".join(text)) for name, text in found]
+            speed = with_unit(size / self_s, ("byte/s", "iB/s"), 1024)
+            found.append((_("Bandwidth"), " ".join(speed)))
+    return found
 
 
 def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:

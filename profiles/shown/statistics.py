@@ -11,9 +11,9 @@ from agent.protocol.artifacts import profile_name
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.stability import Stability, stability, totals_of_passes
-from profiles.explanations import EXPLANATIONS
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
+from profiles.shown.explanations import EXPLANATIONS
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100

@@ -3,7 +3,7 @@
 A row goes from initiated (files on their way) over processing to ready or failed, and to deleted
 from each of them. `_move` alone writes the state: the row count of its UPDATE decides who won.
 The rows are the outbox, as those of tasks are: what is queued after a commit only shortens the
-wait, `profiles.opened_sweeping` finds the same rows.
+wait, `profiles.opened.sweeping` finds the same rows.
 """
 
 import datetime

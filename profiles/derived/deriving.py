@@ -13,12 +13,13 @@ import msgspec
 import structlog
 from django.conf import settings
 
-from profiles import limited, storage
+from profiles import storage
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.totals import totals
-from profiles.limited import Order, Problem
+from profiles.derived import limited
+from profiles.derived.limited import Order, Problem
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
 from webprofile.errors import DomainError

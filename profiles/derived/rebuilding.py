@@ -8,10 +8,10 @@ from django.db import transaction
 
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
-from profiles.deriving import derive, profile_row
+from profiles.derived.deriving import derive, profile_row
+from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
 from profiles.parsers.errors import ProfileFormatError
-from profiles.results import Results, UnusableError, results_read
 from tasks.models import Attempt
 from webprofile.errors import DomainError
 

@@ -4,11 +4,11 @@ import structlog
 
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
-from profiles.deriving import Derived, derive, profile_row
+from profiles.derived.deriving import Derived, derive, profile_row
 from profiles.models import Profile, ProfileUpload
+from profiles.opened.uploads import upload_claim, upload_fail, upload_ready, upload_release
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, other_kind
-from profiles.uploads import upload_claim, upload_fail, upload_ready, upload_release
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()

@@ -13,8 +13,8 @@ from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measuring import latency, times_of
 from profiles.analysis.stability import totals_of_passes
-from profiles.deriving import Derived, derive, profile_row
-from profiles.measurements import MeasurementFormatError, measurement_read, measurement_row
+from profiles.derived.deriving import Derived, derive, profile_row
+from profiles.derived.measurements import MeasurementFormatError, measurement_read, measurement_row
 from profiles.models import AttemptMeasurement, Profile, artifact_key
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.run_log import parse_run_log, parse_warnings

@@ -1,0 +1,47 @@
+"""Times as readers see them: four significant digits, one unit for what stands side by side."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+ABSENT = "–"
+
+
+class TimeUnit(NamedTuple):
+    """A unit of time: its length in s, and the decimals of it that a clock can tell."""
+
+    scale: float
+    name: str
+    decimals: int
+
+
+_TIMES = (
+    TimeUnit(1.0, "s", 9),
+    TimeUnit(1e-3, "ms", 6),
+    TimeUnit(1e-6, "µs", 3),
+    TimeUnit(1e-9, "ns", 3),
+)
+
+
+def unit_of(values: Iterable[float | None]) -> TimeUnit:
+    """The unit for times, s, that stand side by side: the one that fits the longest of them."""
+    most = max((abs(each) for each in values if each and math.isfinite(each)), default=0.0)
+    if most == 0:
+        return _TIMES[0]
+    return next((unit for unit in _TIMES if most >= unit.scale), _TIMES[-1])
+
+
+def duration(value: float | None, unit: TimeUnit | None = None) -> str:
+    """Return a time, s, as text: `12.35 ms`, `0.01235 ms`, `–` for none.
+
+    unit: that of the times beside it (`unit_of`); without one it is the unit that fits
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    scale, name, decimals = unit or unit_of([value])
+    if value == 0:
+        return f"0 {name}"
+    amount = value / scale
+    size = abs(amount)
+    digits = 4 - len(str(int(size))) if size >= 1 else 3 - math.floor(math.log10(size))
+    return f"{amount:.{min(decimals, max(0, digits))}f} {name}"
