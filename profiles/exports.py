@@ -19,12 +19,13 @@ from profiles.exporting.json_file import to_json
 from profiles.exporting.npz_file import to_npz
 from profiles.models import Profile
 from profiles.report import report_html
+from profiles.shown.file_names import with_own_names
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
 
 Meta = Mapping[str, Any]
-_NOWHERE = Places("", "")
+_NOWHERE = Places("", "", "", "")
 #: of each table of the text, whose lines take 30 times as long to draw as those of CSV
 TEXT_ROWS = 1000
 
@@ -101,6 +102,7 @@ def exported(
     Without a question it is every operator, also those that were timed on the host alone. A
     question that cannot be answered raises DomainError export_question.
     """
+    data = with_own_names(data, profile)
     request = read_request(parameters, passes=len(data.passes))
     request = replace(request, columns=(), page=1)
     if request.problems:

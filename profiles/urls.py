@@ -25,6 +25,7 @@ urlpatterns = [
     path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
     path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
     path("<int:profile_id>/operators/", operators.operators, name="operators"),
+    path("<int:profile_id>/operators/order/", operators.order, name="operator-order"),
     path("<int:profile_id>/operators/<int:row>/", operators.operator, name="operator"),
     path("<int:profile_id>/graph/", graph.page, name="graph"),
     path("<int:profile_id>/graph/document.netron", graph.document, name="graph-document"),

@@ -24,6 +24,8 @@ _SERVED = {".js", ".json", ".css", ".png", ".ico"}
 _BRIDGE = "bridge.js"
 #: Netron's colours of a graph; pictures that it saves have this style sheet's, so ours are added
 _STYLE = "grapher.css"
+_COLOUR = re.compile(r"(--[\w-]+): (#\w+);")
+_COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
 
 
@@ -50,8 +52,25 @@ def content(name: str) -> bytes:
     """What a file of the viewer holds."""
     found = viewer_files()[name].read_bytes()
     if name == _STYLE:
-        found += b"\n" + (settings.BASE_DIR / "static" / "css" / "netron-heat.css").read_bytes()
+        found += f"\n{_our_style('netron-page')}\n{_heat_style()}".encode()
     return found
+
+
+def _our_style(name: str) -> str:
+    return (settings.BASE_DIR / "static" / "css" / f"{name}.css").read_text(encoding="utf-8")
+
+
+def _heat_style() -> str:
+    """The rules of colours with the values of both themes, since saved pictures know no var()."""
+    light, _, dark = _our_style("heat").partition("@media")
+    rules = _our_style("netron-heat")
+    dark_rules = _coloured(rules, dark)
+    return f"{_coloured(rules, light)}\n@media (prefers-color-scheme: dark) {{\n{dark_rules}}}\n"
+
+
+def _coloured(rules: str, theme: str) -> str:
+    values = dict(_COLOUR.findall(theme))
+    return _COLOUR_PLACE.sub(lambda place: values[place[1]], rules)
 
 
 @cache

@@ -7,13 +7,13 @@ import numpy as np
 from profiles.analysis.data import Floats, ProfileData
 from profiles.analysis.drawing.text import (
     amount,
-    duration,
     operations,
     parameters,
     plain,
     rate,
     share,
 )
+from profiles.analysis.durations import duration, unit_of
 from profiles.parsers.columns import MISSING, Side
 from profiles.parsers.graph import Index
 
@@ -59,11 +59,12 @@ class Panel:
             return lines
         total = _sum(times)
         slowest = int(rows[known][np.argmax(times[known])])
+        unit = unit_of([total])
         lines += [
-            ("time", duration(total)),
+            ("time", duration(total, unit)),
             ("share", share(total / self._total_s if self._total_s else math.nan)),
             ("slowest", plain(self._data.columns.names[slowest])),
-            ("slowest time", duration(float(times[known].max()))),
+            ("slowest time", duration(float(times[known].max()), unit)),
         ]
         return lines + self._work(rows, total)
 
@@ -71,13 +72,15 @@ class Panel:
         columns = self._data.columns
         here = columns.times(self._side)
         lines: Lines = []
+        other: Side = "host" if self._side == "device" else "device"
+        there = columns.times(other)
+        unit = unit_of([float(here.end_s[row]), float(there.end_s[row])])
         if here.present[row]:
             time = float(here.end_s[row])
             part = share(time / self._total_s if self._total_s else math.nan)
-            lines += [("time", duration(time)), ("share", part)]
-        other: Side = "host" if self._side == "device" else "device"
-        if columns.times(other).present[row]:
-            lines.append((f"{other} time", duration(float(columns.times(other).end_s[row]))))
+            lines += [("time", duration(time, unit)), ("share", part)]
+        if there.present[row]:
+            lines.append((f"{other} time", duration(float(there.end_s[row]), unit)))
         spread = self._data.spread(self._side)
         if len(spread.count) > row and spread.count[row] > 1:
             lines += [("cv", share(float(spread.cv[row]))), ("n", str(int(spread.count[row])))]

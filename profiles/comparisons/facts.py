@@ -11,13 +11,14 @@ from django.utils.translation import ngettext
 from profiles.analysis.comparison.comparison import Comparison
 from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import ABSENT
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.words import letter, origin_of, title_of
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
 from profiles.shown.attempt_words import contamination_word
 from profiles.shown.isolating import shortened
-from profiles.templatetags.quantities import ABSENT
+from profiles.templatetags.quantities import listed
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"
@@ -70,7 +71,7 @@ def warnings_of(compared: Compared) -> list[str]:
                 "difference is more than noise. A run with the plan “standard” has five.",
                 len(single),
             )
-            % {"letters": ", ".join(single)}
+            % {"letters": listed(single)}
         )
     return found
 
@@ -124,7 +125,7 @@ def _shapes_text(shapes: Mapping[str, str]) -> str:
     more = len(named) - _MOST_NAMED
     if more > 0:
         named[_MOST_NAMED:] = [_("%(number)s more") % {"number": more}]
-    return ", ".join(named)
+    return listed(named)
 
 
 def _of_run(profile: Profile) -> dict[str, str]:
@@ -143,7 +144,7 @@ def _of_run(profile: Profile) -> dict[str, str]:
         _("Device"): task.worker.name,
         _("MegEngine version"): task.runtime_version,
         _("Options"): _options(task),
-        _("Data files"): ", ".join(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
+        _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
         _("Random seed"): str(task.seed),
         _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
         _("Disturbed by"): _disturbances(measurement) or _("nothing known"),
@@ -175,4 +176,4 @@ def _measurement(profile: Profile) -> AttemptMeasurement | None:
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:
     found: list[dict[str, Any]] = measurement.contaminations if measurement else []
-    return ", ".join(dict.fromkeys(contamination_word(each["code"]) for each in found))
+    return listed(dict.fromkeys(contamination_word(each["code"]) for each in found))

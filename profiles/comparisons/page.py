@@ -16,12 +16,13 @@ from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.comparison.question import SORTS, Answer
 from profiles.analysis.comparison.rows import Cell, Row
 from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
+from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.comparisons import words
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES, Asked
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import shortened, visible
-from profiles.templatetags.quantities import seconds
+from profiles.templatetags.quantities import listed
 
 PAGE_SIZE = 100
 #: operators of a group that the table names; the selected row names all
@@ -31,12 +32,13 @@ _MOST_NAMED = 4
 def row_page(compared: Compared, asked: Asked, answer: Answer) -> "Page[Any]":
     """The page of rows that is asked for; `object_list` holds what the table shows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(asked.page)
-    page.object_list = [row_view(compared, number, asked) for number in page.object_list]
+    unit = _row_unit(compared, asked)
+    page.object_list = [row_view(compared, number, asked, unit) for number in page.object_list]
     return page
 
 
-def row_view(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
-    """One row of the table."""
+def row_view(compared: Compared, number: int, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+    """One row of the table; unit: that of all its times."""
     comparison, side = compared.comparison, asked.question.side
     row, numbers = comparison.rows[number], comparison.side(side)
     profile, x = comparison.main[number]
@@ -48,12 +50,21 @@ def row_view(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
         "type": shortened(nodes.kinds[x]),
         "value": shortened(nodes.value_names[x][0]) if nodes.is_named(x) else "",
         "change": _became(comparison, row),
-        "base": seconds(base_s),
+        "base": duration(base_s, unit),
         "has_base": bool(row.baseline),
         "address": asked.changed(row=number),
         "selected": number == asked.row,
-        "cells": [_cell_view(comparison, number, other, side) for other in range(len(row.cells))],
+        "cells": [
+            _cell_view(comparison, number, other, side=side, unit=unit)
+            for other in range(len(row.cells))
+        ],
     }
+
+
+def _row_unit(compared: Compared, asked: Asked) -> TimeUnit:
+    """That of the longest row, so that all pages of the table have the same."""
+    times_s = compared.comparison.side(asked.question.side).time_s
+    return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
 def _became(comparison: Comparison, row: Row) -> list[dict[str, str]]:
@@ -74,7 +85,9 @@ def _kinds(nodes: Nodes, members: tuple[int, ...]) -> str:
     return " + ".join(named + more)
 
 
-def _cell_view(comparison: Comparison, number: int, other: int, side: Side) -> dict[str, Any]:
+def _cell_view(
+    comparison: Comparison, number: int, other: int, *, side: Side, unit: TimeUnit
+) -> dict[str, Any]:
     cell, numbers = comparison.rows[number].cells[other], comparison.side(side)
     if cell is None:
         return {"status": ""}
@@ -84,9 +97,9 @@ def _cell_view(comparison: Comparison, number: int, other: int, side: Side) -> d
     return {
         "status": cell.status,
         "word": words.STATUS_WORDS[cell.status][0],
-        "reasons": [words.REASON_WORDS[reason] for reason in cell.reasons],
-        "time": seconds(time_s),
-        "delta": words.signed(delta_s),
+        "reasons": listed(str(words.REASON_WORDS[reason]) for reason in cell.reasons),
+        "time": duration(time_s, unit),
+        "delta": words.signed(delta_s, unit),
         "percent": words.signed_percent(delta_s / base_s)
         if base_s >= 1e-6 and cell.members
         else "",
@@ -97,6 +110,9 @@ def _cell_view(comparison: Comparison, number: int, other: int, side: Side) -> d
 def total_rows(compared: Compared) -> list[dict[str, Any]]:
     """Totals and iteration time, for each profile with bar, difference and verdict."""
     comparison = compared.comparison
+    clean_s = [float(np.median(times)) / 1000 if times else math.nan for times in compared.clean_ms]
+    totals_s = {side: comparison.side(side).total_s.tolist() for side in SIDES}
+    unit = unit_of([*totals_s["device"], *totals_s["host"], *clean_s])
     rows = []
     for side, title in (("device", _("Device total")), ("host", _("Host total"))):
         numbers = comparison.side("device" if side == "device" else "host")
@@ -105,19 +121,21 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
             words.verdict_words(each, 0, base_s=values[0], delta_s=numbers.total_delta_s(other))
             for other, each in enumerate(numbers.totals, start=1)
         ]
-        rows.append({"key": side, "title": title, "cells": _total_cells(values, judged)})
+        rows.append({"key": side, "title": title, "cells": _total_cells(values, judged, unit)})
     if any(compared.clean_ms):
         rows.append(
             {
                 "key": "latency",
                 "title": _("Iteration without profiling, median"),
-                "cells": _latency_cells(compared),
+                "cells": _total_cells(clean_s, _latency_verdicts(compared, clean_s), unit),
             }
         )
     return rows
 
 
-def _total_cells(values: list[float], judged: list[dict[str, str]]) -> list[dict[str, Any]]:
+def _total_cells(
+    values: list[float], judged: list[dict[str, str]], unit: TimeUnit
+) -> list[dict[str, Any]]:
     most = max((value for value in values if math.isfinite(value)), default=0.0)
     cells = []
     for number, value in enumerate(values):
@@ -126,9 +144,9 @@ def _total_cells(values: list[float], judged: list[dict[str, str]]) -> list[dict
         cells.append(
             {
                 "letter": words.letter(number),
-                "value": seconds(value),
+                "value": duration(value, unit),
                 "share": f"{value / most:.4f}" if most > 0 and math.isfinite(value) else "",
-                "delta": words.signed(delta_s) if known else "",
+                "delta": words.signed(delta_s, unit) if known else "",
                 "percent": words.signed_percent(delta_s / values[0])
                 if known and values[0] > 0
                 else "",
@@ -138,25 +156,24 @@ def _total_cells(values: list[float], judged: list[dict[str, str]]) -> list[dict
     return cells
 
 
-def _latency_cells(compared: Compared) -> list[dict[str, Any]]:
-    values = [float(np.median(times)) / 1000 if times else math.nan for times in compared.clean_ms]
-    judged = [
+def _latency_verdicts(compared: Compared, clean_s: list[float]) -> list[dict[str, str]]:
+    return [
         words.verdict_words(
             judge_latency(compared.clean_ms[0], times),
             0,
-            base_s=values[0],
-            delta_s=values[other] - values[0],
+            base_s=clean_s[0],
+            delta_s=clean_s[other] - clean_s[0],
         )
         for other, times in enumerate(compared.clean_ms[1:], start=1)
     ]
-    return _total_cells(values, judged)
 
 
 def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
     """The waterfall to one of the other profiles: steps for its table, and for the chart."""
     other = asked.other
     steps = waterfall(compared.comparison, other, side=asked.question.side, by=asked.by)
-    shown = [_step_view(step, asked) for step in steps]
+    unit = unit_of([step.to_s for step in steps])
+    shown = [_step_view(step, asked, unit) for step in steps]
     start_s = steps[0].to_s if steps else 0.0
     for view, step in zip(shown, steps, strict=True):
         if step.kind in ("step", "rest"):
@@ -195,7 +212,7 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _step_view(step: Step, asked: Asked) -> dict[str, Any]:
+def _step_view(step: Step, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
     names = {
         "start": _("Total of the baseline"),
         "rest": _("everything else"),
@@ -206,8 +223,8 @@ def _step_view(step: Step, asked: Asked) -> dict[str, Any]:
         "kind": step.kind,
         "name": shortened(name),
         "rows": step.rows,
-        "delta": words.signed(step.delta_s) if step.kind in ("step", "rest") else "",
-        "total": seconds(step.to_s),
+        "delta": words.signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
+        "total": duration(step.to_s, unit),
         "address": asked.changed(row=step.row) if step.row is not None else "",
         "tone": "slower" if step.delta_s > 0 else "faster",
     }
@@ -216,6 +233,8 @@ def _step_view(step: Step, asked: Asked) -> dict[str, Any]:
 def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
     """The form above the table."""
     question = asked.question
+    quiet_s = answer.quiet_delta_s.tolist()
+    unit = unit_of(quiet_s)
     return {
         "text": question.text,
         "least": "" if question.least_percent is None else f"{question.least_percent:g}",
@@ -238,9 +257,9 @@ def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
         "all_address": asked.changed(question=replace(question, every=True, least_percent=None)),
         "reset_address": asked.changed(question=type(question)()),
         "quiet": answer.quiet,
-        "quiet_delta": ", ".join(
-            f"{words.letter(n)} {words.signed(value)}"
-            for n, value in enumerate(answer.quiet_delta_s.tolist(), start=1)
+        "quiet_delta": listed(
+            f"{words.letter(n)} {words.signed(value, unit)}"
+            for n, value in enumerate(quiet_s, start=1)
         ),
     }
 
@@ -251,15 +270,16 @@ def selected_view(compared: Compared, asked: Asked) -> dict[str, Any] | None:
     if asked.row is None or asked.row >= len(comparison.rows):
         return None
     row = comparison.rows[asked.row]
+    unit = _selected_unit(compared, row, asked)
     return {
-        **row_view(compared, asked.row, asked),
+        **row_view(compared, asked.row, asked, unit),
         "close_address": asked.changed(row=None),
         "graph_row": _graph_row(comparison, row, asked.drawn),
         "profiles": [
             {
                 "letter": words.letter(profile),
-                **_operators(compared, profile, row, asked.question.side),
-                "samples": _samples(comparison, profile, asked),
+                **_operators(compared, profile, row, side=asked.question.side, unit=unit),
+                "samples": [duration(each, unit) for each in _samples(comparison, profile, asked)],
                 "how": _how(row.cells[profile - 1]) if profile else "",
             }
             for profile in range(len(compared.profiles))
@@ -275,15 +295,28 @@ def _graph_row(comparison: Comparison, row: Row, profile: int) -> int | None:
 
 
 def _how(cell: Cell | None) -> str:
-    return ", ".join(str(words.HOW_WORDS[how]) for how in cell.how) if cell else ""
+    return listed(str(words.HOW_WORDS[how]) for how in cell.how) if cell else ""
 
 
-def _samples(comparison: Comparison, profile: int, asked: Asked) -> list[str]:
+def _selected_unit(compared: Compared, row: Row, asked: Asked) -> TimeUnit:
+    """The unit of all times that are told of the selected row."""
+    found: list[float] = []
+    for profile, data in enumerate(compared.data):
+        rows = compared.comparison.nodes[profile].rows
+        end_s = data.columns.times(asked.question.side).end_s
+        found += [float(end_s[rows[x]]) for x in row.members(profile)]
+        found += _samples(compared.comparison, profile, asked)
+    return unit_of(found)
+
+
+def _samples(comparison: Comparison, profile: int, asked: Asked) -> list[float]:
     samples_s = comparison.side(asked.question.side).samples[profile][:, asked.row]
-    return [seconds(value) for value in sorted(samples_s[~np.isnan(samples_s)].tolist())]
+    return sorted(samples_s[~np.isnan(samples_s)].tolist())
 
 
-def _operators(compared: Compared, profile: int, row: Row, side: Side) -> dict[str, Any]:
+def _operators(
+    compared: Compared, profile: int, row: Row, *, side: Side, unit: TimeUnit
+) -> dict[str, Any]:
     """The operators that compute one by one, the constants of a group as a number and a time."""
     nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
     times_s, members = columns.times(side).end_s, row.members(profile)
@@ -294,7 +327,7 @@ def _operators(compared: Compared, profile: int, row: Row, side: Side) -> dict[s
             {
                 "name": shortened(nodes.short_names[x]),
                 "type": shortened(nodes.kinds[x]),
-                "time": seconds(float(times_s[nodes.rows[x]])),
+                "time": duration(float(times_s[nodes.rows[x]]), unit),
                 "reads": _shapes(nodes.read_shapes[x]),
                 "makes": ", ".join(shape or "?" for shape in nodes.value_shapes[x]),
                 "params": _params(nodes.params[x]),
@@ -302,8 +335,9 @@ def _operators(compared: Compared, profile: int, row: Row, side: Side) -> dict[s
             for x in computing
         ],
         "constants": len(constants),
-        "constants_time": seconds(
-            float(np.nansum([times_s[nodes.rows[x]] for x in constants])) if constants else None
+        "constants_time": duration(
+            float(np.nansum([times_s[nodes.rows[x]] for x in constants])) if constants else None,
+            unit,
         ),
     }
 

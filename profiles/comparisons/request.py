@@ -1,30 +1,39 @@
 """The address of a comparison: which profiles, which rows, what is selected."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import get_args
+from typing import Any, TypeVar, get_args
 
+from django.core.paginator import Page
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 from profiles.analysis.comparison.classify import STATUSES
 from profiles.analysis.comparison.question import SORTS, Question
 from profiles.analysis.comparison.waterfall import BYS, By
 from profiles.parsers.columns import Side
+from profiles.shown.isolating import shortened
 
 SIDES: tuple[Side, ...] = get_args(Side)
 _LONGEST_TEXT = 200
 #: more results cannot be asked for; it only bounds the work on a strange address
 _MOST_READ = 50
+#: unknown values of one name that are told
+_MOST_TOLD = 3
+_Word = TypeVar("_Word", bound=str)
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What an address asks for. What makes no sense is as if it were not there.
+    """What an address asks for. What makes no sense is told and else as if it were not there.
 
     ids: numbers of profiles in order, the first is the baseline; None for one that is no number
     other: which profile the waterfall and the graph show, counted from 1
     row: the selected row, None without one
     graph: whose graph is drawn, counted from 0; None for that of `other`
     at: a row of that profile's own table: the comparison's row with it is selected if `row` is None
+    problems: what was left out, in sentences
     """
 
     ids: tuple[int | None, ...]
@@ -35,6 +44,7 @@ class Asked:
     row: int | None = None
     graph: int | None = None
     at: int | None = None
+    problems: tuple[str, ...] = ()
 
     @property
     def drawn(self) -> int:
@@ -74,28 +84,77 @@ class Asked:
 def read_asked(parameters: QueryDict) -> Asked:
     """Read an address."""
     ids = tuple(_number(text) for text in parameters.getlist("p")[:_MOST_READ])
-    statuses = tuple(each for each in STATUSES if each in parameters.getlist("status"))
-    side, sort, by = (parameters.get(name, "") for name in ("side", "sort", "by"))
-    question = Question(
-        side=side if side in SIDES else "device",
-        statuses=statuses,
-        text=parameters.get("q", "").replace("\0", "")[:_LONGEST_TEXT],
-        least_percent=_percent(parameters.get("min", "")),
-        every=parameters.get("rows") == "all",
-        sort=sort if sort in SORTS else "change",
-    )
     last = max(1, len(ids) - 1)
-    graph = _number(parameters.get("graph", ""))
+    values = _Values(parameters)
+    question = Question(
+        side=values.one_of("side", SIDES, "device"),
+        statuses=values.several_of("status", STATUSES),
+        text=parameters.get("q", "").replace("\0", "")[:_LONGEST_TEXT],
+        least_percent=values.read("min", _percent),
+        every=values.one_of("rows", ("all",), "") == "all",
+        sort=values.one_of("sort", SORTS, "change"),
+    )
     return Asked(
         ids=ids,
         question=question,
-        other=min(max(1, _number(parameters.get("with", "")) or 1), last),
-        by=by if by in BYS else "row",
+        other=values.number("with", 1, last) or 1,
+        by=values.one_of("by", BYS, "row"),
         page=max(1, _number(parameters.get("page", "")) or 1),
-        row=_number(parameters.get("row", "")),
-        graph=graph if graph is not None and graph <= last else None,
-        at=_number(parameters.get("at", "")),
+        row=values.number("row"),
+        graph=values.number("graph", 0, last),
+        at=values.number("at"),
+        problems=tuple(values.problems),
     )
+
+
+class _Values:
+    """Values of an address; of those that make no sense, `problems` says so."""
+
+    def __init__(self, parameters: QueryDict) -> None:
+        self.parameters = parameters
+        self.problems: list[str] = []
+
+    def one_of(self, name: str, known: Sequence[_Word], usual: _Word) -> _Word:
+        return self.read(name, lambda text: next((w for w in known if w == text), None)) or usual
+
+    def several_of(self, name: str, known: Sequence[_Word]) -> tuple[_Word, ...]:
+        given = self.parameters.getlist(name)
+        unknown = [text for text in dict.fromkeys(given) if text and text not in known]
+        self.problems += [unknown_choice(name, text) for text in unknown[:_MOST_TOLD]]
+        return tuple(each for each in known if each in given)
+
+    def number(self, name: str, least: int = 0, most: int | None = None) -> int | None:
+        def read(text: str) -> int | None:
+            found = _number(text)
+            is_there = found is not None and found >= least and (most is None or found <= most)
+            return found if is_there else None
+
+        return self.read(name, read)
+
+    def read(self, name: str, read: Callable[[str], _Value | None]) -> _Value | None:
+        text = self.parameters.get(name, "")
+        found = read(text) if text else None
+        if text and found is None:
+            self.problems.append(unknown_choice(name, text))
+        return found
+
+
+def unknown_choice(name: str, text: str) -> str:
+    """That a value of an address makes no sense, as a sentence."""
+    return _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+        "word": shortened(text),
+        "name": name,
+    }
+
+
+def page_problem(page: "Page[Any]", text: str) -> str:
+    """What is wrong with the number of a page in an address, as a sentence; empty if nothing is."""
+    number = _number(text)
+    if not text or number == page.number:
+        return ""
+    if not number:
+        return unknown_choice("page", text)
+    return _("There is no page %(number)s: this is the last one.") % {"number": number}
 
 
 def _number(text: str) -> int | None:

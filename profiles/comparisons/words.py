@@ -10,8 +10,8 @@ from profiles.analysis.comparison.classify import Reason, Status
 from profiles.analysis.comparison.confidence import VERDICTS, Judgement
 from profiles.analysis.comparison.question import Sort
 from profiles.analysis.comparison.waterfall import By
+from profiles.analysis.durations import ABSENT, TimeUnit, duration
 from profiles.models import Profile
-from profiles.templatetags.quantities import ABSENT, seconds
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -92,13 +92,13 @@ def origin_of(profile: Profile) -> str:
     return gettext("opened from a file")
 
 
-def signed(value_s: float) -> str:
+def signed(value_s: float, unit: TimeUnit | None = None) -> str:
     """A difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
     if not math.isfinite(value_s):
         return ABSENT
     value_s = round(value_s, 12)  # differences of whole microseconds are no whole ones
     sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
-    return sign + seconds(abs(value_s))
+    return sign + duration(abs(value_s), unit)
 
 
 def signed_percent(ratio: float) -> str:
@@ -159,7 +159,7 @@ def _verdict_word(code: str, base_s: float, delta_s: float) -> str:
 def _amount(base_s: float, delta_s: float) -> str:
     """`12 %` of the baseline's time; of less than a microsecond the difference itself."""
     if not base_s >= 1e-6 or not math.isfinite(delta_s):
-        return seconds(abs(delta_s))
+        return duration(abs(delta_s))
     ratio = delta_s / base_s
     if ratio >= 9.995:
         return gettext("a factor of %(factor)s") % {"factor": f"{ratio + 1:.0f}"}

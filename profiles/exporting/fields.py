@@ -25,7 +25,7 @@ class Field:
 
     key: its name in CSV and npz; in JSON the part before the first `.` is an object
     kind: `text`; `json`, a text that is compact JSON; `count`, a whole number; `number`, float64
-    help: one English sentence, with the unit's name in it
+    help: one English sentence, with the unit's name in it; a text of the catalogue
     """
 
     key: str
@@ -57,52 +57,102 @@ class Values:
         return [value if present else None for value, present in pairs]
 
 
+def gettext_noop(text: str) -> str:
+    """Mark a text for the catalogue; the page of exports translates it, files have it as it is."""
+    return text
+
+
+_SELF_TIME = {
+    "device": gettext_noop(
+        "Self time on the device, end - start, seconds, of the slowest computing node; the median "
+        "over passes, or that of the pass which the address asks for."
+    ),
+    "host": gettext_noop(
+        "Self time on the host, end - start, seconds, of the slowest thread; the median over "
+        "passes, or that of the pass which the address asks for."
+    ),
+}
+_SHARE = {
+    "device": gettext_noop("Self time / total of all operators on the device."),
+    "host": gettext_noop("Self time / total of all operators on the host."),
+}
+#: key, kind, help; of both sides
+_OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
+    (
+        "kern_s",
+        "number",
+        gettext_noop("Time to the first kernel, kern - start, seconds; negative if none was seen."),
+    ),
+    (
+        "min_s",
+        "number",
+        gettext_noop("With several profiled passes: the shortest self time, seconds."),
+    ),
+    (
+        "p10_s",
+        "number",
+        gettext_noop("With several profiled passes: a tenth was faster, seconds."),
+    ),
+    (
+        "p90_s",
+        "number",
+        gettext_noop("With several profiled passes: a tenth was slower, seconds."),
+    ),
+    (
+        "cv",
+        "number",
+        gettext_noop(
+            "With several profiled passes: standard deviation (n - 1) / mean of the self times."
+        ),
+    ),
+    ("samples", "count", gettext_noop("Passes that timed the operator.")),
+)
+
+
 def _side_fields(side: Side) -> tuple[Field, ...]:
-    where = "the slowest computing node" if side == "device" else "the slowest thread"
-    many = "With several profiled passes"
     return (
-        Field(
-            f"{side}.time_s",
-            "number",
-            f"Self time on the {side}, end - start, seconds, of {where}; the median over passes, "
-            "or that of the pass which the address asks for.",
-        ),
-        Field(f"{side}.share", "number", f"Self time / total of all operators on the {side}."),
-        Field(
-            f"{side}.kern_s",
-            "number",
-            "Time to the first kernel, kern - start, seconds; negative if none was seen.",
-        ),
-        Field(f"{side}.min_s", "number", f"{many}: the shortest self time, seconds."),
-        Field(f"{side}.p10_s", "number", f"{many}: a tenth was faster, seconds."),
-        Field(f"{side}.p90_s", "number", f"{many}: a tenth was slower, seconds."),
-        Field(
-            f"{side}.cv",
-            "number",
-            f"{many}: standard deviation (n - 1) / mean of the self times.",
-        ),
-        Field(f"{side}.samples", "count", "Passes that timed the operator."),
+        Field(f"{side}.time_s", "number", _SELF_TIME[side]),
+        Field(f"{side}.share", "number", _SHARE[side]),
+        *(Field(f"{side}.{key}", kind, text) for key, kind, text in _OF_SIDE),
     )
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("row", "count", "Place in the profile's own order, from 0; pages call it ?op=ROW."),
-    Field("id", "text", "The number that MegEngine gave the operator."),
-    Field("name", "text", "Name of the operator."),
-    Field("type", "text", "Type of the operator, such as ConvolutionForward."),
-    Field("step", "count", "Place in the order of execution, from 0."),
+    Field(
+        "row",
+        "count",
+        gettext_noop("Place in the profile's own order, from 0; pages call it ?op=ROW."),
+    ),
+    Field("id", "text", gettext_noop("The number that MegEngine gave the operator.")),
+    Field("name", "text", gettext_noop("Name of the operator.")),
+    Field("type", "text", gettext_noop("Type of the operator, such as ConvolutionForward.")),
+    Field("step", "count", gettext_noop("Place in the order of execution, from 0.")),
     *_side_fields("device"),
     *_side_fields("host"),
-    Field("computation_flo", "number", "Operations of one execution; a multiply-add counts as 2."),
-    Field("flops_per_s", "number", "computation_flo / device self time, operations per second."),
-    Field("memory_bytes", "number", "Bytes of all inputs and outputs of one execution."),
-    Field("bandwidth_bytes_per_s", "number", "memory_bytes / device self time, bytes per second."),
-    Field("intensity_flo_per_byte", "number", "computation_flo / memory_bytes."),
-    Field("in_shapes", "json", "Shapes of the inputs."),
-    Field("out_shapes", "json", "Shapes of the outputs."),
-    Field("in_dtypes", "json", "Dtypes of the inputs; null for one without memory."),
-    Field("in_layouts", "json", "Strides of inputs that are not contiguous."),
-    Field("params", "json", "Parameters of the operator."),
+    Field(
+        "computation_flo",
+        "number",
+        gettext_noop("Operations of one execution; a multiply-add counts as 2."),
+    ),
+    Field(
+        "flops_per_s",
+        "number",
+        gettext_noop("computation_flo / device self time, operations per second."),
+    ),
+    Field(
+        "memory_bytes", "number", gettext_noop("Bytes of all inputs and outputs of one execution.")
+    ),
+    Field(
+        "bandwidth_bytes_per_s",
+        "number",
+        gettext_noop("memory_bytes / device self time, bytes per second."),
+    ),
+    Field("intensity_flo_per_byte", "number", gettext_noop("computation_flo / memory_bytes.")),
+    Field("in_shapes", "json", gettext_noop("Shapes of the inputs.")),
+    Field("out_shapes", "json", gettext_noop("Shapes of the outputs.")),
+    Field("in_dtypes", "json", gettext_noop("Dtypes of the inputs; null for one without memory.")),
+    Field("in_layouts", "json", gettext_noop("Strides of inputs that are not contiguous.")),
+    Field("params", "json", gettext_noop("Parameters of the operator.")),
 )
 
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from profiles.analysis.advice import Advice, Facts, Finding, advise
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
@@ -74,6 +75,8 @@ def _finding(finding: Finding, data: ProfileData, advice: Advice) -> dict[str, A
     words = RULES[finding.rule]
     values = _values(finding.params)
     shown = finding.rows[:MOST_OPERATORS]
+    times_s = data.columns.device.end_s[list(shown)].tolist()
+    unit = unit_of([*times_s, finding.saves_s])
     return {
         "rule": finding.rule,
         "severity": finding.severity,
@@ -82,9 +85,9 @@ def _finding(finding: Finding, data: ProfileData, advice: Advice) -> dict[str, A
         "sentence": words.sentence % values,
         "why": words.why % values,
         "step": _step(str(words.step), finding.options),
-        "saves": _saves(finding, advice),
+        "saves": _saves(finding, advice, unit),
         "estimate": ESTIMATES.get(finding.estimate, ""),
-        "operators": [_operator(row, data) for row in shown],
+        "operators": [_operator(row, data, unit) for row in shown],
         "more": len(finding.rows) - len(shown),
     }
 
@@ -106,22 +109,22 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
     return values
 
 
-def _saves(finding: Finding, advice: Advice) -> dict[str, str] | None:
+def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] | None:
     """The time and its share of the device's total; no share of a total of 0."""
     if finding.saves_s is None:
         return None
     whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
     share = _percent(finding.saves_s / whole_s) if whole_s > 0 else ""
-    return {"time": seconds(finding.saves_s), "share": share}
+    return {"time": seconds(finding.saves_s, unit), "share": share}
 
 
-def _operator(row: int, data: ProfileData) -> dict[str, Any]:
+def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:
     columns = data.columns
     return {
         "row": row,
         "name": shortened(columns.names[row]),
         "type": shortened(columns.types[row] or ""),
-        "time": seconds(float(columns.device.end_s[row])),
+        "time": seconds(float(columns.device.end_s[row]), unit),
     }
 
 

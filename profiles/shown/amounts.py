@@ -1,4 +1,4 @@
-"""Numbers of operations as pages call them, FLOP and FLOP/s; `profile_analyze` has words of its own."""
+"""Numbers of operations as pages call them; `profile_analyze` says FLO and FLOPS instead."""
 
 from profiles.analysis.numbers import with_unit
 

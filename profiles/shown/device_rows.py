@@ -5,7 +5,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from profiles.templatetags.quantities import ABSENT, bytesize
+from profiles.analysis.durations import ABSENT
+from profiles.templatetags.quantities import bytesize
 
 State = Mapping[str, Any]
 _LARGEST = 2**63

@@ -9,6 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.analysis.numbers import percent, with_unit
 from profiles.analysis.ordering import number_order
 from profiles.analysis.stability import unstable
@@ -18,7 +19,7 @@ from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
 from profiles.shown.amounts import operations, rate
 from profiles.shown.isolating import shortened, visible
-from profiles.templatetags.quantities import TimeUnit, seconds, unit_of
+from profiles.templatetags.quantities import seconds
 
 SIDES: tuple[Side, ...] = ("device", "host")
 #: variables and parameters that are listed; the graph has all
@@ -90,9 +91,7 @@ def _place(times: SideTimes, row: int) -> int:
     return int(np.flatnonzero(order == row)[0])
 
 
-def _statistics(
-    data: ProfileData, side: Side, row: int, unit: TimeUnit
-) -> list[tuple[str, str]]:
+def _statistics(data: ProfileData, side: Side, row: int, unit: TimeUnit) -> list[tuple[str, str]]:
     spread = data.spread(side)
     cv = float(spread.cv[row])
     return [

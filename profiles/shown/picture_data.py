@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from profiles.analysis.by_type import Scope, scope_paths, scope_tree, time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
@@ -81,13 +82,15 @@ def _timeline_sentence(drawn: Timeline) -> str:
         return _("From the first start to the last end: %(span)s.") % {
             "span": seconds(drawn.span_us / 1e6)
         }
+    work_us, wait_us = sum(lane.work_us for lane in device), sum(lane.wait_us for lane in device)
+    unit = unit_of(each / 1e6 for each in (drawn.span_us, work_us, wait_us))
     return _(
         "From the first start to the last end: %(span)s. On the device, operators compute for "
         "%(work)s and wait for %(wait)s, added up."
     ) % {
-        "span": seconds(drawn.span_us / 1e6),
-        "work": seconds(sum(lane.work_us for lane in device) / 1e6),
-        "wait": seconds(sum(lane.wait_us for lane in device) / 1e6),
+        "span": seconds(drawn.span_us / 1e6, unit),
+        "work": seconds(work_us / 1e6, unit),
+        "wait": seconds(wait_us / 1e6, unit),
     }
 
 

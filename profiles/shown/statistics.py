@@ -14,6 +14,7 @@ from profiles.analysis.stability import Stability, stability, totals_of_passes
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
 from profiles.shown.explanations import EXPLANATIONS
+from profiles.shown.file_names import own_names
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
@@ -40,7 +41,7 @@ def statistics_view(
     passes, `measurement` without a measurement.
     """
     found = _coverage(data, profile, measurement)
-    names = _own_names(profile)
+    names = own_names(profile)
     return {
         "explain": EXPLANATIONS,
         "merged": len(data.passes) if data else 0,
@@ -81,12 +82,6 @@ def _side(data: ProfileData, side: Side) -> SideStatistics:
         unstable_percent=_percent(steady.share),
         cv_percent=_percent(steady.total_cv),
     )
-
-
-def _own_names(profile: Profile | None) -> dict[str, str]:
-    """{stored name: what its owner calls it} for the files of an opened profile."""
-    upload = profile.upload if profile else None
-    return {each.stored_name: each.name for each in upload.files.all()} if upload else {}
 
 
 def _other_lead(data: ProfileData, names: dict[str, str]) -> str:

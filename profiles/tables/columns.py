@@ -92,7 +92,7 @@ NUMBERS = (
     Column(
         "flops",
         "FLOP/s",
-        _("per second"),
+        "",
         Explanation(
             "flops",
             "FLOP/s",

@@ -35,10 +35,13 @@ class Places:
     """Addresses that rows and headings lead to.
 
     page: of the page with the table; operators: ends where an operator's row follows
+    order: of the order of a table's rows; names: of the names of all operators
     """
 
     page: str
     operators: str
+    order: str
+    names: str
 
 
 class SideTable:
@@ -74,6 +77,11 @@ class SideTable:
         found = columns_available(statistics=self.has_statistics, aggregated=not self.is_selectable)
         chosen = set(request.columns) | set(FIXED)
         return [each for each in found if not request.columns or each.key in chosen]
+
+    @property
+    def _is_learnt(self) -> bool:
+        """Whether the browser learns the order: of tables that it does not have as a whole."""
+        return self.is_selectable and PAGE_ROWS < self.total <= _MOST_LEARNT
 
     def heads(self) -> list[dict[str, Any]]:
         """For each column its heading; `address` orders by it, the other way round if it does."""
@@ -138,13 +146,17 @@ class SideTable:
 
     def place_of(self, operator: int) -> int | None:
         """The place of an operator in the order, None if it is not in the table."""
+        found = np.flatnonzero(self.operators() == operator)
+        return int(found[0]) if found.size else None
+
+    def operators(self) -> NDArray[np.intp]:
+        """The operator of each place, as its row in the merged columns; (0,) of groups."""
         if not self.is_selectable:
-            return None
+            return np.zeros(0, dtype=np.intp)
         own = self.selection.rows[: self.total]
         if self.request.pass_number > 1:
-            own = self.data.order[self.request.pass_number - 1][own]
-        found = np.flatnonzero(own == operator)
-        return int(found[0]) if found.size else None
+            own = self.data.order[self.request.pass_number - 1][own].astype(np.intp)
+        return own
 
     def said(self) -> str:
         """How many rows there are, and what part of the side's time they have."""
@@ -177,12 +189,16 @@ class SideTable:
             "last": min(start + PAGE_ROWS, self.total),
             "body": partial(self.body),
             "rows_url": f"{self.places.operators}{side}",
+            "order_url": f"{self.places.order}{side}" if self._is_learnt else "",
+            "names_url": self.places.names,
             "previous": _page(request, start // PAGE_ROWS) if start else None,
             "next": _page(request, start // PAGE_ROWS + 2) if more else None,
             "limits": [] if self.total else list(_limits(self)),
         }
 
 
+#: rows of the longest table whose order a browser keeps: 300 kB of JSON, before it is packed
+_MOST_LEARNT = 50_000
 _NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django import template
+from django.utils.translation import pgettext
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration, unit_of
 
@@ -40,6 +41,12 @@ def time_unit_ms(*values: Any, of: str = "") -> TimeUnit:
     return unit_of(each / 1000 for each in _numbers(values, of))
 
 
+@register.simple_tag
+def time_unit_us(*values: Any, of: str = "") -> TimeUnit:
+    """As `time_unit`, for values in µs."""
+    return unit_of(each / 1e6 for each in _numbers(values, of))
+
+
 def _numbers(values: Iterable[Any], of: str) -> Iterator[float]:
     for value in values:
         if isinstance(value, int | float):
@@ -57,9 +64,15 @@ def _place(row: Any, of: str) -> Any:
 
 
 @register.filter
-def microseconds(value: float | None) -> str:
+def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
     """As `seconds`, for a value in µs."""
-    return seconds(None if value is None else value / 1e6)
+    return seconds(None if value is None else value / 1e6, unit)
+
+
+@register.filter
+def listed(texts: Iterable[str]) -> str:
+    """Texts one after the other: `A, B`."""
+    return pgettext("between items", ", ").join(texts)
 
 
 @register.filter

@@ -26,6 +26,7 @@ def addresses(profile: Any, page: str, *others: Any) -> list[str]:
     found += [
         f"{root}/operators/?agg=mean",
         f"{root}/operators/0/",
+        f"{root}/operators/order/",
         f"{root}/graph/document.netron",
     ]
     found += [f"{root}/pictures/{kind}/" for kind in PICTURES]

@@ -204,6 +204,51 @@ def test_strange_parameters_change_nothing(client, related, strange):
     assert client.get(address(*related[:2], **strange)).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("side", "gpu"),
+        ("sort", "speed"),
+        ("status", "lost"),
+        ("min", "much"),
+        ("rows", "some"),
+        ("with", "9"),
+        ("by", "colour"),
+        ("page", "first"),
+        ("row", "999999"),
+        ("graph", "2"),
+        ("at", "-1"),
+    ],
+)
+def test_what_an_address_cannot_ask_for_is_told(client, related, name, value):
+    text = text_of(client.get(address(*related[:2], **{name: value})))
+    assert f"“{value}” is no choice of “{name}” and was left out." in text
+
+
+def test_a_page_that_is_not_there_is_told_and_the_last_one_shown(client, related):
+    text = text_of(client.get(address(*related[:2], page=99)))
+    assert "There is no page 99: this is the last one." in text
+    assert 'id="address-problems"' not in text_of(client.get(address(*related[:2], page=1)))
+    chooser = text_of(client.get(address(related[0], choose=1, page="x")))
+    assert "“x” is no choice of “page” and was left out." in chooser
+
+
+def test_taking_a_result_out_leaves_nothing_wrong_in_the_address(client, related):
+    page = client.get(address(*related, graph=2, **{"with": 2}))
+    shorter = client.get("/profiles/compare/?" + page.context["runs"][1]["remove"])
+    assert shorter.context["problems"] == []
+
+
+def test_all_times_of_a_table_have_one_unit(client, related):
+    page = client.get(address(*related, rows="all", row=0))
+    rows = page.context["page"].object_list
+    times = [row["base"] for row in rows] + [row["cells"][0].get("time", "–") for row in rows]
+    steps = [step["total"] for step in page.context["waterfall"]["steps"]]
+    totals = [cell["value"] for row in page.context["totals"] for cell in row["cells"]]
+    assert len(times) > 50
+    assert {time.split()[-1] for time in times + steps + totals} <= {"ms", "–"}
+
+
 def test_ten_thousand_rows_come_in_pages(client, alice):
     profile = make_result(good_profile("deep_loop"), owner=alice)
     small = make_result(good_profile("tiny"), owner=alice)

@@ -50,6 +50,22 @@ def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
 
 
+def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, storage):
+    alice = make_user()
+    client.force_login(alice)
+    whole = good_profile("resnet18")
+    broken = b'{"graph_exec": 1, "profiler": 2}'
+    profile = make_opened(alice, whole, another_pass(whole, 1), broken).profile
+    exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
+    assert exported["passes"] == ["p0.json", "p1.json"]
+    assert [each["name"] for each in exported["left_out"]] == ["p2.json"]
+    report = client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    assert "<bdi>p2.json</bdi>" in report
+    assert "profile-3.json" not in report
+    arrays = np.load(io.BytesIO(client.get(f"/profiles/{profile.pk}/export/npz/").content))
+    assert arrays["passes"].tolist() == ["p0.json", "p1.json"]
+
+
 FORMATS = {
     "csv": ("text/csv", ".csv"),
     "json": ("application/json", ".json"),

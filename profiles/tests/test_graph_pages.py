@@ -58,7 +58,7 @@ def test_colours_and_side_are_chosen_by_the_address(client, storage, alice):
     asked = {"colour": "flops", "side": "host"}
     scale = client.get(address("graph-document", profile), asked).json()["view"]["scale"]
     assert scale["metric"] == "flops"
-    assert scale["texts"][-1].endswith("FLO/s")
+    assert scale["texts"][-1].endswith("FLOP/s")
     odd = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
     assert client.get(address("graph-document", profile), odd).status_code == 200
 

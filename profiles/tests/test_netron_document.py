@@ -59,7 +59,7 @@ def test_an_operator_says_what_it_took_and_with_what():
     node = next(each for each in module["nodes"] if each["name"].startswith("[493] conv"))
     told = {each["name"]: each["value"] for each in node["attributes"]}
     assert told["time"] == "1.948 ms"
-    assert told["flops"] == "59.01 MFLO"
+    assert told["flops"] == "59.01 MFLOP"
     assert (told["stride_h"], told["pad_w"]) == ("2", "3")
     kinds = [module["values"][each["value"][0]] for each in node["inputs"]]
     assert kinds[0]["type"]["shape"]["dimensions"] == [1, 3, 224, 224]
@@ -75,7 +75,7 @@ def test_the_slowest_is_hottest():
     hottest = [node["name"] for node in module["nodes"] if node["type"]["category"] == "heat9"]
     slowest = int(np.nanargmax(data.columns.device.end_s))
     assert [row for name, row, _ in view["nodes"] if name in hottest][:1] == [slowest]
-    assert view["scale"]["texts"][0] == "0 s"
+    assert view["scale"]["texts"][0] == "0 ms"
     assert view["scale"]["texts"][-1] == "1.948 ms"
 
 
@@ -133,7 +133,7 @@ def test_changes_diverge_from_the_middle():
     colours = change_colouring(change)
     classes, texts = colours.classes(np.array([-1e-3, 0.0, 5e-4, np.nan]))
     assert classes.tolist() == [0, 4, 7, -1]
-    assert (texts[0], texts[4], texts[8]) == ("-1.000 ms", "0 s", "1.000 ms")
+    assert (texts[0], texts[4], texts[8]) == ("-1.000 ms", "0 ms", "1.000 ms")
     module, _ = document(data, colours=colours)
     assert "none" in {node["type"]["category"] for node in module["nodes"]}
 

@@ -1,7 +1,9 @@
 import math
 
 import pytest
+from django.template import Context, Template
 
+from profiles.analysis.durations import unit_of
 from profiles.templatetags.quantities import bytesize, milliseconds, seconds
 
 
@@ -33,3 +35,22 @@ def test_milliseconds_are_the_same_from_another_unit():
 )
 def test_sizes_are_binary(value, text):
     assert bytesize(value) == text
+
+
+def test_times_side_by_side_have_the_unit_of_the_longest():
+    times = [0.0123456, 5e-6, 0.0, 9.4e-4, None, math.nan]
+    unit = unit_of(times)
+    shown = [seconds(time, unit) for time in times]
+    assert shown == ["12.35 ms", "0.005000 ms", "0 ms", "0.9400 ms", "–", "–"]
+
+
+def test_no_digits_are_shown_that_no_clock_tells():
+    assert seconds(1.23456e-9, unit_of([12.0])) == "0.000000001 s"
+    assert seconds(1.23456e-7, unit_of([0.2e-3])) == "0.123 µs"
+
+
+def test_a_template_gives_one_unit_to_the_column_of_a_table():
+    text = """{% load quantities %}{% time_unit_ms rows of="pass.median_ms" as unit %}
+        {% for row in rows %}{{ row.pass.median_ms|milliseconds:unit }}|{% endfor %}"""
+    rows = [{"pass": {"median_ms": value}} for value in (1500.0, 0.25, None)]
+    assert Template(text).render(Context({"rows": rows})).strip() == "1.500 s|0.0002500 s|–|"

@@ -77,7 +77,12 @@ def test_the_page_shows_the_rows_and_the_cells_of_the_analysis(client, alice, st
         _place, time, share = row.cells[0]
         assert f'{time}<br><span class="muted">{share}</span>' in html
         for cell in row.cells[3:7]:
-            assert f">{' '.join(cell)}</td>" in html
+            assert f">{as_page(' '.join(cell))}</td>" in html
+
+
+def as_page(quantity: str) -> str:
+    """What pages call the units of `profile_analyze`: `1.00 MFLOP/s` for `1.00 MFLOPS`."""
+    return re.sub("FLO$", "FLOP", re.sub("FLOPS$", "FLOP/s", quantity))
 
 
 def test_types_are_summed_and_lead_to_their_operators(client, alice):
@@ -184,6 +189,40 @@ def test_pieces_of_the_table_follow_each_other_and_are_found_by_operator(client,
         text_of(client.get(f"{url}?{nonsense}"))
 
 
+@pytest.mark.parametrize("state", ["", "?order=name&up=1", "?name=op2", "?rows=70", "?side=host"])
+def test_the_order_tells_what_the_pieces_hold(client, alice, state):
+    times = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
+    profile = make_result(to_json(make_profile(times, host=times)), owner=alice)
+    url = f"/profiles/{profile.pk}/operators/"
+    order = client.get(f"{url}order/{state}").json()["rows"]
+    join, pieces = "&" if state else "?", []
+    for start in range(0, len(order), PAGE_ROWS):
+        pieces += operators(text_of(client.get(f"{url}{state}{join}offset={start}")))
+    assert len(order) > PAGE_ROWS
+    assert order == pieces
+
+
+def test_the_order_of_one_pass_names_operators_of_the_merged_columns(client, alice):
+    profile = make_result(good_profile("resnet18"), good_profile("resnet18"), owner=alice)
+    url = f"/profiles/{profile.pk}/operators/"
+    order = client.get(f"{url}order/?pass=2").json()["rows"]
+    assert order[:PAGE_ROWS] == operators(text_of(client.get(f"{url}?pass=2")))
+
+
+def test_only_tables_of_operators_with_more_than_a_page_of_rows_have_an_order_to_learn(
+    client, alice
+):
+    short = page_of(make_result(good_profile("tiny"), owner=alice))
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    page = page_of(profile)
+    assert f'data-order-url="/profiles/{profile.pk}/operators/order/?order=memory"' in text_of(
+        client.get(f"{page}?order=memory")
+    )
+    for address in (short, f"{page}?agg=sum"):
+        assert "data-order-url" not in text_of(client.get(address))
+    assert client.get(f"/profiles/{profile.pk}/operators/order/?agg=sum").json() == {"rows": []}
+
+
 def test_both_sides_have_tables_of_their_own(client, alice):
     page = page_of(make_result(good_profile("resnet18"), owner=alice))
     html = text_of(client.get(f"{page}?side=both"))
@@ -224,7 +263,7 @@ def test_an_operator_has_a_page_of_its_own(client, alice):
     html = text_of(client.get(url))
     assert "<html" in html
     assert data.columns.names[row] in html
-    for word in ("Self time", "FLOPS", "Inputs", "Outputs", "Parameters", "Float32"):
+    for word in ("Self time", "FLOP/s", "Inputs", "Outputs", "Parameters", "Float32"):
         assert word in html
     assert "<html" not in text_of(client.get(f"{url}?part=1"))
     assert client.get(f"/profiles/{profile.pk}/operators/{len(data.columns)}/").status_code == 404
@@ -247,7 +286,7 @@ def test_an_opened_profile_has_the_same_page_without_a_task(client, alice):
 def test_strangers_see_neither_rows_nor_operators(client, alice):
     profile = make_result(good_profile("tiny"), owner=alice)
     client.force_login(make_user("carol"))
-    for path in ("", "?around=0", "0/"):
+    for path in ("", "?around=0", "0/", "order/"):
         assert client.get(f"/profiles/{profile.pk}/operators/{path}").status_code == 404
 
 

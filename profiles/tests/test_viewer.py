@@ -28,6 +28,15 @@ def test_the_page_has_lost_what_calls_out_asks_and_expires(client):
     assert style.index(".node-item-type path") < style.index(".node-item-type-heat9 path")
 
 
+def test_colours_of_both_themes_reach_the_page_as_values_that_a_saved_picture_keeps(client):
+    style = client.get(f"{viewer_address()}grapher.css").text
+    light, dark = style.rsplit("@media (prefers-color-scheme: dark)", 1)
+    assert ".node-item-type-heat9 path { fill: #861515; }" in light
+    assert ".node-item-type-heat9 path { fill: #ffc861; }" in dark
+    assert ".node-item-type-delta8 text { fill: #1b1208; }" in dark
+    assert "var(" not in light + dark
+
+
 def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client):
     response = client.get(viewer_address())
     policy = dict(

@@ -15,4 +15,6 @@ def page_of(profile: Profile) -> str:
 
 def places_of(profile: Profile) -> Places:
     """Where the tables of a profile lead."""
-    return Places(page_of(profile), reverse("profiles:operators", args=[profile.pk]))
+    names = ("operators", "operator-order", "picture-operators")
+    found = [reverse(f"profiles:{name}", args=[profile.pk]) for name in names]
+    return Places(page_of(profile), *found)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,7 +19,7 @@ from profiles.comparisons.choosing import candidates, choices, chosen_profiles, 
 from profiles.comparisons.facts import facts_of, warnings_of
 from profiles.comparisons.graph import graph_document, graph_view, row_at
 from profiles.comparisons.loading import Compared, comparison_of
-from profiles.comparisons.request import Asked, read_asked
+from profiles.comparisons.request import Asked, page_problem, read_asked, unknown_choice
 from profiles.comparisons.words import letter, origin_of, title_of
 from profiles.models import Profile
 from profiles.views.addresses import page_of
@@ -40,6 +41,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     answer = ask(compared.comparison, asked.question)
     graph_address = replace(asked, question=Question(side=asked.question.side), row=None).address()
     rows = page.row_page(compared, asked, answer)
+    selected = page.selected_view(compared, asked)
     context = {
         "asked": asked,
         "runs": _runs(compared, asked),
@@ -56,7 +58,8 @@ def compare(request: HttpRequest) -> HttpResponse:
         "graph": graph_view(asked),
         "profile": profiles[asked.drawn],
         "change_document": f"{reverse('profiles:compare-graph')}?{graph_address}",
-        "selected": page.selected_view(compared, asked),
+        "selected": selected,
+        "problems": _problems(request, asked, rows, is_row_there=selected is not None),
         "address": asked.address(),
         "export_address": replace(asked, page=1, row=None).address(),
     }
@@ -103,6 +106,16 @@ def compare_graph(request: HttpRequest) -> HttpResponse:
     return response
 
 
+def _problems(
+    request: HttpRequest, asked: Asked, rows: "Page[Any]", *, is_row_there: bool
+) -> list[str]:
+    """What of the address makes no sense, in sentences."""
+    found = [*asked.problems, page_problem(rows, request.GET.get("page", ""))]
+    if asked.row is not None and not is_row_there:
+        found.append(unknown_choice("row", str(asked.row)))
+    return list(filter(None, found))
+
+
 def _profiles(request: HttpRequest, asked: Asked) -> list[Profile]:
     profiles = chosen_profiles(reader_of(request), asked.ids)
     if profiles is None:
@@ -124,7 +137,10 @@ def _chooser(
     find = request.GET.get("find", "").replace("\0", "")[:200]
     kept = list(dict.fromkeys(profiles))
     is_wrong = bool(problem) and len(asked.ids) > 1
+    wanted = request.GET.get("page", "")
+    found = candidates(reader_of(request), profiles, find=find, page=wanted)
     context = {
+        "page_problem": page_problem(found, wanted),
         "is_wrong": is_wrong,
         "chosen": [
             {"choice": choice, "remove": _without(asked, n), "page": page_of(choice.profile)}
@@ -136,14 +152,14 @@ def _chooser(
         "most": MOST,
         "find": find,
         "address": asked.address(),
-        "page": candidates(reader_of(request), profiles, find=find, page=request.GET.get("page")),
+        "page": found,
     }
     return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
 
 
 def _without(asked: Asked, place: int) -> str:
     ids = asked.ids[:place] + asked.ids[place + 1 :]
-    return asked.changed(ids=ids, row=None, other=1)
+    return asked.changed(ids=ids, row=None, other=1, graph=None)
 
 
 def _runs(compared: Compared, asked: Asked) -> list[dict[str, Any]]:

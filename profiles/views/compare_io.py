@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.selectors import reader_of
 from profiles.comparisons.dumps import dumps_compare
+from profiles.comparisons.request import page_problem
 from profiles.selectors import dump_of, dumps_beside
 from profiles.views.access import task_or_404
 from webprofile.errors import DomainError
@@ -40,6 +41,8 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
     only = "differing" in request.GET
     rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
     first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
+    wanted = request.GET.get("page", "")
+    page = Paginator(rows, COMPARE_ROWS).get_page(wanted)
     context = {
         "task": task,
         "other": other,
@@ -48,6 +51,7 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
         "others": dumps_beside(task, reader_of(request)),
         "comparison": comparison,
         "only_differing": only,
-        "page": Paginator(rows, COMPARE_ROWS).get_page(request.GET.get("page")),
+        "page": page,
+        "page_problem": page_problem(page, wanted),
     }
     return render(request, "profiles/compare_io.html", context)

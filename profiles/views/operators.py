@@ -1,8 +1,10 @@
 """Pieces of a result page that are asked for one by one: rows of a table, one operator."""
 
+import msgspec
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.errors import AnalysisError
@@ -21,13 +23,7 @@ def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
 
     `around` is its row in the profile's columns; without `data-place` it is not in the table.
     """
-    profile = profile_or_404(request, profile_id)
-    data = profile_data(profile)
-    asked = read_request(request.GET, passes=len(data.passes))
-    try:
-        table = SideTable(data, asked, asked.sides[0], places_of(profile))
-    except AnalysisError as error:
-        raise Http404(str(error)) from error
+    table = _table(request, profile_id)
     place, start = None, _whole(request.GET.get("offset", ""))
     if "around" in request.GET:
         place = table.place_of(_whole(request.GET["around"]))
@@ -35,6 +31,25 @@ def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
     start = start // PAGE_ROWS * PAGE_ROWS
     context = {"start": start, "place": place, "body": table.body(start)}
     return render(request, "profiles/_rows.html", context)
+
+
+@login_required
+@require_GET
+@gzip_page
+def order(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """The operators of the table that the address describes, in its order, as JSON: `rows`."""
+    rows = _table(request, profile_id).operators().tolist()
+    return HttpResponse(msgspec.json.encode({"rows": rows}), content_type="application/json")
+
+
+def _table(request: HttpRequest, profile_id: int) -> SideTable:
+    profile = profile_or_404(request, profile_id)
+    data = profile_data(profile)
+    asked = read_request(request.GET, passes=len(data.passes))
+    try:
+        return SideTable(data, asked, asked.sides[0], places_of(profile))
+    except AnalysisError as error:
+        raise Http404(str(error)) from error
 
 
 @login_required

@@ -1,6 +1,7 @@
 """The Chinese catalogue is complete."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,27 @@ def test_every_text_has_its_translation_and_no_placeholder_is_lost():
         assert all(texts), message.id
         assert not message.fuzzy, message.id
         assert list(message.check()) == [], message.id
+
+
+def texts() -> list[str]:
+    """Every Chinese text of the catalogue."""
+    found = [message.string for message in read(ROOT / CATALOGUE) if message.id]
+    return [text for each in found for text in (each if isinstance(each, tuple) else (each,))]
+
+
+def test_chinese_sentences_have_no_half_width_marks():
+    han = "[\u4e00-\u9fff”“（）]"
+    # a colon and what follows may be code: N:first
+    half_width = re.compile(rf"{han} ?[,;!?(]|{han} ?:(?!\w)|[,;:!?)] ?{han}")
+    code = re.compile(r"[\w.]*\w\([^()]*\)|%\(\w+\)s|\{\w+\}|“[:;]”|\( \) \[|\?\w+=")
+    wrong = [text for text in texts() if half_width.search(code.sub("x", text))]
+    assert wrong == []
+
+
+def test_a_pass_has_one_word_of_its_own():
+    """A run, 运行, is an attempt: it consists of passes, 轮次."""
+    other = re.compile("剖析运行|不带剖析的运行|[各单]次运行|轮运行|运行次数")
+    assert [text for text in texts() if other.search(text)] == []
 
 
 def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):

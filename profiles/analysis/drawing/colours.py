@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.drawing.text import amount, duration, rate
+from profiles.analysis.drawing.text import amount, rate
+from profiles.analysis.durations import duration, unit_of
 from profiles.parsers.columns import MISSING, Side
 from profiles.parsers.graph import Index
 
@@ -43,11 +44,14 @@ class Colouring:
         """What the name of each class begins with in the style sheet."""
         return "delta" if self.metric == "change" else "heat"
 
-    def text(self, value: float) -> str:
-        """A value with its unit: `12.35 µs`, `1.2 GFLOP/s`, `3.4 MiB`."""
+    def texts(self, values: Sequence[float]) -> list[str]:
+        """Values with their units, times in one: `12.35 µs`, `1.2 GFLOP/s`, `3.4 MiB`."""
         if self.metric == "flops":
-            return rate(value)
-        return amount(value) if self.metric == "bytes" else duration(value)
+            return [rate(value) for value in values]
+        if self.metric == "bytes":
+            return [amount(value) for value in values]
+        unit = unit_of(values)
+        return [duration(value, unit) for value in values]
 
     def of(self, groups: Sequence[Index]) -> Floats:
         """Return the value of each group of rows: the sum, or the rate of the whole group."""
@@ -71,7 +75,7 @@ class Colouring:
         share = np.clip(values[known] / most, 0.0, 1.0) if most > 0 else np.zeros(known.sum())
         found[known] = np.minimum(HEAT_CLASSES * np.sqrt(share), HEAT_CLASSES - 1).astype(np.int8)
         bounds = [most * (each / HEAT_CLASSES) ** 2 for each in range(HEAT_CLASSES)]
-        return found, [self.text(bound) for bound in [*bounds, most]]
+        return found, self.texts([*bounds, most])
 
     def _changes(
         self, values: Floats, known: NDArray[np.bool_], most: float
@@ -81,7 +85,7 @@ class Colouring:
         steps = NO_CHANGE * np.sign(share) * np.sqrt(np.abs(share))
         found[known] = NO_CHANGE + np.round(steps).astype(np.int8)
         places = [k / NO_CHANGE for k in range(-NO_CHANGE, NO_CHANGE + 1)]
-        return found, [self.text(most * place * abs(place)) for place in places]
+        return found, self.texts([most * place * abs(place) for place in places])
 
 
 def _sums(values: Floats, groups: Sequence[Index]) -> Floats:

@@ -5,14 +5,14 @@ import re
 
 import msgspec
 
+from profiles.analysis.durations import ABSENT
+
 #: what a name is cut at: a hostile one has megabytes
 LONGEST_TEXT = 200
 #: control characters, and those that change the direction of what follows or join with it unseen
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_ABSENT = "–"
 
 
 def plain(text: str) -> str:
@@ -20,16 +20,6 @@ def plain(text: str) -> str:
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def duration(seconds: float) -> str:
-    """Return a time with four significant digits: `12.35 µs`."""
-    if not math.isfinite(seconds):
-        return _ABSENT
-    if seconds == 0:
-        return "0 s"
-    scale, unit = next((pair for pair in _TIMES if abs(seconds) >= pair[0]), _TIMES[-1])
-    return f"{_digits(seconds / scale)} {unit}"
 
 
 def amount(size_bytes: float) -> str:
@@ -45,12 +35,12 @@ def operations(count: float) -> str:
 def rate(per_second: float) -> str:
     """Return operations per second: `7.23 GFLOP/s`."""
     text = operations(per_second)
-    return text if text == _ABSENT else f"{text}/s"
+    return text if text == ABSENT else f"{text}/s"
 
 
 def share(ratio: float) -> str:
     """Return a ratio as per cent: `3.2 %`."""
-    return f"{ratio * 100:.1f} %" if math.isfinite(ratio) else _ABSENT
+    return f"{ratio * 100:.1f} %" if math.isfinite(ratio) else ABSENT
 
 
 def dimensions(shape: str | None) -> list[int] | None:
@@ -73,7 +63,7 @@ def _value(value: object) -> str:
 
 def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     if not math.isfinite(value):
-        return _ABSENT
+        return ABSENT
     step = 0
     while abs(value) >= base and step < len(units) - 1:
         value /= base

@@ -2,7 +2,7 @@
 
 import { fill, percent } from "../format.js";
 import { axis } from "./palette.js";
-import { clean, describeOperator, micro } from "./text.js";
+import { clean, describeOperator } from "./text.js";
 
 const GRID = { left: 56, right: 20, top: 14, bottom: 46 };
 
@@ -79,7 +79,7 @@ export function cumulativePicture({ data, operators, words, chart }) {
     },
     *tableRows() {
       for (let rank = 0; rank < rows.length; rank += 1) {
-        yield [clean(operators.names[rows[rank]]), String(rank + 1), micro(us[rank]), percent(share[rank])];
+        yield [clean(operators.names[rows[rank]]), String(rank + 1), { us: us[rank] }, percent(share[rank])];
       }
     },
     tableCount: rows.length,

@@ -3,7 +3,7 @@
 import { fill, scaled } from "../format.js";
 import { COLOURED_TYPES, axis, styleOf } from "./palette.js";
 import { decades, diameter, labelShifts, roofLines } from "./roofline_layout.js";
-import { clean, describeOperator, micro } from "./text.js";
+import { clean, describeOperator } from "./text.js";
 
 const GRID = { left: 84, right: 24, top: 44, bottom: 50 };
 const NARROW_PX = 640;
@@ -130,7 +130,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
           clean(operators.typeOf(data.rows[point])),
           scaled(data.intensity[point], "FLOP/byte"),
           scaled(data.flops[point], "FLOP/s"),
-          micro(data.us[point]),
+          { us: data.us[point] },
         ];
       }
     },

@@ -141,7 +141,7 @@ export function scopesPicture({ data, operators, words, chart }) {
     },
     *tableRows() {
       for (const { scope, time, number } of scopeRows(data.tree)) {
-        yield [scope || words.all, micro(time), percent(time / operators.total), String(number)];
+        yield [scope || words.all, { us: time }, percent(time / operators.total), String(number)];
       }
     },
     tableCount: scopeRows(data.tree).length,

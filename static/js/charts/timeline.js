@@ -2,7 +2,7 @@
 
 import { fill } from "../format.js";
 import { axis, stripes } from "./palette.js";
-import { axisMicro, clean, describeOperator, micro } from "./text.js";
+import { axisMicro, clean, describeOperator, micro, unitOfMicro } from "./text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "./timeline_layout.js";
 
 const LANE_PX = 52;
@@ -64,7 +64,7 @@ class Timeline {
     return {
       animation: false,
       grid: { left: this.left, right: RIGHT_PX, top: TOP_PX, bottom: BOTTOM_PX },
-      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro } }),
+      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro(this.span) } }),
       yAxis: axis(colours, {
         type: "category",
         data: lanes,
@@ -128,11 +128,12 @@ class Timeline {
   describe(bar) {
     const { data, words } = this;
     const lane = this.lanes[data.lane[bar]];
+    const unit = unitOfMicro([data.start[bar], data.wait[bar], data.work[bar]]);
     const times = fill(words.bar, {
       lane: `${words[lane.side]} ${clean(lane.name, 60)}`,
-      start: micro(data.start[bar]),
-      wait: micro(data.wait[bar]),
-      work: micro(data.work[bar]),
+      start: micro(data.start[bar], unit),
+      wait: micro(data.wait[bar], unit),
+      work: micro(data.work[bar], unit),
     });
     if (data.count[bar] > 1) return [fill(words.merged, { number: data.count[bar] }), times];
     const lines = describeOperator(this.operators, this.rowOf(bar), words);
@@ -229,9 +230,9 @@ class Timeline {
       yield [
         row === null ? fill(this.words.merged, { number: data.count[bar] }) : clean(this.operators.names[row]),
         clean(this.lanes[data.lane[bar]].name, 60),
-        micro(data.start[bar]),
-        micro(data.wait[bar]),
-        micro(data.work[bar]),
+        { us: data.start[bar] },
+        { us: data.wait[bar] },
+        { us: data.work[bar] },
       ];
     }
   }

@@ -35,7 +35,7 @@ export function typesPicture({ data, operators, words, chart }) {
     option: (colours) => ({
       animation: false,
       grid: { left: left(), right: 74, top: 8, bottom: AXIS_PX },
-      xAxis: axis(colours, { type: "value", axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro } }),
+      xAxis: axis(colours, { type: "value", axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro(Math.max(0, ...bars.map((bar) => bar.us))) } }),
       yAxis: axis(colours, {
         type: "category",
         inverse: true,
@@ -88,7 +88,7 @@ export function typesPicture({ data, operators, words, chart }) {
       for (let place = 0; place < data.types.length; place += 1) {
         yield [
           clean(operators.typeName(data.types[place])),
-          micro(data.us[place]),
+          { us: data.us[place] },
           percent(data.us[place] / total),
           String(data.operators[place]),
         ];

@@ -2,9 +2,9 @@
 
 import { loadECharts } from "../charts/echarts.js";
 import { onColours, readColours } from "../charts/palette.js";
-import { clean } from "../charts/text.js";
+import { axisMicro, clean } from "../charts/text.js";
 import { seconds } from "../format.js";
-import { amountOf, heightOf, isTotal, lowerEnd } from "./steps.js";
+import { amountOf, heightOf, isTotal, lowerEnd, unitOf } from "./steps.js";
 
 /** px; below, there is no room for the names and amounts of steps */
 const NARROW = 600;
@@ -60,6 +60,8 @@ function optionOf(steps, box) {
   const colours = { ...readColours(), ...readTones() };
   const names = steps.map((step) => clean(step.name, 40));
   const isWide = box.clientWidth >= NARROW;
+  const unit = unitOf(steps);
+  const axisText = axisMicro(1e6 * Math.max(...steps.map((step) => step.to)));
   const text = { color: colours.soft, fontFamily: colours.sans, fontSize: 12 };
   return {
     animation: false,
@@ -71,7 +73,7 @@ function optionOf(steps, box) {
       backgroundColor: colours.surface,
       borderColor: colours.strong,
       textStyle: { color: colours.ink, fontFamily: colours.sans },
-      formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], box),
+      formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], { box, unit }),
     },
     xAxis: {
       type: "category",
@@ -82,7 +84,7 @@ function optionOf(steps, box) {
     },
     yAxis: {
       type: "value",
-      axisLabel: { ...text, formatter: (value) => seconds(value) },
+      axisLabel: { ...text, formatter: (value) => axisText(1e6 * value) },
       splitLine: { lineStyle: { color: colours.line } },
     },
     series: [
@@ -99,7 +101,7 @@ function optionOf(steps, box) {
           show: isWide,
           position: "top",
           ...text,
-          formatter: ({ dataIndex }) => amountOf(steps[dataIndex]),
+          formatter: ({ dataIndex }) => amountOf(steps[dataIndex], unit),
         },
       },
     ],
@@ -116,10 +118,10 @@ function readTones() {
   return { slower: style.getPropertyValue("--bad").trim(), faster: style.getPropertyValue("--good").trim() };
 }
 
-function describe(step, name, box) {
-  const amount = amountOf(step);
+function describe(step, name, { box, unit }) {
+  const amount = amountOf(step, unit);
   if (isTotal(step)) return `${name}\n${amount}`;
-  return `${name}\n${amount} (${step.delta > 0 ? box.dataset.slower : box.dataset.faster})\n= ${seconds(step.to)}`;
+  return `${name}\n${amount} (${step.delta > 0 ? box.dataset.slower : box.dataset.faster})\n= ${seconds(step.to, unit)}`;
 }
 
 onColours(paint);

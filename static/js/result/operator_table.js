@@ -1,13 +1,15 @@
 // One table of operators: its window of rows, the row that has the focus, the selected one.
 
+import { expectedRow } from "./expected_row.js";
 import { withParameters } from "./fetching.js";
 import { RowWindow } from "./row_window.js";
 import { onSelect, select, selected } from "./selection.js";
+import { TableOrder } from "./table_order.js";
 
 const SOURCE = "table";
 
 export class OperatorTable {
-  constructor(scroller, { fetchFragment, announce }) {
+  constructor(scroller, { fetchFragment, fetchJson, announce }) {
     this.scroller = scroller;
     this.table = scroller.querySelector("table");
     this.fetchFragment = fetchFragment;
@@ -20,6 +22,7 @@ export class OperatorTable {
       onRows: (body) => this.#dress(body),
       keep: (piece) => piece === Math.floor(this.active / Number(scroller.dataset.piece)),
     });
+    this.order = new TableOrder(scroller, fetchJson);
     this.table.setAttribute("role", "grid");
     scroller.removeAttribute("tabindex");
     for (const body of this.table.tBodies) if (!("gap" in body.dataset)) this.#dress(body);
@@ -29,6 +32,7 @@ export class OperatorTable {
 
   end() {
     this.window.end();
+    this.order.end();
     this.stopListening();
   }
 
@@ -42,31 +46,47 @@ export class OperatorTable {
   async reveal(operator) {
     this.#mark(operator);
     if (operator === null || !this.isGrid) return;
-    const place = await this.#placeOf(operator);
-    if (place === null || selected() !== operator) return;
+    const known = this.#knownPlaceOf(operator);
+    const place = known === undefined ? await this.#askedPlaceOf(operator) : known;
+    if (selected() !== operator) return;
+    if (place === null) {
+      this.announce(this.scroller.dataset.absent);
+      return;
+    }
+    if (place === undefined) return;
+    // asked for first: it is on the way while the rest is done
+    const coming = this.window.row(place);
     this.window.show(place);
-    const row = await this.window.row(place);
+    if (known !== undefined) this.window.expect(place, () => this.#expected(operator, place));
+    const row = await coming;
     if (!row || selected() !== operator) return;
     this.#activate(place);
     this.#mark(operator);
   }
 
-  async #placeOf(operator) {
+  /** The place if the row is in the page or the order is known, as `TableOrder.placeOf`. */
+  #knownPlaceOf(operator) {
     const row = this.#rowOf(operator);
-    if (row) return placeOf(row);
+    return row ? placeOf(row) : this.order.placeOf(operator);
+  }
+
+  /** The place as the server says, null if there is none, undefined without an answer. */
+  async #askedPlaceOf(operator) {
     const url = withParameters(this.scroller.dataset.rowsUrl, { around: operator });
     try {
       const body = (await this.fetchFragment(url)).querySelector("tbody");
-      if (body?.dataset.place !== undefined) {
-        const place = Number(body.dataset.place);
-        this.window.adopt(body);
-        return place;
-      }
+      if (body?.dataset.place === undefined) return null;
+      this.window.adopt(body);
+      return Number(body.dataset.place);
     } catch {
-      return null;
+      return undefined;
     }
-    this.announce(this.scroller.dataset.absent);
-    return null;
+  }
+
+  #expected(operator, place) {
+    const url = new URL(this.scroller.dataset.rowsUrl, location.href);
+    const href = `${url.pathname}${operator}/${url.search}`;
+    return expectedRow(this.table, { place, operator, href, ...this.order.named(operator) });
   }
 
   #rowOf(operator) {

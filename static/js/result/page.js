@@ -1,5 +1,6 @@
 // The result page: one selection, heard by all parts; keys that work everywhere on it.
 
+import { getJson } from "../requests.js";
 import { makeFetcher } from "./fetching.js";
 import { startPanel } from "./operator_panel.js";
 import { select, selected } from "./selection.js";
@@ -36,8 +37,11 @@ document.addEventListener("keydown", (event) => {
 });
 
 if (panel) {
-  const fetchFragment = makeFetcher(panel.dataset.login);
+  const { login } = panel.dataset;
+  const fetchFragment = makeFetcher(login);
+  // "no-cache" asks whether what the browser has still holds
+  const fetchJson = (url) => getJson(url, { login, cache: "no-cache" });
   startPanel(panel, { fetchFragment, announce });
   startForm();
-  startTables({ fetchFragment, announce });
+  startTables({ fetchFragment, fetchJson, announce });
 }

@@ -25,6 +25,8 @@ export class RowWindow {
     this.hooks = { fetchFragment, onRows, keep };
     this.bodies = new Map();
     this.loading = new Map();
+    /** the piece that somebody waits for: no other is asked for beside it */
+    this.wanted = null;
     this.ended = new AbortController();
     this.frame = 0;
     this.#fillUp();
@@ -42,7 +44,10 @@ export class RowWindow {
   /** The row at a place of the order, fetched if need be; null if there is none or no answer. */
   async row(place) {
     if (place < 0 || place >= this.total) return null;
-    await this.#load(Math.floor(place / this.piece));
+    const number = Math.floor(place / this.piece);
+    this.wanted = number;
+    await this.#load(number);
+    if (this.wanted === number) this.wanted = null;
     return this.loaded(place);
   }
 
@@ -52,6 +57,18 @@ export class RowWindow {
     const body = this.bodies.get(number);
     if (!body || "gap" in body.dataset) return null;
     return body.rows[place - number * this.piece] ?? null;
+  }
+
+  /** Have the row that `make` makes stand at a place until its piece comes. */
+  expect(place, make) {
+    const number = Math.floor(place / this.piece);
+    const gap = this.bodies.get(number);
+    if (!("gap" in gap.dataset)) return;
+    const row = make();
+    row.style.top = `${(place - number * this.piece) * this.rowHeight}px`;
+    gap.removeAttribute("aria-hidden");
+    gap.setAttribute("role", "rowgroup");
+    gap.replaceChildren(row);
   }
 
   /** Scroll by as little as needed to have a place in view; to the middle if it was far. */
@@ -138,7 +155,7 @@ export class RowWindow {
     for (let number = from; number <= to; number += 1) wanted.push(number);
     wanted.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
     for (const number of wanted) {
-      if (this.loading.size >= AT_ONCE) break;
+      if (this.loading.size >= (this.wanted === null ? AT_ONCE : 1)) break;
       this.#load(number);
     }
   }

@@ -6,6 +6,7 @@
 const PARAMETER = "op";
 const listeners = new Set();
 let current = readAddress();
+let writing = 0;
 
 function readAddress() {
   const text = new URLSearchParams(location.search).get(PARAMETER) ?? "";
@@ -27,11 +28,17 @@ export function onSelect(listener) {
 export function select(row, source = "") {
   if (row === current) return;
   current = row;
-  const address = new URL(location.href);
-  if (row === null) address.searchParams.delete(PARAMETER);
-  else address.searchParams.set(PARAMETER, String(row));
-  history.replaceState(history.state, "", address);
   tell(source);
+  // up to 20 ms in Chromium, which views need not wait for
+  clearTimeout(writing);
+  writing = setTimeout(writeAddress);
+}
+
+function writeAddress() {
+  const address = new URL(location.href);
+  if (current === null) address.searchParams.delete(PARAMETER);
+  else address.searchParams.set(PARAMETER, String(current));
+  history.replaceState(history.state, "", address);
 }
 
 function tell(source) {

@@ -6,7 +6,7 @@ import { OperatorTable } from "./operator_table.js";
 const OTHERS = ["op"];
 
 /** Start with the tables that the server rendered; go on with those that htmx swaps in. */
-export function startTables({ fetchFragment, announce }) {
+export function startTables({ fetchFragment, fetchJson, announce }) {
   let tables = [];
   let state = tableState();
   /** the field in which the reader goes on typing: its changes are one entry of the history */
@@ -15,7 +15,7 @@ export function startTables({ fetchFragment, announce }) {
   function begin() {
     for (const table of tables) table.end();
     tables = [...document.querySelectorAll("#tables [data-rows-url]")].map(
-      (scroller) => new OperatorTable(scroller, { fetchFragment, announce }),
+      (scroller) => new OperatorTable(scroller, { fetchFragment, fetchJson, announce }),
     );
   }
 

@@ -10,7 +10,7 @@ import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
 import { barsOf } from "../charts/types.js";
-import { percent, scaled, seconds } from "../format.js";
+import { percent, scaled, seconds, timeUnit } from "../format.js";
 
 test("times, speeds and shares read as on the server", () => {
   assert.equal(seconds(0.0123456), "12.35 ms");
@@ -18,9 +18,15 @@ test("times, speeds and shares read as on the server", () => {
   assert.equal(seconds(0), "0 s");
   assert.equal(seconds(null), "–");
   assert.equal(scaled(72_983_272_727, "FLOP/s"), "72.98 GFLOP/s");
-  assert.equal(scaled(0.25, "FLO/B"), "0.25 FLO/B");
+  assert.equal(scaled(0.25, "FLOP/byte"), "0.25 FLOP/byte");
   assert.deepEqual([0, 0.0001, 0.004, 0.8, 1].map(percent), ["0 %", "< 0.1 %", "0.4 %", "80 %", "100 %"]);
-  assert.deepEqual([0, 3000, 1500, 120].map(axisMicro), ["0 s", "3 ms", "1.5 ms", "120 µs"]);
+});
+
+test("times side by side have one unit", () => {
+  const times = [0.0123456, 5e-6, 0, 9.4e-4];
+  const unit = timeUnit(times);
+  assert.deepEqual(times.map((time) => seconds(time, unit)), ["12.35 ms", "0.005000 ms", "0 ms", "0.9400 ms"]);
+  assert.deepEqual([0, 3000, 1500, 120].map(axisMicro(3000)), ["0 ms", "3 ms", "1.5 ms", "0.12 ms"]);
 });
 
 test("a name on a canvas keeps its letters and shows what would hide or turn text", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { amountOf, heightOf, lowerEnd } from "../compare/steps.js";
+import { amountOf, heightOf, lowerEnd, unitOf } from "../compare/steps.js";
 
 const slower = { kind: "step", from: 0.002, to: 0.003, delta: 0.001 };
 const faster = { kind: "step", from: 0.003, to: 0.0025, delta: -0.0005 };
@@ -14,9 +14,10 @@ test("a bar reaches from the total before a step to that after it, up or down", 
   assert.deepEqual([lowerEnd(total), heightOf(total)], [0, 0.0025]);
 });
 
-test("differences have a sign and totals have none", () => {
-  assert.equal(amountOf(slower), "+1.000 ms");
-  assert.equal(amountOf(faster), "\u2212500.0 \u00b5s");
-  assert.equal(amountOf(total), "2.500 ms");
-  assert.equal(amountOf({ ...slower, delta: 0 }), "0 s");
+test("differences have a sign, totals have none, and all have one unit", () => {
+  const unit = unitOf([slower, faster, total]);
+  assert.equal(amountOf(slower, unit), "+1.000 ms");
+  assert.equal(amountOf(faster, unit), "\u22120.5000 ms");
+  assert.equal(amountOf(total, unit), "2.500 ms");
+  assert.equal(amountOf({ ...slower, delta: 0 }, unit), "0 ms");
 });

@@ -135,7 +135,7 @@ def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
     assert shape.value_of_css_property("fill") == "rgb(134, 21, 21)"
     title.click()
     graph.wait(lambda: "1.948 ms" in graph.panel(), "no panel")
-    assert "59.01 MFLO" in graph.panel()
+    assert "59.01 MFLOP" in graph.panel()
     graph.find("#sidebar-closebutton").click()
     graph.outside()
     graph.wait(lambda: graph.selected == "98", "nothing selected")
@@ -150,6 +150,23 @@ def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
     graph.outside()
     assert graph.browser.execute_script("return scrollY") < graph.find("#graph").location["y"] / 2
     assert graph.complaints() == []
+
+
+def test_on_a_phone_the_panel_lies_below_the_graph_and_can_be_closed(show):
+    graph = show(good_profile("resnet18"))
+    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    graph.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    graph.open_alone("?op=98")
+    graph.inside()
+    graph.wait(lambda: "1.948 ms" in graph.panel(), "no panel")
+    room, panel = graph.find("#target").rect, graph.find("#sidebar").rect
+    assert room["width"] == panel["width"] > 300
+    assert room["height"] == pytest.approx(panel["y"], abs=2)
+    chosen = graph.title_of("[493] conv(data,conv1.weight)[493]").rect
+    assert 0 <= chosen["y"] < panel["y"]
+    graph.find("#sidebar-closebutton").click()
+    graph.wait(lambda: not graph.find("#sidebar").is_displayed(), "not closed")
+    assert graph.find("#target").rect["height"] > 1.9 * room["height"]
 
 
 def test_a_selection_elsewhere_is_marked_in_the_graph(show):

@@ -19,6 +19,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 #: rows of a profile that has many pieces
 MANY = 2_500
+#: where the selected row is in the scrolled box, px from its top
+PLACE_IN_VIEW = (
+    "return document.querySelector('tr[aria-selected=true]').getBoundingClientRect().top"
+    " - document.querySelector('.operators__scroll').getBoundingClientRect().top"
+)
 
 
 class ResultPage:
@@ -209,6 +214,39 @@ def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
     )
     page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op3"])
     assert page.state == "?op=3"
+
+
+def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
+    page = open_page(many_operators())
+    page.open()
+    learnt = (
+        "return performance.getEntriesByType('resource').some((e) => e.name.includes('/order/'))"
+    )
+    page.wait(lambda: page.js(learnt))
+    # pieces of rows come when the test says so
+    page.js(
+        "window.held = []; const fetched = window.fetch;"
+        "window.fetch = (url, ...rest) => String(url).includes('offset=')"
+        " ? new Promise((go) => held.push(() => go(fetched(url, ...rest))))"
+        " : fetched(url, ...rest);"
+        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+        "import(page.replace('page', 'selection')).then((module) => module.select(1700, 'test'))"
+    )
+    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
+    row = page.find("tr[aria-selected=true]")
+    assert row.get_attribute("aria-busy") == "true"
+    assert page.texts("tr[aria-selected=true] .operators__rank") == ["#1700"]
+    assert page.texts("tr[aria-selected=true] .operators__time") == ["…"]
+    expected = page.js(PLACE_IN_VIEW)
+    shown = page.texts("tr[aria-selected=true] .operators__op")
+    page.js("for (const go of held) go()")
+    page.wait(lambda: page.count("tr[aria-selected=true]:not([aria-busy])") == 1)
+    assert page.count("tr[aria-selected=true]") == 1
+    assert page.texts("tr[aria-selected=true] .operators__name") == ["op1700"]
+    assert shown[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
+    assert page.texts("tr[aria-selected=true] .operators__time") != ["…"]
+    assert abs(page.js(PLACE_IN_VIEW) - expected) < 1
+    assert page.complaints() == []
 
 
 def test_a_chart_can_ask_for_the_operators_of_some_types(open_page):

@@ -1,0 +1,99 @@
+"""Pages in Chinese: every sentence has Chinese marks, also where a page joins its pieces."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from profiles.exporting.fields import FIELDS
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+HAN = "[\u4e00-\u9fff]"
+#: half-width marks as English sets them; times, shapes and code have none followed by a space
+HALF_WIDTH = re.compile(rf"{HAN} ?[,;:!?(]|[,;:!?)] ?{HAN}|[,;?!] |: ")
+#: names that a user gave, and code
+_AS_IT_IS = {"bdi", "code", "pre", "script", "style"}
+_INLINE = {"a", "abbr", "b", "br", "i", "small", "span", "strong", "time"}
+_VOID = {"br", "circle", "img", "input", "line", "link", "meta", "path", "rect"}
+
+
+class Sentences(HTMLParser):
+    """The texts of a page, one for each block, without names and code."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.texts, self._open, self._hidden = [""], [], 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        classes = given.get("class") or ""
+        hidden = tag in _AS_IT_IS or "hostile" in classes
+        is_line = "verdict-line" in classes or "__line" in classes or "data-word" in given
+        if is_line or (tag not in _INLINE and tag not in _AS_IT_IS):
+            self.texts.append("")
+        if tag not in _VOID:
+            self._open.append((tag, hidden))
+            self._hidden += hidden
+
+    def handle_endtag(self, tag):
+        while self._open:
+            opened, hidden = self._open.pop()
+            self._hidden -= hidden
+            if opened == tag:
+                break
+        if tag not in _INLINE and tag not in _AS_IT_IS:
+            self.texts.append("")
+
+    def handle_data(self, data):
+        if not self._hidden:
+            self.texts[-1] += re.sub(r"\s+", " ", data)
+
+
+@pytest.fixture
+def alice(client, storage):
+    user = make_user()
+    client.force_login(user)
+    client.cookies["django_language"] = "zh-hans"
+    return user
+
+
+def chinese(client, address: str) -> list[str]:
+    html = client.get(address).content.decode()
+    return [text for text in Sentences(html).texts if re.search(HAN, text)]
+
+
+def test_sentences_of_results_comparisons_and_reports_have_full_width_marks(client, alice):
+    one, other = good_profile("resnet18"), good_profile("resnet18_opt")
+    first, second = (
+        make_result(data, *(another_pass(data, seed) for seed in range(2)), owner=alice)
+        for data in (one, other)
+    )
+    opened = make_opened(alice, one, b"{}").profile
+    addresses = (
+        f"/tasks/{first.attempt.task_id}/result/?op=3",
+        f"/profiles/{opened.pk}/",
+        f"/profiles/{first.pk}/operators/3/",
+        f"/profiles/compare/?p={first.pk}&p={second.pk}&p={opened.pk}&row=0",
+        f"/profiles/{opened.pk}/export/report/",
+        "/profiles/exports/",
+    )
+    for address in addresses:
+        texts = chinese(client, address)
+        assert len(texts) > 20, address
+        assert [text for text in texts if HALF_WIDTH.search(text)] == [], address
+
+
+def test_the_meaning_of_each_exported_field_is_told_in_chinese(client, alice):
+    html = client.get("/profiles/exports/").content.decode()
+    meanings = [text for text in re.findall("<td>(.*?)</td>", html) if text]
+    assert len(meanings) == len(FIELDS)
+    assert [text for text in meanings if not re.search(HAN, text)] == [
+        "computation_flo / memory_bytes。"
+    ]
