@@ -138,9 +138,9 @@ def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
         min_s=_limit(typed, "min", problems),
         max_s=_limit(typed, "max", problems),
         aggregate=aggregate,
-        by_type=bool(aggregate) and typed.get("over") != "all",
+        by_type=_one_of(typed, "over", ("", "type", "all"), problems) != "all" and bool(aggregate),
         order=_query_order(order),
-        ascending=typed.get("up") == "1",
+        ascending=_one_of(typed, "up", ("", "0", "1"), problems) == "1",
     )
     sides = SIDES[_one_of(typed, "side", ("", *SIDES), problems) or "device"]
     return TableRequest(
@@ -148,9 +148,9 @@ def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
         sides=sides,
         order=order,
         top=_count(typed, "rows", problems),
-        columns=_columns(parameters, passes),
+        columns=_columns(parameters, passes, problems),
         pass_number=_pass(typed, passes, problems),
-        page=max(1, _within(typed.get("page", ""), MOST_ROWS)),
+        page=_page(typed, problems),
         typed=typed,
         problems=problems,
     )
@@ -206,9 +206,19 @@ def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, found)))
 
 
-def _columns(parameters: QueryDict, passes: int) -> tuple[str, ...]:
+def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
+    text = typed.get("page", "")
+    number = _within(text, MOST_ROWS)
+    if text and not number:
+        _add_unknown(problems, "page", text)
+    return max(1, number)
+
+
+def _columns(parameters: QueryDict, passes: int, problems: dict[str, str]) -> tuple[str, ...]:
     """The chosen columns; a form sends each by itself, an address all in one."""
     asked = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
+    if unknown := sorted(asked - {"", *KEYS}):
+        _add_unknown(problems, "cols", ", ".join(unknown)[:_LONGEST_TEXT])
     usual = {each.key for each in columns_available(statistics=passes > 1, aggregated=False)}
     if not asked & set(KEYS) or usual <= asked | set(FIXED):
         return ()

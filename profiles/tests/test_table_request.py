@@ -70,6 +70,10 @@ def test_what_makes_no_sense_is_told_and_left_out():
         ("side=zzz", "choice"),
         ("end=zzz", "choice"),
         ("pass=9", "choice"),
+        ("over=zzz", "choice"),
+        ("up=zzz", "choice"),
+        ("page=zzz", "choice"),
+        ("cols=zzz", "choice"),
         ("rows=0", "rows"),
     ],
 )
