@@ -59,7 +59,8 @@ def _place(row: Any, of: str) -> Any:
     """What `{{ row.of }}` would show; None if there is nothing."""
     try:
         return template.Variable(f"row.{of}").resolve({"row": row})
-    except template.VariableDoesNotExist:
+    except (template.VariableDoesNotExist, AttributeError):
+        # the latter: what a missing related row shows is asked of a template, and there is none
         return None
 
 

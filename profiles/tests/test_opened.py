@@ -14,6 +14,7 @@ from profiles.tests.opened import (
     file_body,
     file_to_open,
     make_opened,
+    make_upload,
     objects_of,
 )
 from profiles.tests.shared_data import DATA, bad_profile, good_profile
@@ -274,3 +275,14 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
     assert "p1.json" in top
     assert "It executed other operators than the first pass." in top
     assert "profile-2.json" not in top
+
+
+def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, storage):
+    alice = make_user("alice")
+    client.force_login(alice)
+    make_opened(alice, good_profile("tiny"), name="one that is read")
+    make_opened(alice, b"{}", name="one that is none")
+    make_upload(alice, good_profile("tiny"), name="one on its way")
+    page = client.get("/profiles/").text
+    for name in ("one that is read", "one that is none", "one on its way"):
+        assert name in page
