@@ -9,7 +9,7 @@ const LIVE = "#options, #measuring, #data-rows, [data-field=seed]";
 
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {
-  const box = field && form.querySelector(`[data-field="${CSS.escape(field)}"]`);
+  const box = field ? form.querySelector(`[data-field="${CSS.escape(field)}"]`) : null;
   const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
   place.textContent = message;
   place.hidden = false;

@@ -328,6 +328,21 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     assert not form.find("#transfer").is_displayed()
 
 
+def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monkeypatch):
+    form.open()
+    form.find("#model").send_keys(str(model))
+
+    def refuse(*_args, **_fields):
+        raise DomainError("storage_unreachable", status=503)
+
+    monkeypatch.setattr("tasks.services.task_create", refuse)
+    form.find("#submit").click()
+    form.until(lambda: form.find("#form-error").text, "the refusal")
+    form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
+    assert form.find("#submit").is_enabled()
+    assert form.find("#model").is_enabled()
+
+
 def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):
     old = make_task(
         alice,
