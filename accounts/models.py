@@ -1,4 +1,4 @@
-"""The user: an e-mail address and a password."""
+"""The user, tokens for scripts, and the log of what administrators did."""
 
 from typing import Any, ClassVar
 
@@ -9,12 +9,14 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts.emails import email_canonical
+
 
 class UserManager(BaseUserManager["User"]):
     """Makes users whose login is their e-mail."""
 
     def create_user(self, email: str, password: str | None = None, **extra: Any) -> "User":
-        user = self.model(email=email.strip().lower(), **extra)
+        user = self.model(email=email_canonical(email), **extra)
         user.set_password(password)
         user.save(using=self._db)
         return user
@@ -23,7 +25,13 @@ class UserManager(BaseUserManager["User"]):
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
 
     def get_by_natural_key(self, username: str | None) -> "User":
-        return self.get(email__iexact=username)
+        return self.get(email__iexact=email_canonical(username or ""))
+
+
+class Theme(models.TextChoices):
+    SYSTEM = "", _("as the system")
+    LIGHT = "light", _("light")
+    DARK = "dark", _("dark")
 
 
 class User(AbstractBaseUser, PermissionsMixin):
@@ -35,6 +43,20 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("active"), default=True, help_text=_("Clear this instead of deleting a user.")
     )
     date_joined = models.DateTimeField(_("joined"), default=timezone.now)
+    #: empty: what the browser asks for
+    language = models.CharField(_("language"), max_length=10, blank=True, default="")
+    #: a name of the tz database; empty: what the browser says
+    time_zone = models.CharField(_("time zone"), max_length=64, blank=True, default="")
+    theme = models.CharField(
+        _("colours"), max_length=5, choices=Theme, blank=True, default=Theme.SYSTEM
+    )
+    #: of tasks that wait or run at once; empty: `TASKS_PER_USER`
+    task_limit = models.PositiveIntegerField(
+        _("tasks at once"),
+        null=True,
+        blank=True,
+        help_text=_("Tasks waiting and running at once; empty for the site's own limit."),
+    )
 
     objects: ClassVar[UserManager] = UserManager()
 
@@ -50,3 +72,73 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def __str__(self) -> str:
         return self.email
+
+    @classmethod
+    def normalize_username(cls, username: str) -> str:
+        """Called by `clean()`, before a form asks whether the address is free."""
+        return email_canonical(username)
+
+
+class AccessToken(models.Model):
+    """A script's own right to act for its user, kept as its sha256."""
+
+    class Scope(models.TextChoices):
+        READ = "read", _("read tasks, results and devices")
+        WRITE = "write", _("create, cancel and delete tasks")
+        ADMIN = "admin", _("administer (of administrators)")
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="access_tokens")
+    name = models.CharField(_("name"), max_length=100)
+    #: its first characters, by which a reader tells tokens apart
+    prefix = models.CharField(max_length=16)
+    sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(_("may"), default=list)
+    created_at = models.DateTimeField(_("made"), auto_now_add=True)
+    expires_at = models.DateTimeField(_("expires"))
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("access token")
+        verbose_name_plural = _("access tokens")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def scope_names(self) -> list[str]:
+        """What it may, in the reader's words."""
+        return [str(self.Scope(scope).label) for scope in self.scopes]
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
+
+class AuditEntry(models.Model):
+    """One administrative change: who did what to what, before and after. Never edited."""
+
+    at = models.DateTimeField(_("when"), auto_now_add=True, db_index=True)
+    #: empty for manage.py and the site itself
+    actor = models.ForeignKey(User, models.SET_NULL, related_name="+", null=True, blank=True)
+    #: as it was then
+    actor_email = models.CharField(_("who"), max_length=254, blank=True)
+    #: `worker.drain`, `user.promote`
+    action = models.CharField(_("what"), max_length=60, db_index=True)
+    target_type = models.CharField(max_length=30)
+    target_id = models.CharField(max_length=40, blank=True)
+    #: as it was called then
+    target_name = models.CharField(_("of what"), max_length=254, blank=True)
+    before = models.JSONField(_("before"), default=dict)
+    after = models.JSONField(_("after"), default=dict)
+    address = models.GenericIPAddressField(_("from where"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit log")
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["target_type", "target_id"], name="audit_of_target")]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target_name}"

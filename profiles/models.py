@@ -205,6 +205,19 @@ class AttemptMeasurement(models.Model):
         return f"{self.attempt} measurement"
 
 
+class RemovedObjects(models.Model):
+    """Objects of a deleted task, which the sweep takes out of storage (`profiles.removal`)."""
+
+    #: ends in a slash; everything below it goes
+    prefix = models.CharField(max_length=100, unique=True)
+    #: nobody can write there any more: the row goes too
+    is_last = models.BooleanField(default=False)
+    due_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.prefix
+
+
 def artifact_key(attempt_id: str, name: str) -> str:
     return f"attempts/{attempt_id}/{name}"
 

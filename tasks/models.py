@@ -22,6 +22,11 @@ def quick_plan() -> dict[str, Any]:
     return Plan().model_dump(mode="json")
 
 
+class Purpose(models.TextChoices):
+    USER = "user", _("of a user")
+    HEALTH = "health", _("health check")
+
+
 class Task(models.Model):
     """One request of a user to profile a model on a worker."""
 
@@ -39,6 +44,14 @@ class Task(models.Model):
     copied_from = models.ForeignKey(
         "self", models.SET_NULL, related_name="copies", null=True, blank=True
     )
+    #: `worker` is where it waits or ran; with a target any device that matches may take it:
+    #: {"labels": {name: value}, "pool": name, "versions": ">=1.12,<1.14"}, each key optional
+    target = models.JSONField(_("any device with"), null=True, blank=True)
+    #: more goes first; of one user's own tasks, unless an administrator set it
+    priority = models.SmallIntegerField(_("priority"), default=0)
+    purpose = models.CharField(max_length=6, choices=Purpose, default=Purpose.USER)
+    #: a user's own words, to find it again
+    title = models.CharField(_("title"), max_length=200, blank=True, default="")
     timeout_s = models.PositiveIntegerField(_("time limit (s)"))
     state = models.CharField(
         _("state"), max_length=12, choices=TaskState, default=TaskState.INITIATED
@@ -67,6 +80,21 @@ class Task(models.Model):
             models.Index(fields=["state", "upload_deadline_at"], name="task_upload_deadline"),
             models.Index(fields=["state", "queue_deadline_at"], name="task_queue_deadline"),
             models.Index(fields=["owner", "-id"], name="task_of_owner"),
+            models.Index(fields=["worker", "state", "submitted_at"], name="task_queue"),
+            # of lists: each holds its tasks in the order of their numbers
+            models.Index(fields=["owner", "state", "outcome", "-id"], name="task_of_owner_as"),
+            models.Index(fields=["state", "outcome", "-id"], name="task_as"),
+            models.Index(fields=["worker", "-id"], name="task_of_worker"),
+            models.Index(fields=["owner", "worker", "-id"], name="task_of_owner_there"),
+            models.Index(fields=["created_at"], name="task_created"),
+            models.Index(
+                fields=["worker", "state", "owner", "priority", "submitted_at"], name="task_turns"
+            ),
+            models.Index(
+                fields=["state", "submitted_at"],
+                name="task_with_target",
+                condition=Q(target__isnull=False),
+            ),
         ]
         constraints = [
             models.CheckConstraint(
@@ -189,7 +217,8 @@ class Attempt(models.Model):
         indexes = [
             models.Index(
                 fields=["lease_expires_at"], name="attempt_lease", condition=Q(ended_at=None)
-            )
+            ),
+            models.Index(fields=["worker", "ended_at"], name="attempt_of_worker"),
         ]
         constraints = [
             models.UniqueConstraint(name="attempt_number", fields=["task", "number"]),
@@ -239,3 +268,44 @@ class LogChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt} log {self.seq}"
+
+
+class SavedView(models.Model):
+    """Filters of the task list under a name."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views")
+    name = models.CharField(_("name"), max_length=60)
+    #: as in the address, without `?`
+    query = models.CharField(max_length=1000)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("saved view")
+        verbose_name_plural = _("saved views")
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(name="saved_view_name", fields=["owner", "name"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IdempotencyKey(models.Model):
+    """A request that must not act twice, and the task that it made."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    #: sha256 of method, path and body: the same key with another request is an error
+    request_sha256 = models.CharField(max_length=64)
+    #: what the first request made, empty until then
+    task = models.ForeignKey(Task, models.CASCADE, related_name="+", null=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="idempotency_key_of_user", fields=["user", "key"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.key

@@ -31,12 +31,21 @@ class Worker(models.Model):
     is_enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("A disabled device gets no new tasks.")
     )
+    #: since when it gets no new tasks; None while it does
+    disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
     slots = models.PositiveSmallIntegerField(
         _("slots"),
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(16)],
         help_text=_("Tasks it may run at once. More than one makes them disturb each other."),
     )
+    #: name and value, both texts: {"chip": "Kirin 990", "build": "nightly"}
+    labels = models.JSONField(_("labels"), default=dict, blank=True)
+    #: why it gets no tasks although it is enabled: its last health check failed
+    held_reason = models.CharField(_("held back"), max_length=300, blank=True, editable=False)
+    held_at = models.DateTimeField(_("held back since"), null=True, blank=True, editable=False)
+    #: taken out of service for good; its history stays
+    retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
     last_seen_at = models.DateTimeField(_("last seen"), null=True, blank=True, editable=False)
@@ -146,3 +155,69 @@ class WorkerSecret(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.sha256[:8]}"
+
+
+class Pool(models.Model):
+    """Devices that a task may ask for by one name."""
+
+    name = models.CharField(
+        _("name"),
+        max_length=60,
+        unique=True,
+        validators=[RegexValidator(r"^[\w.-]+$", _("Letters, digits, dot, dash and underscore."))],
+    )
+    description = models.CharField(_("description"), max_length=300, blank=True)
+    workers = models.ManyToManyField(
+        Worker, related_name="pools", verbose_name=_("devices"), blank=True
+    )
+
+    class Meta:
+        verbose_name = _("pool")
+        verbose_name_plural = _("pools")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HealthCheck(models.Model):
+    """One tiny task that shows whether a device still measures."""
+
+    class Cause(models.TextChoices):
+        SCHEDULE = "schedule", _("on schedule")
+        FAILURE = "failure", _("after failures")
+        ASKED = "asked", _("asked for")
+
+    class Result(models.TextChoices):
+        PENDING = "", _("under way")
+        PASSED = "passed", _("passed")
+        FAILED = "failed", _("failed")
+        #: no verdict on the device: it went offline first, or the server was at fault
+        ABANDONED = "abandoned", _("abandoned")
+
+    worker = models.ForeignKey(Worker, models.CASCADE, related_name="health_checks")
+    runtime_version = models.CharField(_("MegEngine version"), max_length=40)
+    cause = models.CharField(_("cause"), max_length=8, choices=Cause)
+    result = models.CharField(_("result"), max_length=9, choices=Result, blank=True, default="")
+    #: of the task, which may be deleted before the check is
+    task_id = models.PositiveBigIntegerField(null=True, blank=True, editable=False)
+    reason = models.CharField(_("reason"), max_length=40, blank=True)
+    detail = models.CharField(_("detail"), max_length=1000, blank=True)
+    created_at = models.DateTimeField(_("begun"), auto_now_add=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    #: median time of an iteration, s
+    median_s = models.FloatField(_("median"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("health check")
+        verbose_name_plural = _("health checks")
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["worker", "-id"], name="health_check_of_worker")]
+        constraints = [
+            models.UniqueConstraint(
+                name="one_pending_health_check", fields=["worker"], condition=models.Q(result="")
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.worker} {self.result or 'pending'}"

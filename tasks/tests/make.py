@@ -1,10 +1,14 @@
 """Plain functions that make rows for tests."""
 
+import contextlib
+import datetime
 import io
 import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
@@ -13,6 +17,7 @@ from tasks import services
 from tasks.asking import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
+from tasks.targets import Target
 from workers.models import Runtime, Worker
 
 _numbers = itertools.count(1)
@@ -73,6 +78,37 @@ def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     return task
 
 
+def ask_for_any(
+    owner: User,
+    labels: dict[str, str] | None = None,
+    pool: str = "",
+    versions: str = "",
+    **changes: Any,
+) -> Task:
+    """A waiting task for any device that matches."""
+    request = TaskRequest(
+        target=Target(labels or {}, pool, versions),
+        **{"files": (model_file(), data_file())} | changes,
+    )
+    task = services.task_create(owner=owner, request=request)
+    services.task_submit(task, stored(task))
+    task.refresh_from_db()
+    return task
+
+
+def occupy(worker: Worker, owner: User) -> Attempt:
+    """A live attempt in a device's first slot."""
+    version = worker.runtimes.get().version
+    attempt = attempt_assign(make_waiting_task(owner, worker, runtime_version=version), slot=0)
+    assert attempt is not None
+    return attempt
+
+
+def go_offline(worker: Worker) -> None:
+    two_minutes_ago = timezone.now() - datetime.timedelta(minutes=2)
+    Worker.objects.filter(pk=worker.pk).update(last_seen_at=two_minutes_ago)
+
+
 def make_attempt(task: Task | None = None) -> Attempt:
     """A live attempt of a waiting task; where transactions commit, it was assigned already."""
     task = task or make_waiting_task()
@@ -85,3 +121,19 @@ FACTS = Facts(
     hostname="host-7f3a", platform="Linux", machine="x86_64", cores=2, memory_bytes=1 << 30
 )
 RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)
+
+
+@contextlib.contextmanager
+def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do what somebody else does between the reading of a row and the first change of it."""
+    done: list[str] = []
+
+    def watch(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if not done and sql.startswith(f'UPDATE "{table}"'):
+            done.append(sql)
+            act()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(watch):
+        yield
+    assert done

@@ -1,0 +1,38 @@
+"""Write down what administrators change."""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from django.db.models import Model
+
+from accounts.models import AuditEntry, User
+
+#: where the request that is served comes from; set by a middleware
+address: ContextVar[str | None] = ContextVar("address", default=None)
+
+
+def audit_record(
+    action: str,
+    target: Model,
+    *,
+    by: User | None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> AuditEntry:
+    """Note one change, in the transaction that makes it.
+
+    action: `<noun>.<verb>`; before, after: JSON values of what changed, never a secret
+    by: the administrator; None for manage.py and the site itself
+    """
+    return AuditEntry.objects.create(
+        actor=by,
+        actor_email=by.email if by else "",
+        action=action,
+        target_type=target._meta.model_name or "",
+        target_id=str(target.pk),
+        target_name=str(target)[:254],
+        before=dict(before or {}),
+        after=dict(after or {}),
+        address=address.get(),
+    )
