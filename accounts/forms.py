@@ -1,16 +1,154 @@
-"""allauth's forms where the site has something of its own to say."""
+"""allauth's forms where the site has something of its own to say, and the forms of the profile."""
 
 from typing import Any
 
-from allauth.account.forms import LoginForm as AllauthLoginForm
+from allauth.account import forms as allauth_forms
+from allauth.account.fields import EmailField as AllauthEmailField
+from allauth.socialaccount.forms import SignupForm as AllauthSocialSignupForm
+from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from accounts.access_tokens import DAYS_LIMIT
+from accounts.emails import LENGTH_LIMIT, email_canonical
+from accounts.models import AccessToken, User
+from accounts.preferences import time_zones
 
-class LoginForm(AllauthLoginForm):
+
+class EmailField(AllauthEmailField):
+    """Takes an address however it is typed: on a Chinese keyboard letters may be full-width."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("max_length", LENGTH_LIMIT)
+        super().__init__(**kwargs)
+        self.widget.attrs.pop("placeholder", None)
+
+    def to_python(self, value: Any) -> str:
+        return email_canonical(super().to_python(value))
+
+
+class LoginForm(allauth_forms.LoginForm):
     """Offers a reset by mail only where mail goes anywhere."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if not settings.HAS_MAIL_SERVER:
-            self.fields["password"].help_text = _("Forgotten? Ask an administrator for a new one.")
+        self.fields["login"] = EmailField(label=_("E-mail"))
+        self.fields["login"].widget.attrs["autocomplete"] = "username"
+        self.fields["remember"].label = _("Keep me logged in")
+        self.order_fields(["login", "password", "remember"])
+        _plain(self)
+
+
+class SignupForm(allauth_forms.SignupForm):
+    email = EmailField()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["email"].label = _("E-mail")
+        _checked_while_typed(self)
+
+
+class SocialSignupForm(AllauthSocialSignupForm):
+    email = EmailField()
+
+
+class ResetPasswordForm(allauth_forms.ResetPasswordForm):
+    email = EmailField(label=_("E-mail"))
+
+
+class AddEmailForm(allauth_forms.AddEmailForm):
+    email = EmailField(label=_("E-mail"))
+
+
+class ResetPasswordKeyForm(allauth_forms.ResetPasswordKeyForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _checked_while_typed(self)
+
+
+class SetPasswordForm(allauth_forms.SetPasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _checked_while_typed(self)
+
+
+class ChangePasswordForm(allauth_forms.ChangePasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _checked_while_typed(self)
+
+
+class ReauthenticateForm(allauth_forms.ReauthenticateForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self)
+
+
+class PreferencesForm(forms.ModelForm):
+    """Language, zone and colours; empty choices leave them to the browser."""
+
+    class Meta:
+        model = User
+        fields = ("language", "time_zone", "theme")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["language"] = forms.ChoiceField(
+            label=_("Language"),
+            choices=[("", _("as the browser asks")), *LANGUAGES_IN_THEMSELVES],
+            required=False,
+        )
+        chosen = self.instance.time_zone
+        names = time_zones() if chosen in ("", *time_zones()) else (chosen, *time_zones())
+        self.fields["time_zone"] = forms.ChoiceField(
+            label=_("Time zone"),
+            choices=[("", _("as the browser says")), *((name, name) for name in names)],
+            required=False,
+            help_text=_("Dates on every page are told in it."),
+        )
+        self.fields["theme"].label = _("Colours")
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "field__input"
+
+
+#: a reader looks for a language by its own name, whichever language the page is in
+LANGUAGES_IN_THEMSELVES = [("en", "English"), ("zh-hans", "中文")]
+
+
+class TokenForm(forms.Form):
+    """What a new access token is for and may do. What is wrong is said by `token_issue`."""
+
+    name = forms.CharField(
+        label=_("Name"), help_text=_("What it is for: a script, a machine."), required=False
+    )
+    days = forms.IntegerField(label=_("Days until it expires"), required=False)
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        scopes = AccessToken.Scope
+        self.fields["scopes"] = forms.MultipleChoiceField(
+            label=_("May"),
+            choices=[c for c in scopes.choices if user.is_staff or c[0] != scopes.ADMIN],
+            initial=[scopes.READ],
+            widget=forms.CheckboxSelectMultiple,
+            required=False,
+        )
+        self.order_fields(["name", "scopes", "days"])
+        self.fields["days"].initial = 90
+        self.fields["days"].widget.attrs |= {"min": 1, "max": DAYS_LIMIT}
+        self.fields["name"].widget.attrs |= {"maxlength": 100, "autocomplete": "off"}
+
+
+def _plain(form: forms.Form) -> None:
+    """Labels say what placeholders would repeat; a reset is offered where mail goes anywhere."""
+    for field in form.fields.values():
+        field.widget.attrs.pop("placeholder", None)
+    known = form.fields.keys() & {"password", "oldpassword"}
+    for name in known if not settings.HAS_MAIL_SERVER else ():
+        form.fields[name].help_text = _("Forgotten? Ask an administrator for a new one.")
+
+
+def _checked_while_typed(form: forms.Form) -> None:
+    """The new password's field is watched by `js/account/password.js`."""
+    _plain(form)
+    form.fields["password1"].widget.attrs["data-password"] = ""

@@ -1,10 +1,30 @@
-"""Everything that changes users outside of allauth's own forms."""
+"""Everything that changes users outside of allauth's own forms.
+
+An administrator has every right: `is_staff` and `is_superuser` are set and taken together. There
+is always an active one. Functions that answer bool return whether anything changed; what changes
+nothing leaves no audit entry.
+"""
 
 import secrets
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Exists, Q
+from django.utils import timezone
 
-from accounts.models import User
+from accounts.access_tokens import tokens_usable
+from accounts.audit import audit_record
+from accounts.emails import email_canonical
+from accounts.models import AccessToken, User
+from accounts.refresh_tokens import refresh_tokens_revoke
+from accounts.sessions import sessions_end
+from accounts.system import people
+from webprofile.errors import DomainError
 
 
 @transaction.atomic
@@ -19,3 +39,221 @@ def user_ensure(*, email: str, administrator: bool = False) -> tuple[User, str |
     password = secrets.token_urlsafe(12)
     make = User.objects.create_superuser if administrator else User.objects.create_user
     return make(email, password), password
+
+
+@transaction.atomic
+def user_create(*, email: str, password: str, by: User | None, administrator: bool = False) -> User:
+    """Register a user on an administrator's word, who vouches for the e-mail.
+
+    Raises DomainError: email_bad, email_taken, password_weak; not_administrator.
+    """
+    _administrators_lock(by)
+    email = email_canonical(email)
+    try:
+        User._meta.get_field("email").clean(email, None)
+    except ValidationError as error:
+        raise DomainError("email_bad", field="email") from error
+    if User.objects.filter(email__iexact=email).exists():
+        raise DomainError("email_taken", field="email", status=409)
+    _check_password(password, User(email=email))
+    make = User.objects.create_superuser if administrator else User.objects.create_user
+    user = make(email, password)
+    EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
+    audit_record("user.create", user, by=by, after={"administrator": administrator})
+    return user
+
+
+@transaction.atomic
+def user_promote(user: User, *, by: User | None) -> bool:
+    """Make a user an administrator.
+
+    Raises DomainError: user_inactive; not_administrator if `by` is none any more.
+    """
+    _administrators_lock(by)
+    rows = User.objects.filter(pk=user.pk)
+    if not rows.filter(is_active=True).exists():
+        raise DomainError("user_inactive", status=409, user=user.email)
+    if not rows.filter(_partly_administrator()).update(is_staff=True, is_superuser=True):
+        return False
+    user.refresh_from_db()
+    _note_role("user.promote", user, by=by, administrator=True)
+    return True
+
+
+@transaction.atomic
+def user_demote(user: User, *, by: User | None) -> bool:
+    """Make an administrator a plain user; tokens with an administrator's rights are revoked.
+
+    Raises DomainError: last_administrator; not_administrator if `by` is none any more.
+    """
+    _administrators_lock(by)
+    rows = User.objects.filter(pk=user.pk).filter(Q(is_staff=True) | Q(is_superuser=True))
+    if not rows.exists():
+        return False
+    spared = rows.filter(_not_the_last_administrator(user))
+    if not spared.update(is_staff=False, is_superuser=False):
+        raise DomainError("last_administrator", status=409, user=user.email)
+    user.refresh_from_db()
+    grand = [t.pk for t in tokens_usable(user) if AccessToken.Scope.ADMIN in t.scopes]
+    AccessToken.objects.filter(pk__in=grand).update(revoked_at=timezone.now())
+    _note_role("user.demote", user, by=by, administrator=False)
+    return True
+
+
+@transaction.atomic
+def user_set_password(user: User, *, password: str, by: User | None) -> None:
+    """Give a user another password; sessions and access tokens made before it end.
+
+    Raises DomainError: password_weak; not_administrator if `by` is none any more.
+    """
+    _administrators_lock(by)
+    _check_password(password, user)
+    User.objects.filter(pk=user.pk).update(password=make_password(password))
+    user.refresh_from_db()
+    ended = _shut_out(user)
+    audit_record("user.set_password", user, by=by, before=ended)
+
+
+@transaction.atomic
+def user_change_password(user: User, *, current: str, password: str) -> None:
+    """Give oneself another password; it ends other sessions and pairs of tokens by itself.
+
+    current: not looked at where there is none, since the account came from an identity provider
+    Raises DomainError: password_wrong, password_weak.
+    """
+    if user.has_usable_password() and not user.check_password(current):
+        raise DomainError("password_wrong", field="current")
+    _check_password(password, user)
+    User.objects.filter(pk=user.pk).update(password=make_password(password))
+    user.refresh_from_db()
+
+
+def email_is_proved(user: User, email: str) -> bool:
+    """Whether an address is a user's, as a mail, an administrator or a provider proved."""
+    return bool(EmailAddress.objects.filter(user=user, email__iexact=email, verified=True).exists())
+
+
+@transaction.atomic
+def user_adopt(user: User, *, email: str, keep: str = "") -> bool:
+    """Hand an account over to who proved to have its address, if nobody did before.
+
+    Whoever registered with it keeps no way in: password, second factor, identities at providers,
+    other addresses, sessions (all but the one of the key `keep`) and tokens end.
+    """
+    if email_is_proved(user, email):
+        return False
+    email = email_canonical(email)
+    user.refresh_from_db()
+    user.email = email
+    user.set_unusable_password()
+    user.save(update_fields=["email", "password"])
+    Authenticator.objects.filter(user=user).delete()
+    SocialAccount.objects.filter(user=user).delete()
+    EmailAddress.objects.filter(user=user).delete()
+    EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
+    audit_record("user.adopt", user, by=None, before=_shut_out(user, keep=keep))
+    return True
+
+
+@transaction.atomic
+def user_deactivate(user: User, *, by: User | None) -> bool:
+    """Shut a user out; tasks and results stay.
+
+    Raises DomainError: user_is_oneself, last_administrator; not_administrator if `by` is none any
+    more.
+    """
+    _administrators_lock(by)
+    if by is not None and by.pk == user.pk:
+        raise DomainError("user_is_oneself", status=409)
+    rows = User.objects.filter(pk=user.pk, is_active=True)
+    if not rows.exists():
+        return False
+    plain = Q(is_staff=False)
+    if not rows.filter(plain | Q(_not_the_last_administrator(user))).update(is_active=False):
+        raise DomainError("last_administrator", status=409, user=user.email)
+    user.refresh_from_db()
+    ended = _shut_out(user)
+    audit_record(
+        "user.deactivate", user, by=by, before={"active": True} | ended, after={"active": False}
+    )
+    return True
+
+
+@transaction.atomic
+def user_reactivate(user: User, *, by: User | None) -> bool:
+    """Let a user in again, with the password as it was; access tokens stay revoked."""
+    _administrators_lock(by)
+    if not people().filter(pk=user.pk, is_active=False).update(is_active=True):
+        return False
+    user.refresh_from_db()
+    audit_record("user.reactivate", user, by=by, before={"active": False}, after={"active": True})
+    return True
+
+
+@transaction.atomic
+def user_limit(user: User, *, task_limit: int | None, by: User | None) -> bool:
+    """Say how many tasks a user may have waiting and running at once; None for the site's limit.
+
+    Raises DomainError not_administrator if `by` is none any more.
+    """
+    _administrators_lock(by)
+    before = User.objects.get(pk=user.pk).task_limit
+    if before == task_limit:
+        return False
+    User.objects.filter(pk=user.pk).update(task_limit=task_limit)
+    user.refresh_from_db()
+    old, new = {"task_limit": before}, {"task_limit": task_limit}
+    audit_record("user.change", user, by=by, before=old, after=new)
+    return True
+
+
+def _administrators_lock(by: User | None) -> None:
+    """Let one change of roles go on at a time, and none by somebody who just lost the right.
+
+    SQLite has one writer at a time anyway; PostgreSQL would let two administrators demote each
+    other, each seeing the other one still in place.
+    """
+    active = User.objects.filter(is_staff=True, is_active=True).order_by("pk")
+    locked = set(active.select_for_update().values_list("pk", flat=True))
+    if by is not None and by.pk not in locked:
+        raise DomainError("not_administrator", status=403)
+
+
+def _partly_administrator() -> Q:
+    return Q(is_staff=False) | Q(is_superuser=False)
+
+
+def _not_the_last_administrator(user: User) -> Q:
+    """Asked inside the UPDATE itself: another active administrator stays."""
+    others = User.objects.filter(is_staff=True, is_active=True).exclude(pk=user.pk)
+    return Q(is_active=False) | Q(Exists(others))
+
+
+def _check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        problems = " ".join(error.messages)
+        raise DomainError("password_weak", field="password", problems=problems) from error
+
+
+def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
+    """End sessions (all but the one of the key `keep`) and tokens; how many there were, if any.
+
+    A refresh token is a program's session.
+    """
+    ended = {
+        "sessions": sessions_end(user, keep=keep) + refresh_tokens_revoke(user),
+        "access_tokens": tokens_usable(user).update(revoked_at=timezone.now()),
+    }
+    return {kind: count for kind, count in ended.items() if count}
+
+
+def _note_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:
+    audit_record(
+        action,
+        user,
+        by=by,
+        before={"administrator": not administrator},
+        after={"administrator": administrator},
+    )

@@ -1,0 +1,86 @@
+"""Where allauth asks the site."""
+
+import base64
+from functools import cache
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialLogin
+from allauth.socialaccount.providers.base import AuthProcess
+from cryptography.fernet import Fernet, MultiFernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.http import HttpRequest
+
+from accounts.emails import email_canonical
+from accounts.models import User
+from accounts.services import email_is_proved, user_adopt
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    def clean_email(self, email: str) -> str:
+        return email_canonical(email)
+
+    def set_password(self, user: AbstractBaseUser, password: str) -> None:
+        user.set_password(password)
+        # the rest of the row may have changed since it was read
+        user.save(update_fields=["password"])
+
+
+class IdentityAdapter(DefaultSocialAccountAdapter):
+    """Says whose account an address is that an identity provider verified."""
+
+    def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
+        """The user who proved to have the address, else the one who registered with it."""
+        found: tuple[User, str] | None = super().authenticate_by_email(sociallogin)
+        if found is None or email_is_proved(*found):
+            return found
+        user, email = found
+        # others may have written it among their further addresses
+        return User.objects.filter(email__iexact=email).first() or user, email
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Shut out whoever registered with an address before its owner came.
+
+        allauth saves the user's whole row after this, so it is read once more here.
+        """
+        process = sociallogin.state.get("process")
+        if process == AuthProcess.CONNECT and request.user.is_authenticated:
+            request.user.refresh_from_db()
+        if process in (AuthProcess.CONNECT, AuthProcess.REDIRECT) or sociallogin.account.pk:
+            return
+        if found := self.authenticate_by_email(sociallogin):
+            sociallogin.user, email = found
+            user_adopt(sociallogin.user, email=email, keep=request.session.session_key or "")
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Keeps the seeds of codes encrypted: whoever reads the database alone cannot make codes."""
+
+    def encrypt(self, text: str) -> str:
+        return (
+            _cipher((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+            .encrypt(text.encode())
+            .decode()
+        )
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return (
+            _cipher((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+            .decrypt(encrypted_text)
+            .decode()
+        )
+
+
+@cache
+def _cipher(secret_keys: tuple[str, ...]) -> MultiFernet:
+    """Encrypts with the first key, reads what any of them encrypted."""
+    return MultiFernet([Fernet(_derive(key)) for key in secret_keys])
+
+
+def _derive(secret_key: str) -> bytes:
+    kdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"second factor")
+    return base64.urlsafe_b64encode(kdf.derive(secret_key.encode()))

@@ -1,0 +1,114 @@
+"""Pairs of JWTs: a short access part, and a refresh part that is good for one use.
+
+A pair lives until its refresh part is used or revoked, whatever its access part says of itself.
+"""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from rest_framework_simplejwt.exceptions import TokenError
+from rest_framework_simplejwt.settings import api_settings
+from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
+from rest_framework_simplejwt.tokens import RefreshToken, Token
+from rest_framework_simplejwt.utils import get_md5_hash_password
+
+from accounts.models import User
+from webprofile.errors import DomainError
+
+#: names, in the access part, the refresh part that it came with
+PAIR_CLAIM = "pair"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a program keeps of a log-in."""
+
+    access: str
+    refresh: str
+    access_expires_at: datetime.datetime
+    refresh_expires_at: datetime.datetime
+
+
+@transaction.atomic
+def pair_issue(user: User) -> Pair:
+    """Make a pair for an active user, whose password (and second factor) somebody checked."""
+    _locked(user.pk)
+    OutstandingToken.objects.filter(user=user, expires_at__lte=timezone.now()).delete()
+    refresh = RefreshToken.for_user(user)
+    access = refresh.access_token
+    access[PAIR_CLAIM] = refresh["jti"]
+    return Pair(str(access), str(refresh), _end(access["exp"]), _end(refresh["exp"]))
+
+
+@transaction.atomic
+def pair_renew(text: str) -> Pair:
+    """Take a pair back and make another one; of two who try at once one gets it.
+
+    Raises DomainError token_invalid.
+    """
+    refresh = _usable(text)
+    user = User.objects.filter(pk=refresh[api_settings.USER_ID_CLAIM]).first()
+    if user is None or not user.is_active:
+        raise _invalid()
+    if refresh.get(api_settings.REVOKE_TOKEN_CLAIM) != get_md5_hash_password(user.password):
+        raise _invalid()
+    refresh.blacklist()
+    return pair_issue(user)
+
+
+@transaction.atomic
+def refresh_token_revoke(text: str) -> None:
+    """End the pair of a refresh token.
+
+    Raises DomainError token_invalid, also for one that was used or revoked.
+    """
+    _usable(text).blacklist()
+
+
+@transaction.atomic
+def refresh_tokens_revoke(user: User) -> int:
+    """End all pairs of a user; returns how many."""
+    _locked(user.pk)
+    live = OutstandingToken.objects.filter(
+        user=user, expires_at__gt=timezone.now(), blacklistedtoken=None
+    )
+    ended = [BlacklistedToken(token=token) for token in live]
+    BlacklistedToken.objects.bulk_create(ended, ignore_conflicts=True)
+    return len(ended)
+
+
+def pair_is_live(access: Token) -> bool:
+    """Whether the pair of a valid access part was neither renewed nor revoked."""
+    own = OutstandingToken.objects.filter(jti=str(access.get(PAIR_CLAIM, "")))
+    return bool(own.filter(blacklistedtoken=None).exists())
+
+
+def _locked(user_id: Any) -> None:
+    """Wait for whoever changes this user's pairs: one renewed meanwhile must not outlive a log-out.
+
+    Until the end of the transaction, and before any row of a token, so that nobody waits in a ring.
+    """
+    User.objects.select_for_update().filter(pk=user_id).first()
+
+
+def _usable(text: str) -> RefreshToken:
+    """The token, its user's row locked until the end of the transaction."""
+    try:
+        refresh = RefreshToken(text)  # type: ignore[arg-type]
+    except TokenError as error:
+        raise _invalid() from error
+    _locked(refresh[api_settings.USER_ID_CLAIM])
+    if not OutstandingToken.objects.filter(jti=refresh["jti"], blacklistedtoken=None).exists():
+        raise _invalid()
+    return refresh
+
+
+def _invalid() -> DomainError:
+    return DomainError("token_invalid", status=401)
+
+
+def _end(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)

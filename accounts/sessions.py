@@ -1,0 +1,61 @@
+"""The sessions of a user: where they are logged in, and their ends."""
+
+from allauth.usersessions.models import UserSession
+from django.db import transaction
+
+from accounts.audit import audit_record
+from accounts.models import User
+from accounts.refresh_tokens import refresh_tokens_revoke
+from webprofile.errors import DomainError
+
+
+def sessions_of(user: User) -> list[UserSession]:
+    """Sessions that still let somebody in, the last used first."""
+    live: list[UserSession] = UserSession.objects.purge_and_list(user)
+    return sorted(live, key=lambda session: session.last_seen_at, reverse=True)
+
+
+@transaction.atomic
+def sessions_end(user: User, *, keep: str = "") -> int:
+    """End a user's sessions, all but the one of the key `keep`; returns how many.
+
+    What asks for it writes the audit entry.
+    """
+    # not `sessions_of`: a session that another password or a deactivation made void must go too
+    ended = 0
+    for session in UserSession.objects.filter(user=user).exclude(session_key=keep):
+        ended += session.exists()
+        session.end()
+    return ended
+
+
+@transaction.atomic
+def log_out_everywhere(user: User) -> None:
+    """End every session of a user, and every pair of tokens that a program got by logging in.
+
+    Access tokens stay: they are ended one by one.
+    """
+    sessions_end(user)
+    refresh_tokens_revoke(user)
+
+
+@transaction.atomic
+def user_end_sessions(user: User, *, by: User | None, keep: str = "") -> int:
+    """End every session of a user on an administrator's word, refresh tokens of programs too.
+
+    Returns how many there were.
+    """
+    ended = sessions_end(user, keep=keep) + refresh_tokens_revoke(user)
+    if ended:
+        audit_record("user.end_sessions", user, by=by, before={"sessions": ended})
+    return ended
+
+
+@transaction.atomic
+def user_end_session(user: User, *, session_id: int, by: User | None) -> None:
+    """End one session of a user. Raises DomainError session_unknown."""
+    session = UserSession.objects.filter(user=user, pk=session_id).first()
+    if session is None:
+        raise DomainError("session_unknown", status=404)
+    audit_record("user.end_session", user, by=by, before={"address": session.ip})
+    session.end()

@@ -1,0 +1,164 @@
+"""Access tokens: made once, shown once, ended at once."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.access_tokens import TOKENS_LIMIT, token_issue, token_revoke, user_of_secret
+from accounts.models import AccessToken, AuditEntry
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+
+def make_token(user, **changes):
+    return token_issue(user, **{"name": "ci", "scopes": ["read"], "days": 30} | changes)
+
+
+def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
+    token, secret = make_token(make_user())
+    assert user_of_secret(secret) == token
+    assert secret.startswith("mwp_")
+    assert len(secret) == 44
+    row = AccessToken.objects.filter(pk=token.pk).values().get()
+    assert all(secret not in str(value) for value in row.values())
+    assert secret.startswith(row["prefix"])
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["", "mwp_", "mwp_" + "a" * 40, "mwp_" + "a" * 4000, "mwp_\0" + "a" * 39, "ｍｗｐ_" + "a" * 40],
+)
+def test_a_secret_that_is_none_leads_nowhere(secret):
+    make_token(make_user())
+    assert user_of_secret(secret) is None
+
+
+def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
+    _, secret = make_token(make_user())
+    for each in (secret[:-1], secret + "a", secret.upper(), f" {secret}", f"{secret}\n"):
+        assert user_of_secret(each) is None
+
+
+def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
+    user = make_user()
+    revoked, revoked_secret = make_token(user)
+    assert token_revoke(revoked)
+    assert not token_revoke(revoked)
+    expired, expired_secret = make_token(user)
+    AccessToken.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
+    _, secret = make_token(user)
+    assert user_of_secret(revoked_secret) is None
+    assert user_of_secret(expired_secret) is None
+    assert user_of_secret(secret)
+    type(user).objects.update(is_active=False)
+    assert user_of_secret(secret) is None
+
+
+def test_last_used_is_noted_at_most_once_a_minute(django_assert_num_queries):
+    token, secret = make_token(make_user())
+    first = user_of_secret(secret).last_used_at
+    assert timezone.now() - first < timedelta(seconds=10)
+    with django_assert_num_queries(1):
+        assert user_of_secret(secret).last_used_at == first
+    AccessToken.objects.update(last_used_at=first - timedelta(seconds=61))
+    assert user_of_secret(secret).last_used_at >= first
+    token.refresh_from_db()
+    assert token.last_used_at >= first
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"name": ""}, "token_name"),
+        ({"name": "  "}, "token_name"),
+        ({"name": "a" * 101}, "token_name"),
+        ({"name": "a\nb"}, "token_name"),
+        ({"scopes": []}, "token_scopes"),
+        ({"scopes": ["read", "everything"]}, "token_scopes"),
+        ({"scopes": ["admin"]}, "token_scopes"),
+        ({"days": 0}, "token_days"),
+        ({"days": -1}, "token_days"),
+        ({"days": 366}, "token_days"),
+        ({"days": 10**18}, "token_days"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_with_its_field(changes, code):
+    with pytest.raises(DomainError) as error:
+        make_token(make_user(), **changes)
+    assert error.value.code == code
+    assert error.value.field in changes
+    assert not AccessToken.objects.exists()
+
+
+def test_a_right_named_twice_is_kept_once_and_an_administrator_may_have_all():
+    token, _ = make_token(make_user(is_staff=True), scopes=["write", "admin", "write", "read"])
+    assert token.scopes == ["read", "write", "admin"]
+
+
+def test_a_user_keeps_a_limited_number_of_usable_tokens():
+    user = make_user()
+    tokens = [make_token(user)[0] for _ in range(TOKENS_LIMIT)]
+    with pytest.raises(DomainError, match="token_limit"):
+        make_token(user)
+    token_revoke(tokens[0])
+    make_token(user)
+
+
+def test_making_and_revoking_is_in_the_audit_log_without_the_secret():
+    user = make_user()
+    token, secret = make_token(user)
+    token_revoke(token)
+    entries = AuditEntry.objects.order_by("id")
+    assert [entry.action for entry in entries] == ["access_token.issue", "access_token.revoke"]
+    assert all(entry.actor == user for entry in entries)
+    assert secret not in str(list(entries.values()))
+
+
+def test_the_page_shows_a_secret_once_and_never_again(client):
+    user = make_user()
+    client.force_login(user)
+    url = reverse("accounts:tokens")
+    page = client.post(url, {"name": "nightly", "scopes": ["read", "write"], "days": "90"})
+    secret = page.context["secret"]
+    assert secret in page.content.decode()
+    assert page.headers["Cache-Control"].startswith("max-age=0, no-cache, no-store")
+    again = client.get(url).content.decode()
+    assert secret not in again
+    assert "nightly" in again
+    assert user.access_tokens.get().prefix in again
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"name": "a", "scopes": ["read"]},
+        {"name": "a", "scopes": ["read"], "days": "many"},
+        {"name": "a", "scopes": ["admin"], "days": "1"},
+        {"name": "a", "scopes": ["read"], "days": "9" * 400},
+        {"name": "\0", "scopes": ["read"], "days": "1"},
+    ],
+)
+def test_the_page_says_at_the_field_what_is_wrong(client, form):
+    client.force_login(make_user())
+    page = client.post(reverse("accounts:tokens"), form)
+    assert page.status_code == 422
+    assert page.context["form"].errors
+    assert not AccessToken.objects.exists()
+
+
+def test_a_strangers_token_cannot_be_revoked(client):
+    token, secret = make_token(make_user("alice"))
+    url = reverse("accounts:token-revoke", args=[token.pk])
+    client.force_login(make_user("bob"))
+    assert client.post(url).status_code == 404
+    assert user_of_secret(secret)
+    client.force_login(token.user)
+    assert client.get(url).status_code == 405
+    assert client.post(url).status_code == 302
+    assert user_of_secret(secret) is None
+    assert client.post(url).status_code == 302

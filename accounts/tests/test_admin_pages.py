@@ -1,0 +1,336 @@
+"""The pages of users and of the audit log, as an administrator works with them."""
+
+import re
+
+import pytest
+from django.conf import settings
+from django.contrib import admin as django_admin
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts import services
+from accounts.audit import audit_record
+from accounts.models import AuditEntry, User
+from tasks.tests.make import just_before_writing, make_user, make_worker
+from webprofile.administration.entries import ACTIONS
+from workers.grants import grants_add
+from workers.models import Grant
+
+pytestmark = pytest.mark.django_db
+
+USERS = "/admin/accounts/user/"
+LOG = "/admin/accounts/auditentry/"
+GOOD = "a long and winding road"
+
+
+@pytest.fixture
+def root(client):
+    user = make_user("root", is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def page(client, url: str, **data) -> str:
+    return (client.post(url, data, follow=True) if data else client.get(url)).content.decode()
+
+
+def act(client, name: str, *users: User, **data) -> str:
+    chosen = {"action": name, "_selected_action": [user.pk for user in users]}
+    return page(client, USERS, **chosen, **data)
+
+
+def test_the_list_tells_role_devices_and_sessions(client, root):
+    bob = make_user("bob")
+    grants_add(users=[bob.pk], workers=[make_worker("board", is_public=False).pk], by=root)
+    Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
+    row = page(client, f"{USERS}?q=bob")
+    assert "bob@example.com" in row
+    assert "board" in row
+    assert '<td class="field-sessions">1</td>' in row
+    assert '<td class="field-role">user</td>' in row
+
+
+def test_several_users_get_private_devices_by_a_page_that_asks_which(client, root):
+    bob, carol = make_user("bob"), make_user("carol")
+    board, other = (make_worker(name, is_public=False) for name in ("board", "other"))
+    make_worker("public-one")
+    asked = act(client, "grant_workers", bob, carol)
+    assert "board" in asked
+    assert "public-one" not in asked
+    assert not Grant.objects.exists()
+    assert "Choose at least one device" in act(client, "grant_workers", bob, chosen="yes")
+    act(client, "grant_workers", bob, carol, chosen="yes", workers=[board.pk, other.pk])
+    assert Grant.objects.count() == 4
+    asked = act(client, "ungrant_workers", carol)
+    assert "other" in asked
+    act(client, "ungrant_workers", carol, chosen="yes", workers=[other.pk])
+    assert [w.name for w in carol.granted_workers.all()] == ["board"]
+    assert bob.granted_workers.count() == 2
+
+
+def test_a_grant_to_somebody_shut_out_or_of_a_device_made_public_is_refused(client, root):
+    bob, board = make_user("bob", is_active=False), make_worker("board", is_public=False)
+    answer = act(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
+    assert "not active: bob@example.com" in answer
+    act(client, "grant_workers", root, chosen="yes", workers=[make_worker().pk])
+    act(client, "grant_workers", root, chosen="yes", workers=["999", "x"])
+    assert not Grant.objects.exists()
+
+
+def test_administrators_are_made_and_unmade_after_asking_but_never_the_last(client, root):
+    bob = make_user("bob")
+    assert "may change everything" in act(client, "promote", bob)
+    bob.refresh_from_db()
+    assert not bob.is_staff
+    act(client, "promote", bob, confirm="yes")
+    bob.refresh_from_db()
+    assert bob.is_staff
+    act(client, "demote", bob, confirm="yes")
+    answer = act(client, "demote", root, confirm="yes")
+    assert "root@example.com is the last administrator" in answer
+    root.refresh_from_db()
+    assert root.is_staff
+
+
+def test_all_administrators_at_once_are_not_demoted(client, root):
+    other = make_user("other", is_staff=True, is_superuser=True)
+    act(client, "demote", root, other, confirm="yes")
+    assert User.objects.filter(is_staff=True).count() == 1
+
+
+def test_a_user_is_shut_out_and_let_in_again_by_the_buttons_of_the_page(client, root):
+    bob = make_user("bob")
+    url = f"{USERS}{bob.pk}"
+    page(client, f"{url}/act/deactivate/", confirm="yes")
+    assert f"{url}/act/reactivate/" in page(client, f"{url}/change/")
+    page(client, f"{url}/act/reactivate/", confirm="yes")
+    shown = page(client, f"{url}/change/")
+    assert f"{url}/act/deactivate/" in shown
+    assert "Let in again" in shown
+
+
+def test_an_administrator_adds_a_user_by_e_mail(client, root):
+    form = {"email": "New@Example.com", "password1": GOOD, "password2": GOOD}
+    page(client, f"{USERS}add/", **form)
+    user = User.objects.get(email="new@example.com")
+    assert user.check_password(GOOD)
+    assert not user.is_staff
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target_name) == ("user.create", "new@example.com")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"email": ""},
+        {"email": "ROOT@example.com"},
+        {"email": "x"},
+        {"password1": "short", "password2": "short"},
+        {"password2": "something else entirely"},
+    ],
+)
+def test_a_user_that_cannot_be_is_not_added(client, root, changes):
+    form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD} | changes
+    assert "errorlist" in page(client, f"{USERS}add/", **form)
+    assert User.objects.count() == 1
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_password_is_set_and_a_weak_one_refused(client, root):
+    bob = make_user("bob")
+    url = f"{USERS}{bob.pk}/password/"
+    weak = page(client, url, new_password1="short", new_password2="short")
+    assert "too short" in weak
+    page(client, url, new_password1=GOOD, new_password2=GOOD)
+    bob.refresh_from_db()
+    assert bob.check_password(GOOD)
+    assert GOOD not in page(client, f"{LOG}{AuditEntry.objects.get().pk}/change/")
+
+
+@pytest.mark.parametrize("url", [f"{USERS}{{pk}}/password/", "/admin/password_change/"])
+def test_ones_own_password_is_changed_where_everybody_changes_it(client, root, url):
+    answer = client.post(url.format(pk=root.pk), {"new_password1": GOOD, "new_password2": GOOD})
+    assert answer.headers["Location"] == "/accounts/password/change/"
+    root.refresh_from_db()
+    assert not root.check_password(GOOD)
+
+
+def test_sessions_are_seen_and_ended(client, root):
+    bob, browser = make_user("bob"), Client(HTTP_USER_AGENT="Firefox on the train")
+    browser.post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
+    url = f"{USERS}{bob.pk}"
+    shown = page(client, f"{url}/change/")
+    assert "Firefox on the train" in shown
+    end = next(part for part in shown.split('"') if part.endswith("/end/"))
+    assert client.get(end).status_code == 405
+    page(client, end, confirm="yes")
+    assert browser.get("/tasks/").status_code == 302
+    assert "ended already" in page(client, end, confirm="yes")
+    assert client.post(f"{USERS}{root.pk}/sessions/999/end/").status_code == 302
+
+
+def test_the_form_changes_the_limit_of_tasks_and_nothing_else(client, root):
+    bob = make_user("bob")
+    form = {"task_limit": "7", "email": "x@example.com", "is_staff": "on", "is_superuser": "on"}
+    page(client, f"{USERS}{bob.pk}/change/", **form)
+    bob.refresh_from_db()
+    assert (bob.task_limit, bob.email, bob.is_staff) == (7, "bob@example.com", False)
+    entry = AuditEntry.objects.get()
+    assert (entry.before, entry.after) == ({"task_limit": None}, {"task_limit": 7})
+    page(client, f"{USERS}{bob.pk}/change/", task_limit="-1")
+    bob.refresh_from_db()
+    assert bob.task_limit == 7
+
+
+def test_a_form_that_was_read_before_gives_no_rights_back(client, root):
+    bob = make_user("bob", is_staff=True, is_superuser=True)
+    with just_before_writing(
+        "accounts_user", lambda: User.objects.filter(pk=bob.pk).update(is_staff=False)
+    ):
+        page(client, f"{USERS}{bob.pk}/change/", task_limit="7")
+    bob.refresh_from_db()
+    assert (bob.task_limit, bob.is_staff) == (7, False)
+
+
+def test_who_ends_their_own_sessions_keeps_the_one_they_ask_from(client, root):
+    client.logout()
+    other = Client()
+    for browser in (client, other):
+        form = {"login": root.email, "password": "correct horse battery"}
+        browser.post("/accounts/login/", form)
+    answer = client.post(f"{USERS}{root.pk}/act/end_sessions/", {"confirm": "yes"}, follow=True)
+    assert answer.status_code == 200
+    assert "End sessions: done for root@example.com." in answer.content.decode()
+    assert other.get("/tasks/").status_code == 302
+
+
+def test_a_users_page_tells_what_was_done_to_them(client, root):
+    bob, worker = make_user("bob"), make_worker("board", is_public=False)
+    services.user_promote(bob, by=root)
+    grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+    shown = page(client, f"{USERS}{bob.pk}/change/")
+    assert "Made administrator" in shown
+    assert "Device granted" in shown
+    assert "Device granted" not in page(client, f"{USERS}{root.pk}/change/")
+
+
+def test_users_are_not_deleted(client, root):
+    bob = make_user("bob")
+    assert client.post(f"{USERS}{bob.pk}/delete/", {"post": "yes"}).status_code == 403
+    act(client, "delete_selected", bob, post="yes")
+    assert User.objects.filter(pk=bob.pk).exists()
+
+
+@pytest.mark.parametrize("url", [USERS, LOG])
+def test_a_list_takes_as_many_queries_for_many_rows_as_for_few(client, root, url):
+    worker = make_worker(is_public=False)
+
+    def fill(names: range) -> None:
+        for number in names:
+            user = make_user(f"user{number}")
+            grants_add(users=[user.pk], workers=[worker.pk], by=root)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(url).status_code == 200
+        return len(captured)
+
+    fill(range(2))
+    few = queries()
+    fill(range(2, 20))
+    assert queries() == few
+    assert few <= 20
+
+
+# -- the audit log ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def entry(root):
+    before, after = {"administrator": False}, {"administrator": True}
+    bob = make_user("bob")
+    return audit_record("user.promote", bob, by=root, before=before, after=after)
+
+
+def test_an_entry_shows_before_and_after_side_by_side(client, entry):
+    shown = page(client, f"{LOG}{entry.pk}/change/")
+    for part in ("Made administrator", "<del>no</del>", "<ins>yes</ins>", "root@example.com"):
+        assert part in shown
+    assert "<input" not in shown.split('<div class="panel">', 1)[1].split("</main>")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=root@example.com", True),
+        ("q=bob", True),
+        ("q=user.promote", True),
+        ("q=made+admin", True),
+        ("q=carol", False),
+        ("action=user.promote", True),
+        ("action=user.demote", False),
+        ("target_type=user", True),
+        ("target_type=worker", False),
+        ("at__year=1999", False),
+    ],
+)
+def test_the_log_is_searched_by_who_what_whom_and_when(client, entry, query, found):
+    answer = client.get(f"{LOG}?{query}", follow=True)
+    assert answer.status_code == 200
+    assert (f"{LOG}{entry.pk}/change/" in answer.content.decode()) is found
+
+
+def test_a_grant_is_found_by_the_user_who_got_it(client, root):
+    bob, worker = make_user("bob"), make_worker("board", is_public=False)
+    grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+    assert "Device granted" in page(client, f"{LOG}?q=bob@example.com").split("result_list")[1]
+
+
+def test_the_history_of_a_row_leads_to_its_entries(client, entry):
+    url = f"{USERS}{entry.target_id}/history/"
+    assert "Made administrator" in client.get(url, follow=True).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("add/", {"action": "x"}),
+        ("{pk}/change/", {"action": "x", "actor_email": "nobody", "_save": "1"}),
+        ("{pk}/delete/", {"post": "yes"}),
+        ("", {"action": "delete_selected", "_selected_action": ["{pk}"], "post": "yes"}),
+        ("", {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "_save": "1"}),
+    ],
+)
+def test_nobody_writes_into_the_log(client, entry, path, data):
+    rows = list(AuditEntry.objects.values())
+    chosen = {key: [entry.pk] if value == ["{pk}"] else value for key, value in data.items()}
+    client.post(LOG + path.format(pk=entry.pk), chosen)
+    assert list(AuditEntry.objects.values()) == rows
+
+
+def test_nothing_but_this_sites_own_rows_can_be_administered():
+    apps = {model._meta.app_label for model in django_admin.site._registry}
+    assert apps <= {"accounts", "workers", "tasks", "profiles"}
+
+
+@pytest.mark.parametrize("path", ["", "1/change/", "1/password/", "1/act/promote/"])
+def test_users_who_are_no_administrators_do_not_get_in(client, path):
+    carol = make_user("carol")
+    client.force_login(carol)
+    client.post(USERS + path, {"confirm": "yes", "new_password1": GOOD, "new_password2": GOOD})
+    assert client.get(USERS + path, follow=True).status_code in (403, 405)
+    carol.refresh_from_db()
+    assert not carol.is_staff
+    assert not carol.check_password(GOOD)
+
+
+def test_everything_that_the_log_is_told_has_words():
+    call = re.compile(r'(?:audit_record|_switch|_note\w*)\(\s*(?:\w+, )?"(\w+\.\w+)"')
+    found: set[str] = set()
+    for app in ("accounts", "workers", "tasks", "profiles", "webprofile"):
+        for path in (settings.BASE_DIR / app).rglob("*.py"):
+            if "tests" not in path.parts:
+                found |= set(call.findall(path.read_text()))
+    assert len(found) > 15
+    assert found <= set(ACTIONS)

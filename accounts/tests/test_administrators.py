@@ -1,0 +1,311 @@
+"""What administrators do with users, and what nobody may do: leave the site without one."""
+
+import contextlib
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.db import connection, connections
+from django.test import Client
+from django.utils import timezone
+
+from accounts import services
+from accounts.models import AccessToken, AuditEntry, User
+from accounts.sessions import sessions_of, user_end_session, user_end_sessions
+from accounts.system import system_user
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+
+GOOD = "a long and winding road"
+
+
+def make_administrator(name: str = "root") -> User:
+    return make_user(name, is_staff=True, is_superuser=True)
+
+
+def make_token(user: User, *scopes: str) -> AccessToken:
+    return AccessToken.objects.create(
+        user=user,
+        name="ci",
+        sha256=f"{user.pk}-{AccessToken.objects.count()}",
+        scopes=list(scopes),
+        expires_at=timezone.now() + timedelta(days=1),
+    )
+
+
+def log_in(client, user: User, password: str = "correct horse battery") -> bool:
+    client.post("/accounts/login/", {"login": user.email, "password": password})
+    return client.get("/tasks/").status_code == 200
+
+
+def refused(code: str):
+    return pytest.raises(DomainError, match=rf"^{code}\b")
+
+
+def last_entry() -> AuditEntry:
+    entry = AuditEntry.objects.first()
+    assert entry is not None
+    return entry
+
+
+@pytest.mark.django_db
+def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
+    root, bob = make_administrator(), make_user("bob")
+    assert services.user_promote(bob, by=root)
+    assert (bob.is_staff, bob.is_superuser) == (True, True)
+    entry = last_entry()
+    assert (entry.action, entry.actor, entry.target_name) == ("user.promote", root, bob.email)
+    assert (entry.before, entry.after) == ({"administrator": False}, {"administrator": True})
+
+
+@pytest.mark.django_db
+def test_what_changes_nothing_leaves_no_entry():
+    root, bob = make_administrator(), make_user("bob")
+    assert not services.user_promote(root, by=root)
+    assert not services.user_demote(bob, by=root)
+    assert not services.user_reactivate(bob, by=root)
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.django_db
+def test_somebody_who_is_shut_out_does_not_become_administrator():
+    root, bob = make_administrator(), make_user("bob", is_active=False)
+    with refused("user_inactive"):
+        services.user_promote(bob, by=root)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_last_administrator_stays_one(by_hand):
+    root = make_administrator()
+    make_user("gone", is_staff=True, is_superuser=True, is_active=False)
+    by = None if by_hand else root
+    with refused("last_administrator"):
+        services.user_demote(root, by=by)
+    with refused("last_administrator" if by_hand else "user_is_oneself"):
+        services.user_deactivate(root, by=by)
+    root.refresh_from_db()
+    assert root.is_staff
+    assert root.is_active
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.django_db
+def test_an_administrator_who_was_shut_out_can_be_demoted():
+    root = make_administrator()
+    gone = make_user("gone", is_staff=True, is_superuser=True, is_active=False)
+    assert services.user_demote(gone, by=root)
+    gone.refresh_from_db()
+    assert not gone.is_staff
+
+
+@pytest.mark.django_db
+def test_nobody_shuts_out_oneself():
+    make_administrator("other")
+    root = make_administrator()
+    with refused("user_is_oneself"):
+        services.user_deactivate(root, by=root)
+
+
+@pytest.mark.django_db
+def test_who_was_demoted_meanwhile_changes_nothing_any_more():
+    root, other, bob = make_administrator(), make_administrator("other"), make_user("bob")
+    services.user_demote(other, by=root)
+    for act in (services.user_promote, services.user_demote, services.user_deactivate):
+        with refused("not_administrator"):
+            act(bob, by=other)
+    with refused("not_administrator"):
+        services.user_set_password(bob, password=GOOD, by=other)
+
+
+@pytest.fixture
+def database_on_disk(transactional_db, tmp_path, monkeypatch):
+    """What other threads open is a file, as on a real site: memory has no two writers."""
+    path = tmp_path / "db.sqlite3"
+    connection.ensure_connection()
+    with contextlib.closing(sqlite3.connect(path)) as copy:
+        connection.connection.backup(copy)
+    on_disk = {**connections.settings["default"], "NAME": str(path)}
+    monkeypatch.setitem(connections.settings, "default", on_disk)
+
+
+def at_once(*acts):
+    """Run each in a thread and a connection of its own, started together; returns the answers."""
+    barrier = threading.Barrier(len(acts))
+
+    def run(act):
+        barrier.wait()
+        try:
+            return act()
+        except DomainError as error:
+            return error.code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
+
+
+@pytest.mark.parametrize("act", [services.user_demote, services.user_deactivate])
+def test_of_administrators_who_remove_each_other_at_once_one_stays(database_on_disk, act):
+    for round_ in range(5):
+        ((a, b),) = at_once(lambda r=round_: [make_administrator(f"{x}{r}") for x in "ab"])
+        answers = at_once(partial(act, b, by=a), partial(act, a, by=b))
+        assert sorted(map(str, answers)) == ["True", "not_administrator"]
+        active = User.objects.filter(is_staff=True, is_active=True)
+        assert at_once(active.count) == [1]
+        at_once(lambda: User.objects.update(is_staff=False, is_superuser=False))
+
+
+def test_of_administrators_whom_a_command_removes_at_once_one_stays(database_on_disk):
+    ((a, b, c),) = at_once(lambda: [make_administrator(x) for x in "abc"])
+    answers = at_once(*[lambda u=u: services.user_demote(u, by=None) for u in (a, b, c)])
+    assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]
+
+
+@pytest.mark.django_db
+def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
+    """Without the lock in front of it, as a database sees it that had two at the time of asking."""
+    root = make_administrator()
+    monkeypatch.setattr(services, "_administrators_lock", lambda by: None)
+    stale = User.objects.get(pk=root.pk)
+    with refused("last_administrator"):
+        services.user_demote(stale, by=make_user("nobody"))
+
+
+@pytest.mark.django_db
+def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
+    root, other = make_administrator(), make_administrator("other")
+    grand, plain = make_token(other, "read", "admin"), make_token(other, "read")
+    services.user_demote(other, by=root)
+    grand.refresh_from_db()
+    plain.refresh_from_db()
+    assert grand.revoked_at is not None
+    assert plain.revoked_at is None
+
+
+@pytest.mark.django_db
+def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
+    root, bob = make_administrator(), make_user("bob")
+    assert log_in(client, bob)
+    token = make_token(bob, "read")
+    services.user_set_password(bob, password=GOOD, by=root)
+    assert client.get("/tasks/").status_code == 302
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    assert not UserSession.objects.filter(user=bob).exists()
+    assert Client().login(email=bob.email, password=GOOD)
+    entry = last_entry()
+    assert (entry.action, entry.before) == (
+        "user.set_password",
+        {"sessions": 1, "access_tokens": 1},
+    )
+    assert GOOD not in str(entry.after)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "password", ["", "short", "1234567890123", "password123", "bob@example.com"]
+)
+def test_a_weak_password_is_refused_and_nothing_ends(client, password):
+    root, bob = make_administrator(), make_user("bob")
+    client.force_login(bob)
+    with refused("password_weak"):
+        services.user_set_password(bob, password=password, by=root)
+    assert client.get("/tasks/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(client):
+    root, bob = make_administrator(), make_user("bob")
+    assert log_in(client, bob)
+    token = make_token(bob, "read")
+    assert services.user_deactivate(bob, by=root)
+    assert client.get("/tasks/").status_code == 302
+    assert not Client().login(email=bob.email, password="correct horse battery")
+    assert services.user_reactivate(bob, by=root)
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    assert client.get("/tasks/").status_code == 302
+    assert Client().login(email=bob.email, password="correct horse battery")
+    actions = list(AuditEntry.objects.values_list("action", flat=True))
+    assert actions == ["user.reactivate", "user.deactivate"]
+
+
+@pytest.mark.django_db
+def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
+    root, bob = make_administrator(), make_user("bob")
+    other, third = Client(HTTP_USER_AGENT="phone"), Client()
+    for browser in (client, other, third):
+        assert log_in(browser, bob)
+    sessions = sessions_of(bob)
+    assert len(sessions) == 3
+    phone = next(s for s in sessions if s.user_agent == "phone")
+    user_end_session(bob, session_id=phone.pk, by=root)
+    assert other.get("/tasks/").status_code == 302
+    with refused("session_unknown"):
+        user_end_session(bob, session_id=phone.pk, by=root)
+    with refused("session_unknown"):
+        user_end_session(root, session_id=sessions_of(bob)[0].pk, by=root)
+    assert user_end_sessions(bob, by=root, keep=client.session.session_key) == 1
+    assert client.get("/tasks/").status_code == 200
+    assert third.get("/tasks/").status_code == 302
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("email", "password", "code"),
+    [
+        ("", GOOD, "email_bad"),
+        ("no address", GOOD, "email_bad"),
+        ("x" * 300 + "@example.com", GOOD, "email_bad"),
+        ("BOB@Example.COM", GOOD, "email_taken"),
+        ("new@example.com", "short", "password_weak"),
+    ],
+)
+def test_a_user_that_cannot_be_is_not_made(email, password, code):
+    make_user("bob")
+    with refused(code):
+        services.user_create(email=email, password=password, by=None)
+    assert User.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_user_made_by_an_administrator_can_log_in_at_once():
+    root = make_administrator()
+    user = services.user_create(email=" New@Example.com ", password=GOOD, by=root)
+    assert user.email == "new@example.com"
+    assert Client().login(email="new@example.com", password=GOOD)
+    assert last_entry().action == "user.create"
+
+
+@pytest.mark.django_db
+def test_a_change_by_a_page_notes_the_address_it_came_from(client):
+    root, bob = make_administrator(), make_user("bob")
+    client.force_login(root)
+    data = {"action": "promote", "_selected_action": [bob.pk], "confirm": "yes"}
+    client.post("/admin/accounts/user/", data, REMOTE_ADDR="192.0.2.7")
+    entry = last_entry()
+    assert (entry.action, entry.actor, entry.address) == ("user.promote", root, "192.0.2.7")
+    services.user_demote(bob, by=root)
+    assert last_entry().address is None
+
+
+@pytest.mark.django_db
+def test_the_account_of_the_site_itself_is_not_for_administrators(client):
+    root = make_administrator()
+    own = system_user()
+    assert not services.user_reactivate(own, by=root)
+    with pytest.raises(DomainError, match="user_inactive"):
+        services.user_promote(own, by=root)
+    client.force_login(root)
+    page = client.get("/admin/accounts/user/").text
+    assert "root@" in page
+    assert own.email not in page
+    listed = client.get("/api/v1/admin/users/").json()["results"]
+    assert [user["email"] for user in listed] == ["root@example.com"]
+    assert client.post(f"/api/v1/admin/users/{own.pk}/reactivate/").status_code == 404

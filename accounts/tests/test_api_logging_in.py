@@ -1,0 +1,346 @@
+"""Logging in over the API, staying logged in, logging out, and tokens for scripts."""
+
+from functools import partial
+
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import (
+    TOTP,
+    format_hotp_value,
+    generate_totp_secret,
+    hotp_value,
+    yield_hotp_counters_from_time,
+)
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from rest_framework.test import APIClient
+from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
+from rest_framework_simplejwt.tokens import AccessToken
+
+from accounts.access_tokens import token_issue
+from accounts.models import AccessToken as ScriptToken
+from accounts.refresh_tokens import pair_issue, pair_renew, refresh_tokens_revoke
+from accounts.sessions import log_out_everywhere
+from accounts.tests.test_administrators import at_once, database_on_disk  # noqa: F401
+from tasks.tests.make import make_user
+
+TOKEN = "/api/v1/auth/token/"
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def _no_attempts_of_another_test():
+    cache.clear()
+
+
+def post(path, **body):
+    return APIClient().post(path, body)
+
+
+def log_in(user, **changes):
+    email = user.email if user else ""
+    return post(TOKEN, **{"email": email, "password": PASSWORD} | changes)
+
+
+def refused(answer, status, code):
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
+    return answer.json()
+
+
+def me(access):
+    return APIClient().get("/api/v1/me/", HTTP_AUTHORIZATION=f"Bearer {access}")
+
+
+def codes_of(secret):
+    """What an authenticator app shows now."""
+    return format_hotp_value(hotp_value(secret, next(yield_hotp_counters_from_time())))
+
+
+@pytest.mark.django_db
+def test_a_password_makes_a_pair_that_is_renewed_and_ended():
+    user = make_user()
+    pair = log_in(user).json()
+    assert me(pair["access"]).json()["email"] == user.email
+    renewed = post(f"{TOKEN}refresh/", refresh=pair["refresh"])
+    assert renewed.status_code == 200
+    refused(post(f"{TOKEN}refresh/", refresh=pair["refresh"]), 401, "token_invalid")
+    refused(post(f"{TOKEN}revoke/", refresh=pair["refresh"]), 401, "token_invalid")
+    last = renewed.json()
+    assert post(f"{TOKEN}revoke/", refresh=last["refresh"]).status_code == 204
+    refused(post(f"{TOKEN}refresh/", refresh=last["refresh"]), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_the_access_part_ends_with_its_pair_and_with_no_other():
+    user = make_user()
+    revoked, renewed, other = (log_in(user).json() for _ in range(3))
+    assert post(f"{TOKEN}revoke/", refresh=revoked["refresh"]).status_code == 204
+    next_one = post(f"{TOKEN}refresh/", refresh=renewed["refresh"]).json()
+    for ended in (revoked, renewed):
+        refused(me(ended["access"]), 401, "token_invalid")
+    for live in (next_one, other):
+        assert me(live["access"]).status_code == 200
+
+
+@pytest.mark.django_db
+def test_an_access_part_without_its_pair_lets_nobody_in():
+    refused(me(AccessToken.for_user(make_user())), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_pairs_that_expired_leave_no_rows():
+    user = make_user()
+    pair_issue(user)
+    OutstandingToken.objects.update(expires_at=timezone.now())
+    pair_issue(user)
+    assert OutstandingToken.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_the_two_parts_of_a_pair_are_not_taken_for_each_other():
+    pair = log_in(make_user()).json()
+    refused(me(pair["refresh"]), 401, "token_invalid")
+    refused(post(f"{TOKEN}refresh/", refresh=pair["access"]), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["x", "a.b.c", "ä", "mwp_x", "." * 4000])
+def test_what_is_no_refresh_token_renews_nothing(text):
+    refused(post(f"{TOKEN}refresh/", refresh=text), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_a_failure_does_not_say_what_was_wrong():
+    user, gone = make_user("alice"), make_user("gone", is_active=False)
+    answers = [
+        log_in(user, password="another one"),
+        log_in(user, email="nobody@example.com"),
+        log_in(gone),
+        log_in(gone, password="another one"),
+    ]
+    bodies = [refused(answer, 401, "login_failed") for answer in answers]
+    assert all(body == bodies[0] for body in bodies)
+
+
+@pytest.mark.django_db
+def test_the_e_mail_counts_without_its_case_spaces_and_width():
+    make_user("alice")
+    for email in ("ALICE@example.com", " alice@example.com ", "ａlice@example.com"):
+        assert log_in(None, email=email).status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_password_keeps_its_spaces():
+    user = make_user()
+    user.set_password("  spaces around  ")
+    user.save()
+    assert log_in(user, password="  spaces around  ").status_code == 200
+    refused(log_in(user, password="spaces around"), 401, "login_failed")
+
+
+@pytest.mark.django_db
+def test_attempts_are_limited_as_on_the_page(settings):
+    settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
+    user = make_user()
+    for _ in range(3):
+        refused(log_in(user, password="guess"), 401, "login_failed")
+    # the right password too: a guesser must not learn that it was right
+    refused(log_in(user), 429, "login_throttled")
+    assert log_in(make_user("bob")).status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_second_factor_is_asked_for_and_a_code_counts_once():
+    user = make_user()
+    secret = generate_totp_secret()
+    TOTP.activate(user, secret)
+    refused(log_in(user), 401, "code_needed")
+    refused(log_in(user, password="guess"), 401, "login_failed")
+    refused(log_in(user, code="000000"), 401, "login_failed")
+    code = codes_of(secret)
+    assert log_in(user, code=code).status_code == 200
+    refused(log_in(user, code=code), 401, "login_failed")
+
+
+@pytest.mark.django_db
+def test_a_recovery_code_counts_once():
+    user = make_user()
+    TOTP.activate(user, generate_totp_secret())
+    code = RecoveryCodes.activate(user).get_unused_codes()[0]
+    assert log_in(user, code=code).status_code == 200
+    refused(log_in(user, code=code), 401, "login_failed")
+
+
+@pytest.mark.django_db
+def test_an_account_whose_only_second_factor_is_a_key_takes_no_code():
+    user = make_user()
+    Authenticator.objects.create(user=user, type="webauthn", data={})
+    refused(log_in(user), 401, "code_needed")
+    refused(log_in(user, code="000000"), 401, "login_failed")
+
+
+@pytest.mark.django_db
+def test_codes_are_limited_too(settings):
+    settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
+    user = make_user()
+    secret = generate_totp_secret()
+    TOTP.activate(user, secret)
+    for _ in range(3):
+        refused(log_in(user, code="000000"), 401, "login_failed")
+    refused(log_in(user, code=codes_of(secret)), 429, "login_throttled")
+
+
+@pytest.mark.django_db
+def test_an_address_that_is_not_verified_does_not_log_in_where_it_must_be(settings):
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+    refused(log_in(make_user()), 401, "login_failed")
+
+
+@pytest.mark.django_db
+def test_somebody_logged_in_on_the_pages_gets_a_pair_without_a_password():
+    user = make_user()
+    refused(APIClient().post(f"{TOKEN}session/"), 401, "not_authenticated")
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+    refused(client.post(f"{TOKEN}session/"), 403, "csrf_failed")
+    browser = APIClient()
+    browser.force_login(user)
+    assert me(browser.post(f"{TOKEN}session/").json()["access"]).status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
+    user = make_user()
+    TOTP.activate(user, generate_totp_secret())
+    browser = Client()
+    form = {"login": user.email, "password": PASSWORD}
+    answer = browser.post(reverse("account_login"), form)
+    assert answer.url == reverse("mfa_authenticate")
+    refused(browser.post(f"{TOKEN}session/"), 401, "not_authenticated")
+    body = {"name": "ci", "scopes": ["read"], "days": 30}
+    made = browser.post("/api/v1/access-tokens/", body, "application/json")
+    refused(made, 401, "not_authenticated")
+
+
+@pytest.mark.django_db
+def test_a_deactivated_user_renews_nothing():
+    user = make_user()
+    pair = pair_issue(user)
+    type(user).objects.filter(pk=user.pk).update(is_active=False)
+    refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+    refused(me(pair.access), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_a_changed_password_ends_what_was_issued_before():
+    user = make_user()
+    pair = pair_issue(user)
+    user.set_password("another long password")
+    user.save()
+    refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_all_pairs_of_a_user_end_together():
+    alice, bob = make_user("alice"), make_user("bob")
+    pairs = [pair_issue(alice), pair_issue(alice)]
+    other = pair_issue(bob)
+    assert refresh_tokens_revoke(alice) == 2
+    for pair in pairs:
+        refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+        refused(me(pair.access), 401, "token_invalid")
+    assert post(f"{TOKEN}refresh/", refresh=other.refresh).status_code == 200
+
+
+@pytest.mark.usefixtures("database_on_disk")
+def test_of_two_who_renew_at_once_one_gets_a_pair():
+    (pair,) = at_once(lambda: pair_issue(make_user()))
+    found = at_once(*[lambda: pair_renew(pair.refresh)] * 3)
+    assert sorted(found, key=str)[1:] == ["token_invalid"] * 2
+
+
+@pytest.mark.usefixtures("database_on_disk")
+def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it():
+    (user,) = at_once(make_user)
+    for _ in range(5):
+        (pair,) = at_once(partial(pair_issue, user))
+        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(log_out_everywhere, user))
+        if renewed != "token_invalid":  # it was first, and what it made was ended
+            (again,) = at_once(partial(pair_renew, renewed.refresh))
+            assert again == "token_invalid"
+
+
+@pytest.mark.django_db
+def test_a_token_for_scripts_is_made_listed_and_revoked():
+    user = make_user()
+    person = APIClient()
+    person.credentials(HTTP_AUTHORIZATION=f"Bearer {pair_issue(user).access}")
+    address = "/api/v1/access-tokens/"
+    made = person.post(address, {"name": "ci", "scopes": ["read"], "days": 30})
+    assert made.status_code == 201
+    secret = made.json()["secret"]
+    assert me(secret).json()["scopes"] == ["read"]
+    (row,) = person.get(address).json()["results"]
+    assert secret not in str(row)
+    assert row["last_used_at"]
+    stranger = APIClient()
+    stranger.force_login(make_user("bob"))
+    refused(stranger.delete(f"{address}{row['id']}/"), 404, "not_found")
+    assert stranger.get(address).json()["results"] == []
+    assert person.delete(f"{address}{row['id']}/").status_code == 204
+    refused(me(secret), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"name": " "}, "invalid"),
+        ({"name": "x" * 101}, "invalid"),
+        ({"scopes": []}, "invalid"),
+        ({"scopes": ["all"]}, "invalid"),
+        ({"scopes": ["admin"]}, "token_scopes"),
+        ({"days": 0}, "invalid"),
+        ({"days": 366}, "invalid"),
+        ({"days": "30"}, "invalid"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused(changes, code):
+    client = APIClient()
+    client.force_login(make_user())
+    body = {"name": "ci", "scopes": ["read"], "days": 30} | changes
+    refused(client.post("/api/v1/access-tokens/", body), 422, code)
+    assert not ScriptToken.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_token_makes_no_tokens_but_may_end_itself():
+    user = make_user("root", is_staff=True)
+    token, secret = token_issue(user, name="ci", scopes=["read", "write", "admin"], days=1)
+    script = APIClient()
+    script.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    body = {"name": "more", "scopes": ["read"], "days": 365}
+    refused(script.post("/api/v1/access-tokens/", body), 403, "token_not_here")
+    refused(script.get("/api/v1/access-tokens/"), 403, "token_not_here")
+    refused(script.delete(f"/api/v1/access-tokens/{token.pk}/"), 403, "token_not_here")
+    refused(script.post(f"{TOKEN}session/"), 401, "not_authenticated")
+    assert script.get("/api/v1/access-tokens/current/").json()["name"] == "ci"
+    assert script.delete("/api/v1/access-tokens/current/").status_code == 204
+    refused(script.get("/api/v1/me/"), 401, "token_invalid")
+
+
+@pytest.mark.django_db
+def test_one_changes_how_pages_look_and_nothing_else():
+    user = make_user()
+    client = APIClient()
+    client.force_login(user)
+    answer = client.patch("/api/v1/me/", {"language": "zh-hans", "time_zone": "Asia/Shanghai"})
+    assert (answer.json()["language"], answer.json()["time_zone"]) == ("zh-hans", "Asia/Shanghai")
+    refused(client.patch("/api/v1/me/", {"time_zone": "Mars/Base"}), 422, "time_zone_unknown")
+    for body in ({"is_staff": True}, {"email": "x@example.com"}, {"theme": "pink"}):
+        refused(client.patch("/api/v1/me/", body), 422, "invalid")
+    user.refresh_from_db()
+    assert (user.language, user.is_staff, user.theme) == ("zh-hans", False, "")

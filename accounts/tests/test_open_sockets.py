@@ -1,0 +1,88 @@
+"""Open pages hear nothing more once their reader is out."""
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from accounts.models import User
+from tasks import services
+from tasks.tests.make import make_user, make_waiting_task
+from webprofile.asgi import application
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOT_LOGGED_IN = 4401
+OTHER_RIGHTS = 4403
+
+
+def deactivate():
+    User.objects.update(is_active=False)
+
+
+def end_session():
+    Session.objects.all().delete()
+
+
+def change_password():
+    user = User.objects.get()
+    user.set_password("another battery staple")
+    user.save()
+
+
+def demote():
+    User.objects.filter(is_staff=True).update(is_staff=False, is_superuser=False)
+
+
+async def open_socket(path, user):
+    client = Client()
+    await database_sync_to_async(client.force_login)(user)
+    cookie = f"sessionid={client.cookies['sessionid'].value}".encode()
+    headers = [(b"origin", b"http://testserver"), (b"host", b"testserver"), (b"cookie", cookie)]
+    socket = WebsocketCommunicator(application, path, headers=headers)
+    await socket.connect()
+    return socket
+
+
+@pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
+@pytest.mark.parametrize("path", ["/ws/tasks/", "/ws/tasks/{}/"])
+async def test_the_next_news_ends_the_socket_of_who_is_out(path, put_out):
+    user = await database_sync_to_async(make_user)()
+    task = await database_sync_to_async(make_waiting_task)(user)
+    socket = await open_socket(path.format(task.pk), user)
+    if path == "/ws/tasks/":
+        await socket.receive_json_from(timeout=5)
+    else:
+        await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
+        await socket.receive_json_from(timeout=5)
+    await database_sync_to_async(put_out)()
+    await database_sync_to_async(services.task_cancel)(task)
+    while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
+        assert b"cancelled" not in (output.get("bytes") or b"") + output.get("text", "").encode()
+    assert output["code"] == NOT_LOGGED_IN
+
+
+@pytest.mark.parametrize("path", ["/ws/tasks/", "/ws/tasks/{}/"])
+async def test_who_is_no_administrator_any_more_hears_nothing_of_others(path):
+    root = await database_sync_to_async(make_user)("root", is_staff=True)
+    task = await database_sync_to_async(make_waiting_task)()
+    socket = await open_socket(path.format(task.pk), root)
+    await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
+    await socket.receive_json_from(timeout=5)
+    await database_sync_to_async(demote)()
+    await database_sync_to_async(services.task_cancel)(task)
+    while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
+        assert "cancelled" not in output["text"]
+    assert output["code"] == OTHER_RIGHTS
+
+
+@pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
+async def test_a_question_after_the_end_of_the_session_is_not_answered(put_out):
+    user = await database_sync_to_async(make_user)()
+    task = await database_sync_to_async(make_waiting_task)(user)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", user)
+    await database_sync_to_async(put_out)()
+    await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
+    output = await socket.receive_output(timeout=5)
+    assert (output["type"], output["code"]) == ("websocket.close", NOT_LOGGED_IN)

@@ -1,0 +1,360 @@
+"""Registering, verifying, logging in and forgetting passwords."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.core import mail
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.emails import email_canonical
+from accounts.models import User
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+GOOD = "correct horse battery"
+SIGNUP = reverse("account_signup")
+LOGIN = reverse("account_login")
+RESET = reverse("account_reset_password")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+@pytest.fixture
+def mails(settings):
+    """A site with a mail server."""
+    settings.HAS_MAIL_SERVER = True
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+    settings.ACCOUNT_PREVENT_ENUMERATION = True
+    return mail.outbox
+
+
+def register(client, email="new@example.com", password=GOOD, again=None):
+    form = {"email": email, "password1": password, "password2": again or password}
+    return client.post(SIGNUP, form)
+
+
+def login(client, email="alice@example.com", password=GOOD, **more):
+    return client.post(LOGIN, {"login": email, "password": password} | more)
+
+
+def is_logged_in(client):
+    return client.get(reverse("accounts:profile")).status_code == 200
+
+
+def link_in(message):
+    return re.search(r"https?://testserver(/\S+)", message.body)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("Alice@Example.COM", "alice@example.com"),
+        ("ａｌｉｃｅ＠ｅｘａｍｐｌｅ．ｃｏｍ", "alice@example.com"),
+        (" alice@example.com ", "alice@example.com"),
+        ("alice@eﬀect.com", "alice@effect.com"),
+        ("ﬁ@example.com", "fi@example.com"),
+        ("Kelvin@example.com", "kelvin@example.com"),
+        ("alice@BÜCHER.de", "alice@xn--bcher-kva.de"),
+        ("alice@xn--bcher-kva.de", "alice@xn--bcher-kva.de"),
+        ("alice@exаmple.com", "alice@xn--exmple-4nf.com"),
+        ("none", "none"),
+        ("a@b@c.com", "a@b@c.com"),
+        ("", ""),
+    ],
+)
+def test_an_address_has_one_way_to_be_written(text, canonical):
+    assert email_canonical(text) == canonical
+    assert email_canonical(canonical) == canonical
+
+
+def test_registering_logs_in_where_there_is_no_mail(client):
+    assert register(client, "New@Example.com").status_code == 302
+    assert User.objects.get().email == "new@example.com"
+    assert is_logged_in(client)
+
+
+@pytest.mark.parametrize(
+    "twin", ["ALICE@example.com", "alice@EXAMPLE.com", "ａlice@example.com", "alice@ｅxample．com"]
+)
+def test_a_twin_of_a_registered_address_is_the_same_address(client, twin):
+    alice = make_user()
+    assert register(client, twin).status_code == 200
+    assert User.objects.get() == alice
+    assert login(Client(), twin).status_code == 302
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "", "alice", "alice@", "@example.com", "a b@example.com", "аlice@example.com", "a@b",
+        "alice@example.com\nbcc: bob@example.com", "a" * 250 + "@example.com", "a@b@example.com",
+        "a@" + "b" * 300_000 + ".com", "alice@example..com", "\0@example.com",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused_at_its_field(client, email):
+    page = register(client, email)
+    assert page.status_code == (200 if len(email) < 10_000 else 400)
+    if page.status_code == 200:
+        assert "email" in page.context["form"].errors
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("password", "again"),
+    [
+        ("short", None),
+        ("password123", None),
+        ("1357924680135", None),
+        ("new@example.com", None),
+        (GOOD, GOOD + "!"),
+        ("", ""),
+    ],
+)
+def test_a_weak_or_mistyped_password_is_refused(client, password, again):
+    page = register(client, password=password, again=again)
+    assert page.context["form"].errors
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "password", ["short", "password123", "1357924680135", "new@example.com", GOOD]
+)
+def test_what_is_said_while_typing_is_what_the_form_says(client, password):
+    url = reverse("accounts:password-check")
+    said = client.post(url, {"password": password, "email": "new@example.com"}).json()["problems"]
+    page = register(client, password=password)
+    assert said == (page.context["form"].errors["password1"] if page.status_code == 200 else [])
+
+
+def test_the_check_of_passwords_is_limited_wants_a_post_and_a_token(client, settings):
+    settings.ACCOUNT_RATE_LIMITS = {"password_check": "3/m/ip"}
+    url = reverse("accounts:password-check")
+    answers = [client.post(url, {"password": "a"}).status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 429, 429]
+    assert client.get(url).status_code == 405
+    assert Client(enforce_csrf_checks=True).post(url, {"password": "a"}).status_code == 403
+
+
+def test_with_mail_an_address_is_verified_before_the_first_login(client, mails):
+    page = register(client)
+    assert page.url == reverse("account_email_verification_sent")
+    assert not is_logged_in(client)
+    assert login(Client(), "new@example.com").url == page.url
+    link = link_in(mails[0])
+    assert client.get(link).status_code == 200
+    assert not EmailAddress.objects.get().verified  # mail scanners follow links
+    client.post(link)
+    assert EmailAddress.objects.get().verified
+    assert login(client, "new@example.com").url == reverse("tasks:list")
+
+
+def test_with_mail_nobody_learns_who_is_registered(mails):
+    make_user("alice")
+    answers = [register(Client(), f"{name}@example.com") for name in ("alice", "nobody")]
+    assert {(a.status_code, a.url) for a in answers} == {
+        (302, reverse("account_email_verification_sent"))
+    }
+    asked = [Client().post(RESET, {"email": f"{n}@example.com"}) for n in ("alice", "stranger")]
+    assert {(a.status_code, a.url) for a in asked} == {
+        (302, reverse("account_reset_password_done"))
+    }
+
+
+def test_a_verification_link_is_void_when_expired_forged_or_of_another(client, mails, settings):
+    register(client)
+    link = link_in(mails[0])
+    for bad in (link[:-3] + "xx/", link.replace(":", ""), "/accounts/confirm-email/x/"):
+        assert client.post(bad).status_code in {302, 404}
+    assert not EmailAddress.objects.get().verified
+    settings.ACCOUNT_EMAIL_CONFIRMATION_EXPIRE_DAYS = 0
+    client.post(link)
+    assert not EmailAddress.objects.get().verified
+
+
+def test_a_verification_link_used_twice_changes_nothing_more(client, mails):
+    register(client)
+    link = link_in(mails[0])
+    client.post(link)
+    assert client.post(link).status_code in {302, 404}
+    assert client.get(link).status_code == 200
+    assert EmailAddress.objects.count() == 1
+
+
+def test_a_failed_login_does_not_say_what_was_wrong(client):
+    make_user()
+    make_user("gone", is_active=False)
+    tries = [
+        ("alice@example.com", "wrong"),
+        ("nobody@example.com", GOOD),
+        ("gone@example.com", "x"),
+    ]
+    said = {str(login(Client(), *each).context["form"].non_field_errors()) for each in tries}
+    assert len(said) == 1
+    assert "not correct" in said.pop()
+
+
+def test_a_deactivated_user_gets_no_session(client):
+    make_user(is_active=False)
+    login(client)
+    assert not is_logged_in(client)
+
+
+def test_failed_logins_are_limited_for_an_address_whoever_tries(settings):
+    make_user()
+    for _ in range(5):
+        login(Client(), password="wrong")
+    page = login(Client())
+    assert page.status_code == 200
+    assert "Too many" in str(page.context["form"].errors)
+    assert login(Client(), "ALICE@example.com").status_code == 200
+
+
+@pytest.mark.parametrize(("more", "remembered"), [({}, False), ({"remember": "on"}, True)])
+def test_a_session_ends_with_the_browser_unless_it_is_to_stay(client, settings, more, remembered):
+    make_user()
+    cookie = login(client, **more).cookies[settings.SESSION_COOKIE_NAME]
+    assert bool(cookie["max-age"]) is remembered
+    lasts = settings.ACCOUNT_SESSION_COOKIE_AGE if remembered else settings.SESSION_COOKIE_AGE
+    assert client.session.get_expiry_age() == lasts
+    row = client.session.model.objects.get()
+    assert row.expire_date - timezone.now() < timedelta(seconds=lasts + 1)
+    client.session.model.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    assert not is_logged_in(client)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.example/", "//evil.example/", "///evil.example", "javascript:alert(1)",
+        "http:evil.example", "\\\\evil.example", "/\\evil.example", "https:/evil.example",
+        " //evil.example", "https://testserver@evil.example/", "https://testserver.evil.example/",
+    ],
+)  # fmt: skip
+def test_next_leads_nowhere_else(target):
+    make_user()
+    client = Client()
+    url = login(client, next=target).url
+    assert url == reverse("tasks:list")
+    assert client.post(reverse("set_language"), {"language": "en", "next": target}).url in {"/", ""}
+    assert client.post(reverse("account_logout"), {"next": target}).url == LOGIN
+
+
+def test_next_leads_back_to_the_page_that_asked_for_a_login(client):
+    make_user()
+    asked = client.get(reverse("accounts:tokens"))
+    assert asked.url == f"{LOGIN}?next=/accounts/tokens/"
+    assert login(client, next="/accounts/tokens/").url == "/accounts/tokens/"
+
+
+@pytest.mark.parametrize(
+    "url", [LOGIN, SIGNUP, reverse("account_logout"), reverse("accounts:tokens"), "/admin/login/"]
+)
+def test_a_form_of_another_site_changes_nothing(url):
+    user = make_user()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+    assert client.post(url, {"login": user.email, "password": GOOD}).status_code == 403
+
+
+def test_no_page_can_be_framed_and_none_runs_inline_scripts(client):
+    for url in (LOGIN, SIGNUP, RESET):
+        page = client.get(url)
+        assert page.headers["X-Frame-Options"] == "DENY"
+        policy = page.headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe-inline" not in policy
+
+
+def test_a_foreign_host_gets_nothing_and_no_mail_leads_there(client, mails):
+    make_user()
+    answer = client.post(RESET, {"email": "alice@example.com"}, headers={"host": "evil.example"})
+    assert answer.status_code == 400
+    more = {"X-Forwarded-Host": "evil.example"}
+    client.post(RESET, {"email": "alice@example.com"}, headers=more)
+    assert "evil.example" not in mails[0].body
+
+
+def test_a_forgotten_password_is_changed_by_a_link_that_works_once(client, mails):
+    user = make_user()
+    other = Client()
+    other.force_login(user)
+    client.post(RESET, {"email": "ALICE@example.com"})
+    assert mails[0].to == ["alice@example.com"]
+    link = link_in(mails[0])
+    form = client.get(link, follow=True)
+    weak = client.post(form.redirect_chain[-1][0], {"password1": "short", "password2": "short"})
+    assert weak.context["form"].errors
+    new = "another battery staple"
+    client.post(form.redirect_chain[-1][0], {"password1": new, "password2": new})
+    user.refresh_from_db()
+    assert user.check_password(new)
+    assert not is_logged_in(other)
+    assert "used up" in Client().get(link, follow=True).content.decode()
+
+
+def test_a_reset_link_is_void_when_expired_or_forged_or_the_password_changed(mails, settings):
+    user = make_user()
+    Client().post(RESET, {"email": user.email})
+    link = link_in(mails[0])
+    bob = make_user("bob")
+    forged = link.replace(re.search(r"key/(\w+)-", link)[1], _uid(bob))
+    for bad in (link[:-2] + "x/", forged, "/accounts/password/reset/key/1-x/"):
+        assert "used up" in Client().get(bad, follow=True).content.decode()
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    assert "used up" in Client().get(link, follow=True).content.decode()
+    settings.PASSWORD_RESET_TIMEOUT = 3600
+    user.set_password("changed in the meantime")
+    user.save()
+    assert "used up" in Client().get(link, follow=True).content.decode()
+
+
+def _uid(user):
+    from allauth.account.utils import user_pk_to_url_str
+
+    return user_pk_to_url_str(user)
+
+
+def test_a_reset_link_does_not_go_around_the_second_factor_or_a_deactivation(client, mails):
+    make_user(is_active=False)
+    client.post(RESET, {"email": "alice@example.com"})
+    assert [m for m in mails if "password/reset/key" in m.body] == []
+
+
+def test_without_mail_the_page_says_whom_to_ask_and_takes_nothing(client):
+    make_user()
+    page = client.post(RESET, {"email": "alice@example.com"})
+    assert "Ask an administrator" in page.content.decode()
+    assert mail.outbox == []
+
+
+def test_a_changed_password_ends_other_sessions_and_wants_the_old_one(client):
+    user = make_user()
+    other = Client()
+    login(other)
+    login(client)
+    url = reverse("account_change_password")
+    new = "another battery staple"
+    wrong = {"oldpassword": "wrong", "password1": new, "password2": new}
+    assert client.post(url, wrong).status_code == 200
+    assert client.post(url, wrong | {"oldpassword": GOOD}).status_code == 302
+    user.refresh_from_db()
+    assert user.check_password(new)
+    assert is_logged_in(client)
+    assert not is_logged_in(other)
+
+
+def test_too_many_requests_are_told_on_a_page_of_the_site(client, settings):
+    settings.ACCOUNT_RATE_LIMITS = {"signup": "1/m/ip"}
+    register(client, password="short")
+    page = register(client)
+    assert page.status_code == 429
+    assert "Too many tries" in page.content.decode()

@@ -1,0 +1,139 @@
+"""Sessions: seen, ended, and over for who may not be here any more."""
+
+from datetime import timedelta
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.templatetags.browsers import browser
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("usersessions_list")
+GOOD = "correct horse battery"
+PAGE = {"accept": "text/html,application/xhtml+xml,*/*"}
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+def logged_in(email="alice@example.com", agent=FIREFOX, **more):
+    client = Client(headers={"user-agent": agent})
+    form = {"login": email, "password": GOOD} | more
+    assert client.post(reverse("account_login"), form).status_code == 302
+    return client
+
+
+def is_logged_in(client):
+    return client.get(reverse("accounts:profile")).status_code == 200
+
+
+def session_of(client):
+    return UserSession.objects.get(session_key=client.session.session_key)
+
+
+def test_the_list_tells_browser_and_address_and_which_is_this_one():
+    make_user()
+    here, _ = logged_in(), logged_in(agent="curl/8")
+    page = here.get(LIST).content.decode()
+    assert "Firefox 140 · Linux" in page
+    assert "curl/8" in page
+    assert page.count("this one") == 1
+    assert "127.0.0.1" in page
+
+
+def test_one_session_is_ended_and_the_others_stay():
+    make_user()
+    here, there, third = logged_in(), logged_in(), logged_in()
+    here.post(reverse("accounts:session-end", args=[session_of(there).pk]))
+    assert [is_logged_in(c) for c in (here, there, third)] == [True, False, True]
+    assert UserSession.objects.count() == 2
+
+
+def test_ending_ones_own_session_is_a_logout():
+    make_user()
+    here = logged_in()
+    answer = here.post(reverse("accounts:session-end", args=[session_of(here).pk]))
+    assert answer.url == reverse("account_login")
+    assert not is_logged_in(here)
+
+
+def test_a_strangers_session_does_not_exist():
+    make_user()
+    make_user("bob")
+    alice, bob = logged_in(), logged_in("bob@example.com")
+    url = reverse("accounts:session-end", args=[session_of(alice).pk])
+    assert bob.post(url).status_code == 404
+    assert bob.get(url).status_code == 405
+    assert is_logged_in(alice)
+    assert "Firefox" in bob.get(LIST).content.decode()
+    assert bob.get(LIST).context["session_count"] == 1
+
+
+def test_all_others_are_ended_and_everywhere_is_here_too():
+    make_user()
+    here, there, third = logged_in(), logged_in(), logged_in()
+    here.post(LIST)
+    assert [is_logged_in(c) for c in (here, there, third)] == [True, False, False]
+    again = logged_in()
+    here.post(reverse("accounts:session-end-all"))
+    assert [is_logged_in(c) for c in (here, again)] == [False, False]
+    assert not UserSession.objects.exists()
+    assert not Session.objects.exists()
+
+
+def test_a_deactivated_users_sessions_end_at_once():
+    make_user()
+    here = logged_in()
+    User.objects.update(is_active=False)
+    assert not is_logged_in(here)
+
+
+def test_a_session_lives_on_with_each_page_but_not_with_what_pages_ask_by_themselves():
+    make_user()
+    here = logged_in()
+    end = timezone.now() + timedelta(hours=1)
+    seen = timezone.now() - timedelta(hours=11)
+    Session.objects.update(expire_date=end)
+    UserSession.objects.update(last_seen_at=seen)
+    here.get(reverse("tasks:rows"), headers={"accept": "text/html"})
+    assert (Session.objects.get().expire_date, session_of(here).last_seen_at) == (end, seen)
+    here.get(reverse("tasks:list"), headers=PAGE)
+    assert Session.objects.get().expire_date > end
+    assert session_of(here).last_seen_at > seen
+
+
+def test_the_next_page_within_minutes_writes_nothing(django_assert_max_num_queries):
+    make_user()
+    here = logged_in()
+    here.get(LIST, headers=PAGE)
+    seen = session_of(here).last_seen_at
+    here.get(LIST, headers=PAGE)
+    assert session_of(here).last_seen_at == seen
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (FIREFOX, "Firefox 140 · Linux"),
+        (
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+            "Chrome/141.0.0.0 Safari/537.36 Edg/141.0.0.0",
+            "Edge 141 · Windows",
+        ),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 26_0 like Mac OS X) AppleWebKit/605.1.15 "
+            "(KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1",
+            "Safari 26 · iPhone",
+        ),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("<script>" + "x" * 500, "<script>" + "x" * 52),
+        ("", "–"),
+    ],
+)
+def test_a_browser_is_told_in_words(agent, name):
+    assert browser(agent) == name

@@ -1,0 +1,110 @@
+"""`manage.py users`: what it changes, what it refuses, what it writes down."""
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import AuditEntry, User
+from tasks.tests.make import make_user, make_worker
+from workers.models import Grant
+
+pytestmark = pytest.mark.django_db
+GOOD = "a long enough secret"
+
+
+def users(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("users", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """What comes on standard input."""
+
+    def come(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    return come
+
+
+def test_a_user_is_created_with_the_password_from_standard_input(typed):
+    typed(f"{GOOD}\nanother line\n")
+    users("create", "Bob@Example.com", "--administrator")
+    bob = User.objects.get()
+    assert (bob.email, bob.is_staff, bob.check_password(GOOD)) == ("bob@example.com", True, True)
+    entry = AuditEntry.objects.get(action="user.create")
+    assert (entry.actor, entry.target_name) == (None, "bob@example.com")
+    assert GOOD not in str(entry.after)
+
+
+@pytest.mark.parametrize(
+    ("text", "email", "told"),
+    [
+        ("", "bob@example.com", "No password"),
+        ("short\n", "bob@example.com", "too short"),
+        (f"{GOOD}\n", "bob", "e-mail"),
+        (f"{GOOD}\n", "ALICE@example.com", "e-mail"),
+    ],
+)
+def test_who_cannot_be_a_user_is_refused(typed, text, email, told):
+    make_user("alice")
+    typed(text)
+    with pytest.raises(CommandError, match=told):
+        users("create", email)
+    assert User.objects.count() == 1
+
+
+def test_a_password_is_set_and_never_an_argument(typed):
+    alice = make_user("alice")
+    typed(f"{GOOD}\n")
+    users("set-password", alice.email)
+    alice.refresh_from_db()
+    assert alice.check_password(GOOD)
+    with pytest.raises(CommandError, match="unrecognized"):
+        users("set-password", alice.email, GOOD)
+
+
+def test_rights_are_given_and_taken_but_never_the_last_administrators():
+    make_user("alice"), make_user("bob")
+    assert users("promote", "alice@example.com", "bob@example.com").count("done") == 2
+    assert "was so before" in users("promote", "alice@example.com")
+    users("demote", "alice@example.com")
+    with pytest.raises(CommandError):
+        users("demote", "bob@example.com")
+    with pytest.raises(CommandError):
+        users("deactivate", "bob@example.com")
+    users("deactivate", "alice@example.com")
+    assert not User.objects.get(email="alice@example.com").is_active
+    users("reactivate", "alice@example.com")
+    assert User.objects.get(email="alice@example.com").is_active
+
+
+def test_of_several_of_whom_one_is_unknown_nobody_is_changed():
+    alice = make_user("alice")
+    with pytest.raises(CommandError, match="no user x@") as told:
+        users("promote", alice.email, "x@example.com")
+    alice.refresh_from_db()
+    assert (alice.is_staff, told.value.returncode) == (False, 2)
+
+
+def test_private_devices_are_granted_and_taken_back():
+    alice, worker = make_user("alice"), make_worker("secret", is_public=False)
+    users("grant", alice.email, "secret")
+    assert Grant.objects.get().worker == worker
+    assert "0 grants" in users("grant", alice.email, "secret")
+    users("revoke-grant", alice.email, "secret")
+    assert not Grant.objects.exists()
+    with pytest.raises(CommandError):
+        users("grant", alice.email, "secret", "none")
+
+
+def test_users_are_listed_for_people_and_for_programs():
+    make_user("alice"), make_user("bob", is_staff=True)
+    assert "alice@example.com" in users("list")
+    rows = [json.loads(line) for line in users("list", "--json").splitlines()]
+    assert [row["role"] for row in rows] == ["user", "administrator"]
+    assert "alice" not in users("list", "--administrators")
+    assert "bob" not in users("list", "--match", "ALI")

@@ -1,0 +1,16 @@
+// Buttons that copy what stands beside them; they appear only where a browser lets them.
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const source = document.querySelector(button.dataset.copy);
+  source.addEventListener("focus", () => source.select());
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(source.value);
+      button.textContent = button.dataset.copied;
+    } catch {
+      source.select();
+    }
+  });
+}
