@@ -9,9 +9,11 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from accounts.selectors import reader_of
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened.uploads import upload_delete
 from profiles.templatetags.quantities import bytesize
+from webprofile.administration.audited import AuditedAdmin, is_administrator
 
 
 class OpenedFileInline(admin.TabularInline):
@@ -19,15 +21,23 @@ class OpenedFileInline(admin.TabularInline):
 
     model = OpenedFile
     extra = 0
-    fields = readonly_fields = ("number", "name", "size_bytes", "md5")
+    fields = readonly_fields = ("number", "name", "size", "md5")
     can_delete = False
+
+    @admin.display(description=_("size"))
+    def size(self, file: OpenedFile) -> str:
+        return bytesize(file.size_bytes)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return is_administrator(request)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
 @admin.register(ProfileUpload)
-class ProfileUploadAdmin(admin.ModelAdmin):
+class ProfileUploadAdmin(AuditedAdmin):
+    may_delete = True
     list_display = ("name", "owner", "state", "size", "created_at", "page")
     list_filter = ("state",)
     search_fields = ("name", "owner__email")
@@ -38,17 +48,20 @@ class ProfileUploadAdmin(admin.ModelAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[ProfileUpload]:
         found = super().get_queryset(request).exclude(state=ProfileUpload.State.DELETED)
         return found.select_related("owner")
 
     def delete_model(self, request: HttpRequest, obj: ProfileUpload) -> None:
         """The row stays until the sweep has removed the files."""
-        upload_delete(obj)
+        upload_delete(obj, by=reader_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ProfileUpload]) -> None:
         for upload in queryset:
-            upload_delete(upload)
+            self.delete_model(request, upload)
 
     @admin.display(description=_("size"))
     def size(self, upload: ProfileUpload) -> str:

@@ -6,4 +6,5 @@ It is called “Tasks” and always empty here: messages are hints, tasks are ro
 from django.contrib import admin
 from django_dramatiq.models import Task as DramatiqMessage
 
-admin.site.unregister(DramatiqMessage)
+if admin.site.is_registered(DramatiqMessage):
+    admin.site.unregister(DramatiqMessage)

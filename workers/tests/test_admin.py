@@ -1,24 +1,31 @@
-"""What administrators do with devices and users, and that others cannot."""
+"""The hardware pages: what administrators see and do there, and that others cannot."""
 
 import datetime
 import re
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.models import User
-from tasks.tests.make import FACTS, RUNTIMES, make_user, make_worker
-from workers.models import Grant, Worker
+from accounts.models import AuditEntry, User
+from tasks.tests.make import (
+    FACTS,
+    RUNTIMES,
+    just_before_writing,
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    make_worker,
+)
+from workers.models import Grant, Pool, Worker
 from workers.services import worker_introduce
 from workers.tokens import code_redeem, token_check
 
 pytestmark = pytest.mark.django_db
 
-INLINES = {
-    f"{prefix}-{field}": "0"
-    for prefix in ("runtimes", "grants")
-    for field in ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
-}
+FORM = {"name": "box", "slots": "1", "labels": ""}
+LIST = "/admin/workers/worker/"
 
 
 @pytest.fixture
@@ -34,39 +41,239 @@ def code_in(page: str) -> str:
     return found[1]
 
 
+def page_of(worker: Worker) -> str:
+    return f"{LIST}{worker.pk}/change/"
+
+
+def act(client, worker: Worker, name: str, **data: str) -> str:
+    """Press a button of the device's page; returns the page that comes then."""
+    url = f"{LIST}{worker.pk}/act/{name}/"
+    return client.post(url, data, follow=True).content.decode()
+
+
 def test_a_new_device_shows_its_enrolment_code_once(client, admin):
-    form = {"name": "jetson", "is_public": "on", "is_enabled": "on", "slots": "1"} | INLINES
-    page = client.post("/admin/workers/worker/add/", form, follow=True).content.decode()
-    worker, token = code_redeem(code_in(page))
-    assert worker.name == "jetson"
+    form = FORM | {"name": "jetson", "is_public": "on"}
+    answer = client.post(f"{LIST}add/", form, follow=True)
+    assert "no-store" in answer.headers["Cache-Control"]
+    worker, token = code_redeem(code_in(answer.content.decode()))
+    assert (worker.name, worker.is_public) == ("jetson", True)
     assert token_check(token) == worker
-    assert "--code" not in client.get("/admin/workers/worker/").content.decode()
+    for url in (f"{LIST}enrolled/", LIST, page_of(worker)):
+        assert "mge_" not in client.get(url).content.decode()
 
 
-def test_revoking_a_device_shuts_it_out_and_a_new_code_lets_it_in_again(client, admin):
+def test_several_devices_are_enrolled_at_once_each_with_its_line(client, admin):
+    workers = [make_worker("box"), make_worker("board")]
+    data = {"action": "enrol", "_selected_action": [worker.pk for worker in workers]}
+    page = client.post(LIST, data, follow=True).content.decode()
+    codes = set(re.findall(r"mge_[\w-]+", page))
+    assert {code_redeem(code)[0].name for code in codes} == {"box", "board"}
+    assert "curl -fsS" in page
+
+
+def test_revoking_a_device_asks_first_shuts_it_out_and_a_new_code_lets_it_in_again(client, admin):
     worker = make_worker("box")
-    data = {"action": "issue_codes", "_selected_action": [worker.pk]}
-    page = client.post("/admin/workers/worker/", data, follow=True).content.decode()
-    _, token = code_redeem(code_in(page))
-    client.post("/admin/workers/worker/", data | {"action": "revoke_tokens"})
+    _, token = code_redeem(code_in(act(client, worker, "enrol")))
+    assert "shut out at once" in act(client, worker, "revoke")
+    assert token_check(token) == worker
+    act(client, worker, "revoke", confirm="yes")
     with pytest.raises(Exception, match="token_revoked"):
         token_check(token)
+    code_redeem(code_in(act(client, worker, "enrol")))
 
 
-def test_a_devices_own_page_issues_codes_and_revokes(client, admin):
+def test_several_devices_are_drained_and_one_that_was_is_told_apart(client, admin):
+    box, board = make_worker("box"), make_worker("board", is_enabled=False)
+    data = {"action": "drain", "_selected_action": [box.pk, board.pk]}
+    page = client.post(LIST, data, follow=True).content.decode()
+    assert "Drain: done for box." in page
+    assert "Drain: nothing to change for board." in page
+    assert not Worker.objects.filter(is_enabled=True).exists()
+
+
+def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
     worker = make_worker("box")
-    url = f"/admin/workers/worker/{worker.pk}/change/"
-    form = {"name": "box", "is_public": "on", "is_enabled": "on", "slots": "1"} | INLINES
-    form |= {"runtimes-TOTAL_FORMS": "1", "runtimes-INITIAL_FORMS": "1"}
-    form |= {"runtimes-0-id": worker.runtimes.get().pk, "runtimes-0-worker": worker.pk}
-    buttons = client.get(url).content.decode()
-    assert 'name="_issue_code"' in buttons
-    assert 'name="_revoke"' in buttons
-    page = client.post(url, form | {"_issue_code": "1"}, follow=True).content.decode()
-    _, token = code_redeem(code_in(page))
-    client.post(url, form | {"_revoke": "1"}, follow=True)
-    with pytest.raises(Exception, match="token_revoked"):
-        token_check(token)
+    assert "cannot be undone" in act(client, worker, "retire")
+    worker.refresh_from_db()
+    assert worker.retired_at is None
+    page = act(client, worker, "retire", confirm="yes")
+    assert f"box.retired-{worker.pk}" in page
+    assert 'name="_save"' not in page
+    for url in (LIST, "/workers/", "/workers/list.json", "/tasks/new/"):
+        assert "box.retired" not in client.get(url, follow=True).content.decode().replace(
+            f"Retire: done for box.retired-{worker.pk}", ""
+        )
+    assert "box.retired" in client.get(f"{LIST}?state=retired").content.decode()
+    answer = client.post(page_of(worker), FORM)
+    assert answer.status_code == 403
+
+
+def test_an_act_that_a_device_does_not_take_says_why(client, admin):
+    worker = make_worker("box")
+    act(client, worker, "retire", confirm="yes")
+    assert "is retired" in act(client, worker, "drain")
+
+
+@pytest.mark.parametrize("name", ["no-such", "delete_selected"])
+def test_an_act_that_does_not_exist_is_not_found(client, admin, name):
+    worker = make_worker("box")
+    assert client.post(f"{LIST}{worker.pk}/act/{name}/").status_code == 404
+    assert client.post(f"{LIST}999/act/drain/").status_code == 404
+    assert client.get(f"{LIST}{worker.pk}/act/drain/").status_code == 405
+
+
+def test_a_change_by_the_form_is_in_the_log_with_before_and_after(client, admin):
+    worker, pool = make_worker("box"), Pool.objects.create(name="arm")
+    form = {"name": "board", "slots": "2", "labels": "chip = Kirin 990\nbuild=nightly"}
+    client.post(page_of(worker), form | {"pools": [pool.pk]})
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor) == ("worker.change", admin)
+    assert entry.before == {"name": "box", "slots": 1, "labels": {}, "pools": []}
+    labels = {"chip": "Kirin 990", "build": "nightly"}
+    assert entry.after == {"name": "board", "slots": 2, "labels": labels, "pools": ["arm"]}
+    page = client.get(page_of(worker)).content.decode()
+    assert "name: box → board" in page
+    client.post(page_of(worker), form | {"pools": [pool.pk]})
+    assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["chip", "= x", "a b = c", "a = 1\na = 2", "a = " + "x" * 101, "é€ = 1", "a = x\u200by"],
+)
+def test_labels_that_are_none_are_refused_and_shown_again(client, admin, labels):
+    worker = make_worker("box")
+    page = client.post(page_of(worker), FORM | {"labels": labels}).content.decode()
+    assert "errorlist" in page
+    worker.refresh_from_db()
+    assert worker.labels == {}
+
+
+def test_a_form_that_was_read_before_brings_no_retired_device_back(client, admin):
+    worker = make_worker("box")
+    gone = {"retired_at": timezone.now(), "is_enabled": False, "is_public": False}
+    with just_before_writing("workers_worker", lambda: Worker.objects.update(**gone)):
+        client.post(page_of(worker), FORM | {"slots": "2"})
+    assert Worker.objects.filter(pk=worker.pk, slots=2, **gone).exists()
+
+
+def test_a_device_is_granted_by_e_mail_and_taken_away_by_name(client, admin):
+    worker, bob = make_worker("box", is_public=False), make_user("bob")
+    carol = make_user("carol")
+    url = f"{LIST}{worker.pk}/users/"
+    emails = "BOB@example.com, carol@example.com\nnobody@example.com"
+    page = client.post(url, {"emails": emails}).content.decode()
+    assert "nobody@example.com. Nothing was changed." in page
+    assert "BOB@example.com, carol@example.com" in page  # to be corrected, not typed again
+    assert not Grant.objects.exists()
+    client.post(url, {"emails": "bob@example.com carol@example.com"})
+    assert set(Grant.objects.values_list("user", flat=True)) == {bob.pk, carol.pk}
+    client.post(url, {"remove": [carol.pk, "x"]})
+    assert Grant.objects.get().user == bob
+    assert client.post(url, {"emails": ""}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "word"),
+    [(0, "on time"), (30, "late"), (3600, "lost"), (None, "never seen")],
+)
+def test_a_lost_device_is_noticed_by_word_and_shape(client, admin, silent_s, word):
+    worker = make_worker("box")
+    at = None if silent_s is None else timezone.now() - datetime.timedelta(seconds=silent_s)
+    Worker.objects.update(last_seen_at=at)
+    shapes = {"on time": "●", "late": "▲", "lost": "■", "never seen": "○"}
+    for url in (LIST, page_of(worker), "/admin/"):
+        page = client.get(url).content.decode()
+        assert word in page
+        assert shapes[word] in page
+    beat = word.split()[0].replace("on", "on_time")
+    assert "box" in client.get(f"{LIST}?beat={beat}").content.decode()
+    other = "lost" if beat != "lost" else "late"
+    assert f"/{worker.pk}/change/" not in client.get(f"{LIST}?beat={other}").content.decode()
+
+
+def test_the_list_takes_as_many_queries_for_many_devices_as_for_few(
+    client, admin, django_assert_max_num_queries
+):
+    pool = Pool.objects.create(name="arm")
+
+    def fill(count: int) -> None:
+        for _ in range(count):
+            worker = make_worker()
+            pool.workers.add(worker)
+            make_attempt(make_waiting_task(worker=worker))
+            make_waiting_task(worker=worker)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page = client.get(LIST).content.decode()
+        assert page.count("action-select") >= Worker.objects.count()
+        return len(captured)
+
+    fill(2)
+    few = queries()
+    fill(10)
+    assert queries() == few
+    with django_assert_max_num_queries(20):
+        client.get(LIST)
+
+
+def test_the_list_tells_what_runs_and_how_much_waits(client, admin):
+    worker = make_worker("box")
+    running = make_attempt(make_waiting_task(make_user("bob"), worker))
+    make_waiting_task(running.task.owner, worker)
+    page = client.get(LIST).content.decode()
+    assert f">#{running.task_id}</a>" in page
+    assert "bob@example.com" in page
+    assert 'class="field-queue">1<' in page
+
+
+@pytest.mark.parametrize("term", ["box", "host-7f3a", "arm"])
+def test_a_device_is_found_by_name_host_and_pool(client, admin, term):
+    worker = make_worker("box")
+    make_worker("other")
+    worker_introduce(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
+    Pool.objects.create(name="arm").workers.add(worker)
+    page = client.get(f"{LIST}?q={term}").content.decode()
+    assert "1 device" in page
+    assert ">box</a>" in page
+
+
+def test_a_pool_is_made_changed_and_deleted_with_its_devices_in_the_log(client, admin):
+    worker = make_worker("box")
+    client.post("/admin/workers/pool/add/", {"name": "arm", "workers": [worker.pk]})
+    pool = Pool.objects.get()
+    client.post(f"/admin/workers/pool/{pool.pk}/change/", {"name": "arm", "workers": []})
+    data = {"action": "delete_selected", "_selected_action": [pool.pk], "post": "yes"}
+    client.post("/admin/workers/pool/", data)
+    assert not Pool.objects.exists()
+    deleted, changed, created = AuditEntry.objects.all()
+    assert created.after == {"name": "arm", "workers": ["box"]}
+    assert (changed.before, changed.after) == ({"workers": ["box"]}, {"workers": []})
+    assert (deleted.action, deleted.before["name"]) == ("pool.delete", "arm")
+
+
+def test_devices_are_not_deleted(client, admin):
+    worker = make_worker("box")
+    assert client.post(f"{LIST}{worker.pk}/delete/", {"post": "yes"}).status_code == 403
+    data = {"action": "delete_selected", "_selected_action": [worker.pk], "post": "yes"}
+    client.post(LIST, data)
+    assert Worker.objects.filter(pk=worker.pk).exists()
+
+
+@pytest.mark.parametrize("path", ["", "add/", "1/change/", "1/users/", "enrolled/", "1/act/drain/"])
+def test_users_who_are_no_administrators_do_not_get_in(client, path):
+    make_worker("box")
+    client.force_login(make_user("carol", is_superuser=True))
+    assert client.post(LIST + path).status_code in (302, 403, 405)
+    assert client.get(LIST + path, follow=True).status_code in (403, 405)
+    assert Worker.objects.get().is_enabled
+
+
+def test_an_administrator_needs_no_second_mark(client):
+    client.force_login(make_user("root", is_staff=True))
+    for path in ("", "workers/worker/", "accounts/user/", "accounts/auditentry/", "workers/pool/"):
+        assert client.get(f"/admin/{path}").status_code == 200
 
 
 def test_a_new_device_is_private_unless_the_administrator_says_otherwise(client, admin):
@@ -81,23 +288,6 @@ def test_the_devices_page_shows_its_hardware(client, admin):
     page = client.get(f"/admin/workers/worker/{worker.pk}/change/").content.decode()
     for text in (FACTS.hostname, "1.0 GiB", "1.13.0", "0.1.0"):
         assert text in page
-
-
-def test_an_administrator_adds_a_user_by_e_mail_and_resets_a_password(client, admin):
-    password = "another long passphrase"
-    form = {
-        "email": "new@example.com",
-        "usable_password": "true",
-        "password1": password,
-        "password2": password,
-    }
-    client.post("/admin/accounts/user/add/", form)
-    user = User.objects.get(email="new@example.com")
-    assert user.check_password(password)
-    change = {"password1": password + "2", "password2": password + "2", "usable_password": "true"}
-    client.post(f"/admin/accounts/user/{user.pk}/password/", change)
-    user.refresh_from_db()
-    assert user.check_password(password + "2")
 
 
 def test_the_administration_asks_for_the_same_login_as_the_site(client):

@@ -1,0 +1,125 @@
+"""The audit log: to be searched and read, by nobody to be changed."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import AuditEntry
+from webprofile.administration.audited import AuditedAdmin
+from webprofile.administration.entries import (
+    ACTIONS,
+    TARGETS,
+    action_name,
+    differences,
+    target_page,
+)
+
+
+class ActionFilter(admin.SimpleListFilter):
+    title = _("what")
+    parameter_name = "action"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [*ACTIONS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(action=self.value()) if self.value() else queryset
+
+
+class TargetFilter(admin.SimpleListFilter):
+    title = _("kind")
+    parameter_name = "target_type"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [*TARGETS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(target_type=self.value()) if self.value() else queryset
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(AuditedAdmin):
+    list_display = ("at", "who", "what", "target", "changes", "address")
+    list_display_links = ("at",)
+    list_filter = (ActionFilter, TargetFilter)
+    list_select_related = ("actor",)
+    list_per_page = 50
+    #: counting all rows of a long log takes longer than reading a page of it
+    show_full_result_count = False
+    date_hierarchy = "at"
+    ordering = ("-id",)
+    search_fields = ("actor_email", "target_name", "action", "address")
+    search_help_text = _("Who, what, the name of a device or user, or an address")
+    actions = None
+    change_form_template = "admin/accounts/auditentry/change_form.html"
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """The history of one row is asked for by its number."""
+        return lookup == "target_id" or super().lookup_allowed(lookup, value, request)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet, search_term: str
+    ) -> tuple[QuerySet, bool]:
+        """Also by the reader's words for what was done, and by a user to whom was granted."""
+        term = search_term.strip()
+        found, _duplicates = super().get_search_results(request, queryset, search_term)
+        if not term:
+            return found, False
+        codes = [code for code in ACTIONS if term.casefold() in action_name(code).casefold()]
+        more = Q(action__in=codes) | Q(after__has_key=term)
+        return found | queryset.filter(more), False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        entry = self.get_object(request, object_id)
+        context = extra_context or {}
+        if entry is not None:
+            context |= {
+                "entry": entry,
+                "title": action_name(entry.action),
+                "subtitle": None,
+                "differences": differences(entry),
+                "target_page": target_page(entry),
+                "target_kind": TARGETS.get(entry.target_type, entry.target_type),
+            }
+        return super().change_view(request, object_id, form_url, context)
+
+    @admin.display(description=_("who"), ordering="actor_email")
+    def who(self, entry: AuditEntry) -> Any:
+        return entry.actor_email or _("the site itself")
+
+    @admin.display(description=_("what"), ordering="action")
+    def what(self, entry: AuditEntry) -> str:
+        return action_name(entry.action)
+
+    @admin.display(description=_("of what"), ordering="target_name")
+    def target(self, entry: AuditEntry) -> str | SafeString:
+        page = target_page(entry)
+        if not page:
+            return entry.target_name
+        return format_html('<a href="{}">{}</a>', page, entry.target_name)
+
+    @admin.display(description=_("before and after"))
+    def changes(self, entry: AuditEntry) -> str:
+        found = differences(entry)
+        shown = "; ".join(f"{each.key}: {each.was} → {each.now}" for each in found[:3])
+        return shown + ("; …" if len(found) > 3 else "")

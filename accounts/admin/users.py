@@ -1,0 +1,276 @@
+"""Users: who they are, what they may use, where they are logged in."""
+
+import datetime
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.forms import SetPasswordForm
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import services
+from accounts.access_tokens import tokens_usable
+from accounts.admin.forms import AddUserForm, GrantForm
+from accounts.models import User
+from accounts.selectors import entries_about, reader_of, with_sessions
+from accounts.sessions import sessions_of, user_end_session, user_end_sessions
+from accounts.system import people
+from webprofile.administration.acts import Act, ActsAdmin
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.grants import grants_add, grants_remove
+
+ENTRIES_SHOWN = 20
+
+
+class UserAdmin(ActsAdmin):
+    list_display = ("email", "number", "role", "active", "devices", "seen", "sessions")
+    list_filter = (
+        ("is_staff", admin.BooleanFieldListFilter),
+        ("is_active", admin.BooleanFieldListFilter),
+    )
+    list_per_page = 50
+    search_fields = ("email", "granted_workers__name")
+    search_help_text = _("An e-mail, or the name of a private device")
+    ordering = ("email",)
+    fields = ("email", "task_limit")
+    readonly_fields = ("email",)
+    change_form_template = "admin/accounts/user/change_form.html"
+
+    def get_acts(self) -> tuple[Act, ...]:
+        return (
+            Act("grant_workers", _("Give private devices"), page=self._grant),
+            Act("ungrant_workers", _("Take private devices away"), page=self._ungrant),
+            Act(
+                "promote",
+                _("Make administrator"),
+                services.user_promote,
+                warning=_("An administrator sees every task and device and may change everything."),
+                fits=lambda user: user.is_active and not user.is_staff,
+            ),
+            Act(
+                "demote",
+                _("Take administrator's rights"),
+                services.user_demote,
+                warning=_(
+                    "They keep their own tasks and granted devices. Access tokens with the right "
+                    "to administer are revoked."
+                ),
+                fits=lambda user: user.is_staff,
+            ),
+            Act(
+                "end_sessions",
+                _("End sessions"),
+                user_end_sessions,
+                warning=_("They are logged out everywhere and have to log in again."),
+                # without it the answer to who ends their own would be an error
+                more=lambda request: {"keep": request.session.session_key},
+            ),
+            Act(
+                "deactivate",
+                _("Shut out"),
+                services.user_deactivate,
+                warning=_(
+                    "They are logged out everywhere and cannot log in, and their access tokens are "
+                    "revoked. Tasks and results stay."
+                ),
+                is_dangerous=True,
+                fits=lambda user: user.is_active,
+            ),
+            Act(
+                "reactivate",
+                _("Let in again"),
+                services.user_reactivate,
+                fits=lambda user: not user.is_active,
+            ),
+        )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        """With sessions and what is granted, in as many queries whatever the number of users."""
+        rows: QuerySet[User] = super().get_queryset(request)
+        return with_sessions(rows & people()).prefetch_related("granted_workers")
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view
+        return [
+            path("<int:pk>/password/", view(self.password_view), name="accounts_user_password_set"),
+            path(
+                "<int:pk>/sessions/<int:session_id>/end/",
+                view(require_POST(self.session_end_view)),
+                name="accounts_user_session_end",
+            ),
+            *super().get_urls(),
+        ]
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        # the inherited one would look for the passwords among the columns
+        return super().get_form(request, obj, change, **kwargs) if obj else AddUserForm
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj:
+            return super().get_fieldsets(request, obj)
+        return [(None, {"fields": ("email", "password1", "password2", "administrator")})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.readonly_fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        if change:
+            limit = form.cleaned_data["task_limit"]
+            services.user_limit(obj, task_limit=limit, by=reader_of(request))
+            return
+        made = services.user_create(
+            email=obj.email,
+            password=form.cleaned_data["password1"],
+            administrator=form.cleaned_data["administrator"],
+            by=reader_of(request),
+        )
+        obj.pk = made.pk
+        obj.refresh_from_db()
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Nothing: the services of `save_model` did all of it, and wrote it down."""
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        user = self.get_object(request, object_id)
+        context = extra_context or {}
+        if user is not None:
+            context |= {
+                "subject": user,
+                "title": user.email,
+                "subtitle": None,
+                "show_save_and_add_another": False,
+                "buttons": self.buttons_of(user),
+                "role": self.role(user),
+                "sessions": sessions_of(user),
+                "tokens": tokens_usable(user),
+                "task_count": user.tasks.count(),
+                "entries": entries_about(user, limit=ENTRIES_SHOWN),
+                "own_session": request.session.session_key,
+            }
+        return super().change_view(request, object_id, form_url, context)
+
+    def password_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return sensitive_post_parameters()(
+            require_http_methods(["GET", "HEAD", "POST"])(self._password)
+        )(request, pk)
+
+    def _password(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Give somebody another password; one's own is changed on the page that everybody has."""
+        user = get_object_or_404(User, pk=pk)
+        if user == request.user:
+            return redirect("account_change_password")
+        form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            password = form.cleaned_data["new_password1"]
+            services.user_set_password(user, password=password, by=reader_of(request))
+            text = gettext("%(user)s has another password and is logged out everywhere.")
+            messages.success(request, text % {"user": user.email})
+            return redirect(self.page_of(user))
+        context = {"title": _("Set a password"), "form": form, "subject": user}
+        return self._page(request, "admin/accounts/user/password.html", context)
+
+    def session_end_view(self, request: HttpRequest, pk: int, session_id: int) -> HttpResponse:
+        user = get_object_or_404(User, pk=pk)
+        try:
+            user_end_session(user, session_id=session_id, by=reader_of(request))
+            messages.success(request, gettext("The session is ended."))
+        except DomainError as error:
+            messages.info(request, word(error))
+        return redirect(self.page_of(user))
+
+    def _grant(self, request: HttpRequest, users: list[User]) -> HttpResponse | None:
+        return self._grants(request, users, adds=True)
+
+    def _ungrant(self, request: HttpRequest, users: list[User]) -> HttpResponse | None:
+        return self._grants(request, users, adds=False)
+
+    def _grants(
+        self, request: HttpRequest, users: list[User], *, adds: bool
+    ) -> HttpResponse | None:
+        """Ask which devices, then give them to all these users or take them away."""
+        data = request.POST if "chosen" in request.POST else None
+        form = GrantForm(data, held_by=None if adds else users)
+        if form.is_valid():
+            change = grants_add if adds else grants_remove
+            workers = [worker.pk for worker in form.cleaned_data["workers"]]
+            ids = [user.pk for user in users]
+            try:
+                count = change(users=ids, workers=workers, by=reader_of(request))
+            except DomainError as error:
+                form.add_error(None, word(error))
+            else:
+                text = (
+                    gettext("Permissions given: %(count)s.")
+                    if adds
+                    else gettext("Permissions taken: %(count)s.")
+                )
+                messages.success(request, text % {"count": count})
+                return None
+        act = "grant_workers" if adds else "ungrant_workers"
+        title = _("Give private devices") if adds else _("Take private devices away")
+        context = {
+            "title": title,
+            "form": form,
+            "rows": users,
+            "act": act,
+            "adds": adds,
+            "checkbox": ACTION_CHECKBOX_NAME,
+        }
+        return self._page(request, "admin/accounts/user/grants.html", context)
+
+    def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        back = reverse("admin:accounts_user_changelist")
+        whole = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "back": back,
+            **context,
+        }
+        return TemplateResponse(request, template, whole)
+
+    @admin.display(description="ID", ordering="pk")
+    def number(self, user: User) -> int:
+        return user.pk
+
+    @admin.display(description=_("role"), ordering="is_staff")
+    def role(self, user: User) -> Any:
+        return _("administrator") if user.is_staff else _("user")
+
+    @admin.display(description=_("active"), ordering="is_active", boolean=True)
+    def active(self, user: User) -> bool:
+        return user.is_active
+
+    @admin.display(description=_("private devices"))
+    def devices(self, user: User) -> str:
+        granted = sorted(
+            worker.name for worker in user.granted_workers.all() if not worker.is_public
+        )
+        return ", ".join(granted[:5]) + (" …" if len(granted) > 5 else "")
+
+    @admin.display(description=_("last seen"), ordering="seen_at")
+    def seen(self, user: User) -> datetime.datetime | None:
+        return getattr(user, "seen_at", None)
+
+    @admin.display(description=_("sessions"), ordering="session_count")
+    def sessions(self, user: User) -> int:
+        return getattr(user, "session_count", 0)
+
+
+admin.site.register(User, UserAdmin)

@@ -1,0 +1,1 @@
+"""What the administration pages of all apps have in common."""

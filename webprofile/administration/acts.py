@@ -1,0 +1,144 @@
+"""What administrators do with rows: from a list with several, from a row's page with one.
+
+Each act is a service. What hurts is confirmed on a page of its own first.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from accounts.models import User
+from accounts.selectors import reader_of
+from webprofile.administration.audited import AuditedAdmin
+from webprofile.errors import DomainError
+from webprofile.wording import word
+
+
+@dataclass(frozen=True)
+class Act:
+    """One thing to do with a row.
+
+    apply: the service, called as apply(row, by=user); its answer says whether anything changed
+    page: instead of `apply`, a view of (request, rows) that asks for more
+    warning: what follows, in the reader's words; if it is empty nobody is asked
+    fits: whether it makes sense for a row, which decides on its button
+    more: what else the service is told, by name, of the request
+    """
+
+    name: str
+    label: Any
+    apply: Callable[..., object] | None = None
+    page: Callable[[HttpRequest, list[Any]], HttpResponse | None] | None = None
+    warning: Any = ""
+    is_dangerous: bool = False
+    fits: Callable[[Any], bool] = lambda row: True
+    more: Callable[[HttpRequest], dict[str, Any]] = lambda request: {}
+
+    @property
+    def asks(self) -> bool:
+        """Whether another page comes before anything is done."""
+        return bool(self.warning) or self.page is not None
+
+
+class ActsAdmin(AuditedAdmin):
+    """Offers its acts as actions of the list and as buttons of a row's page."""
+
+    def get_acts(self) -> tuple[Act, ...]:
+        raise NotImplementedError
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        return {act.name: (_action_of(act), act.name, act.label) for act in self.get_acts()}
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(require_POST(self.act_view))
+        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
+        return [path("<int:pk>/act/<slug:name>/", view, name=name), *super().get_urls()]
+
+    def act_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """Do one act with one row."""
+        act = next((act for act in self.get_acts() if act.name == name), None)
+        if act is None:
+            raise Http404
+        row = get_object_or_404(self.get_queryset(request), pk=pk)
+        answer = self.perform(request, act, [row])
+        return answer or redirect(self.page_of(row))
+
+    def page_of(self, row: Any) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+
+    def buttons_of(self, row: Any) -> list[dict[str, Any]]:
+        """The acts that fit a row, with their addresses."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_act"
+        return [
+            {"act": act, "url": reverse(name, args=[row.pk, act.name])}
+            for act in self.get_acts()
+            if act.fits(row)
+        ]
+
+    def perform(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse | None:
+        """Ask first where the act wants it; then do it and say what came of it."""
+        if act.warning and request.POST.get("confirm") != "yes":
+            return self._confirm(request, act, rows)
+        if act.page is not None:
+            return act.page(request, rows)
+        self._apply(request, act, rows)
+        return None
+
+    def _apply(self, request: HttpRequest, act: Act, rows: Iterable[Any]) -> None:
+        assert act.apply is not None
+        changed: list[str] = []
+        same: list[str] = []
+        by: User = reader_of(request)
+        more = act.more(request)
+        for row in rows:
+            try:
+                (changed if act.apply(row, by=by, **more) else same).append(str(row))
+            except DomainError as error:
+                messages.error(request, f"{row}: {word(error)}")
+        if changed:
+            text = _("%(act)s: done for %(names)s.")
+            messages.success(request, text % {"act": act.label, "names": _listed(changed)})
+        if same:
+            text = _("%(act)s: nothing to change for %(names)s.")
+            messages.info(request, text % {"act": act.label, "names": _listed(same)})
+
+    def _confirm(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": act.label,
+            "opts": self.opts,
+            "act": act,
+            "rows": rows,
+            "checkbox": ACTION_CHECKBOX_NAME,
+            "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+        }
+        return TemplateResponse(request, "admin/confirm_act.html", context)
+
+
+def _action_of(act: Act) -> Callable[[ActsAdmin, HttpRequest, QuerySet], HttpResponse | None]:
+    def action(
+        self: ActsAdmin, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        return self.perform(request, act, list(queryset))
+
+    return action
+
+
+def _listed(names: list[str]) -> str:
+    """The first ten by name, the rest as a number."""
+    shown, more = names[:10], len(names) - 10
+    text = ", ".join(shown)
+    if more > 0:
+        text += " " + ngettext("and %(count)d more", "and %(count)d more", more) % {"count": more}
+    return text

@@ -1,0 +1,132 @@
+"""The audit log in the reader's words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import AuditEntry
+
+#: what was done, by the code that the log keeps
+ACTIONS: dict[str, Any] = {
+    "user.create": _("User added"),
+    "user.change": _("User changed"),
+    "user.promote": _("Made administrator"),
+    "user.demote": _("Administrator's rights taken"),
+    "user.set_password": _("Password set"),
+    "user.adopt": _("Taken over by the owner of the address"),
+    "user.deactivate": _("Shut out"),
+    "user.reactivate": _("Let in again"),
+    "user.end_sessions": _("Sessions ended"),
+    "user.end_session": _("One session ended"),
+    "access_token.issue": _("Access token made"),
+    "access_token.revoke": _("Access token revoked"),
+    "grant.add": _("Device granted"),
+    "grant.remove": _("Device taken away"),
+    "worker.create": _("Device registered"),
+    "worker.change": _("Device changed"),
+    "worker.enrol": _("Enrolment code issued"),
+    "worker.drain": _("Drained"),
+    "worker.resume": _("Resumed"),
+    "worker.hold": _("Held back"),
+    "worker.release": _("Hold lifted"),
+    "worker.publish": _("Made public"),
+    "worker.hide": _("Made private"),
+    "worker.revoke": _("Agent shut out"),
+    "worker.retire": _("Retired"),
+    "worker.health_check": _("Health check asked for"),
+    "pool.create": _("Pool added"),
+    "pool.change": _("Pool changed"),
+    "pool.delete": _("Pool deleted"),
+    "task.delete": _("Task deleted"),
+    "profile.delete": _("Opened profile deleted"),
+}
+TARGETS: dict[str, Any] = {
+    "user": _("user"),
+    "worker": _("device"),
+    "pool": _("pool"),
+    "accesstoken": _("access token"),
+    "task": _("task"),
+    "profileupload": _("opened profile"),
+}
+#: what changed, by the key that the log keeps
+KEYS: dict[str, Any] = {
+    "administrator": _("administrator"),
+    "active": _("active"),
+    "sessions": _("sessions"),
+    "access_tokens": _("access tokens"),
+    "address": _("from where"),
+    "task_limit": _("tasks at once"),
+    "name": _("name"),
+    "public": _("public"),
+    "is_public": _("public"),
+    "enabled": _("takes tasks"),
+    "held": _("held back"),
+    "retired": _("retired"),
+    "tokens": _("tokens"),
+    "codes": _("enrolment codes"),
+    "slots": _("slots"),
+    "labels": _("labels"),
+    "pools": _("pools"),
+    "workers": _("devices"),
+    "description": _("description"),
+    "scopes": _("may"),
+    "days": _("days"),
+    "owner": _("owner"),
+    "version": _("MegEngine version"),
+}
+_PAGES = {
+    "user": "admin:accounts_user_change",
+    "worker": "admin:workers_worker_change",
+    "pool": "admin:workers_pool_change",
+}
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that changed. `was` and `now` are texts, `NOTHING` for no value."""
+
+    key: str
+    was: str
+    now: str
+
+
+def action_name(code: str) -> str:
+    """The reader's words for an action; the code itself if there are none."""
+    return str(ACTIONS.get(code, code))
+
+
+def differences(entry: AuditEntry) -> list[Difference]:
+    """What an entry says of before and after, one row for each key."""
+    keys = list(dict.fromkeys([*entry.before, *entry.after]))
+    return [
+        Difference(
+            str(KEYS.get(key, key)), _text(entry.before.get(key)), _text(entry.after.get(key))
+        )
+        for key in keys
+    ]
+
+
+def target_page(entry: AuditEntry) -> str:
+    """Address of what was changed; empty if it has no page."""
+    try:
+        return reverse(_PAGES[entry.target_type], args=[entry.target_id])
+    except (KeyError, NoReverseMatch):
+        return ""
+
+
+def _text(value: Any) -> str:
+    if value is True:
+        return gettext("yes")
+    if value is False:
+        return gettext("no")
+    if value in (None, "", [], {}):
+        return NOTHING
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_text(part)}" for key, part in value.items())
+    return str(value)

@@ -1,0 +1,35 @@
+"""The audit log and the devices that need a look, for the administration's pages."""
+
+from django import template
+
+from accounts.models import AuditEntry
+from webprofile.administration.entries import Difference
+from webprofile.administration.entries import action_name as name_of
+from webprofile.administration.entries import differences as differences_of
+from workers.heartbeats import Beat, beats_count
+from workers.models import Worker
+
+register = template.Library()
+
+
+@register.filter
+def action_name(entry: AuditEntry) -> str:
+    return name_of(entry.action)
+
+
+@register.filter
+def differences(entry: AuditEntry) -> list[Difference]:
+    return differences_of(entry)
+
+
+@register.simple_tag
+def recent_entries(limit: int) -> list[AuditEntry]:
+    """The last entries of the audit log."""
+    return list(AuditEntry.objects.all()[:limit])
+
+
+@register.simple_tag
+def beats() -> list[tuple[Beat, int]]:
+    """How many devices in service are on time, late, lost, never seen; without those of 0."""
+    found = beats_count(Worker.objects.filter(retired_at=None))
+    return [(beat, count) for beat, count in found.items() if count]

@@ -1,0 +1,6 @@
+"""Hardware in the administration pages: devices and pools."""
+
+from workers.admin.hardware import WorkerAdmin
+from workers.admin.pools import PoolAdmin
+
+__all__ = ["PoolAdmin", "WorkerAdmin"]

@@ -1,0 +1,172 @@
+"""How a device is shown to administrators: one small piece of HTML or text for each fact."""
+
+import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from tasks.reasons import held_words
+from workers.heartbeats import Beat, beat_of
+from workers.labels import labels_of
+from workers.models import Runtime, Worker
+from workers.releases import is_behind
+
+#: shapes tell what colours tell: a circle, a triangle, a square, a ring
+_SHAPES = {Beat.ON_TIME: "●", Beat.LATE: "▲", Beat.LOST: "■", Beat.NEVER: "○"}
+
+
+def heartbeat(worker: Worker) -> SafeString | str:
+    """A coloured shape, the time since the last heartbeat, and the word for it."""
+    if worker.retired_at:
+        return "–"
+    beat = beat_of(worker)
+    at = worker.last_seen_at
+    return format_html(
+        '<span class="beat beat--{}"><span aria-hidden="true">{}</span> '
+        '<span class="beat__word">{}</span>{}</span>',
+        beat.value,
+        _SHAPES[beat],
+        beat.label,
+        format_html(
+            ' <time class="beat__ago" datetime="{}" title="{}">{}</time>',
+            at.isoformat(),
+            f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}",
+            ago(at),
+        )
+        if at
+        else "",
+    )
+
+
+def ago(at: datetime.datetime) -> str:
+    """How long ago, in the largest unit of which there are two."""
+    seconds = max(0, int((timezone.now() - at).total_seconds()))
+    if seconds < 120:
+        return _("%(n)s s ago") % {"n": seconds}
+    if seconds < 2 * 3600:
+        return _("%(n)s min ago") % {"n": seconds // 60}
+    if seconds < 48 * 3600:
+        return _("%(n)s h ago") % {"n": seconds // 3600}
+    return _("%(n)s days ago") % {"n": seconds // 86400}
+
+
+def state(worker: Worker) -> SafeString:
+    """In service, drained, held back with its reason, or retired."""
+    if worker.retired_at:
+        kind, word = "off", _("retired")
+    elif not worker.is_enabled:
+        kind, word = "off", _("drained")
+    elif worker.held_at:
+        kind, word = "held", _("held back")
+    else:
+        kind, word = "on", _("in service")
+    reason = held_words(worker) if kind == "held" else ""
+    note = format_html('<span class="cell__note">{}</span>', reason) if reason else ""
+    return format_html('<span class="mark mark--{}">{}</span>{}', kind, word, note)
+
+
+def both(first: str, second: str) -> SafeString | str:
+    """Two facts, one below the other; a fact that is unknown takes no room."""
+    known = [fact for fact in (first, second) if fact != "–"]
+    return format_html_join("", '<div class="cell__fact">{}</div>', ((f,) for f in known)) or "–"
+
+
+def access(worker: Worker) -> str:
+    return _("public") if worker.is_public else _("private")
+
+
+def address(worker: Worker) -> SafeString | str:
+    facts = worker.facts
+    if not facts.get("ip") and not facts.get("hostname"):
+        return "–"
+    return format_html(
+        '{}<span class="cell__note">{}</span>', facts.get("ip") or "–", facts.get("hostname", "")
+    )
+
+
+def platform(worker: Worker) -> SafeString | str:
+    facts = worker.facts
+    if not facts.get("platform"):
+        return "–"
+    return format_html(
+        '{}<span class="cell__note">{}</span>', facts["platform"], facts.get("machine", "")
+    )
+
+
+def versions(worker: Worker) -> SafeString | str:
+    """MegEngine's versions; one that cannot be used is struck out and says why."""
+    parts = [
+        (
+            "version version--broken" if runtime.problem else "version",
+            runtime.problem,
+            runtime.version,
+            format_html(' <span class="visually-hidden">{}</span>', _("(cannot be used)"))
+            if runtime.problem
+            else "",
+        )
+        for runtime in worker.runtimes.all()
+    ]
+    return format_html_join(" ", '<span class="{}" title="{}">{}{}</span>', parts) or "–"
+
+
+def agent(worker: Worker) -> SafeString | str:
+    if not worker.agent_version:
+        return "–"
+    if not is_behind(worker.agent_version):
+        return worker.agent_version
+    note = format_html('<span class="cell__note">{}</span>', _("not the one served here"))
+    return format_html("{}{}", worker.agent_version, note)
+
+
+def labels(worker: Worker) -> SafeString | str:
+    found = labels_of(worker).items()
+    return format_html_join(" ", '<span class="label">{}: {}</span>', found) or "–"
+
+
+def pools(worker: Worker) -> SafeString | str:
+    found = (
+        (reverse("admin:workers_pool_change", args=[pool.pk]), pool.name)
+        for pool in worker.pools.all()
+    )
+    return format_html_join(", ", '<a href="{}">{}</a>', found) or "–"
+
+
+def current(worker: Any) -> SafeString | str:
+    """The tasks that it holds, with their owners; of rows read by `WorkerAdmin.get_queryset`."""
+    held = (
+        (
+            reverse("tasks:detail", args=[attempt.task_id]),
+            attempt.task_id,
+            attempt.task.owner.email,
+        )
+        for attempt in worker.live_attempts
+    )
+    line = '<a href="{}">#{}</a><span class="cell__note">{}</span>'
+    return format_html_join("", line, held) or "–"
+
+
+def limits(runtime: Runtime) -> str:
+    """What a runtime reached when it was measured: GFLOP/s by dtype, GB/s of copies."""
+    return "; ".join(map(_limits, runtime.roofs)) or "–"
+
+
+def _limits(roofs: dict[str, Any]) -> str:
+    peaks = [f"{name} {flops / 1e9:.4g}" for name, flops in roofs["peak_flops"].items()]
+    return f"{roofs['device']}: {', '.join(peaks)} GFLOP/s, {roofs['copy_bytes_s'] / 1e9:.4g} GB/s"
+
+
+def hardware(worker: Worker) -> str:
+    """CPU, cores, memory and GPUs in one line."""
+    facts = worker.facts
+    size = facts.get("memory_bytes")
+    parts = [
+        facts.get("cpu_model", ""),
+        _("%(n)s cores") % {"n": facts["cores"]} if facts.get("cores") else "",
+        f"{size / 1024**3:.1f} GiB" if size else "",
+        *(gpu.get("name", "") for gpu in facts.get("gpus", ())),
+    ]
+    return " · ".join(filter(None, parts)) or "–"

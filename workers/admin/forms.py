@@ -1,0 +1,86 @@
+"""What an administrator fills in about devices."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.editing import labels_check
+from workers.models import Pool, Worker
+
+
+class LabelsField(forms.CharField):
+    """Labels, one a line as `name = value`; a dict of texts."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "cols": 40, "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return "\n".join(f"{name} = {text}" for name, text in sorted(value.items()))
+        return value
+
+    def to_python(self, value: Any) -> Any:
+        labels: dict[str, str] = {}
+        for line in str(value or "").splitlines():
+            if not line.strip():
+                continue
+            name, equals, text = (part.strip() for part in line.partition("="))
+            if not equals:
+                raise ValidationError(_("Write each label as name = value: “%s”") % line[:60])
+            if name in labels:
+                raise ValidationError(_("There are two labels called “%s”.") % name)
+            labels[name] = text
+        try:
+            labels_check(labels)
+        except DomainError as error:
+            raise ValidationError(word(error)) from error
+        return labels
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return super().has_changed(self.prepare_value(initial), data)
+
+
+class WorkerForm(forms.ModelForm):
+    """Name, slots, labels and pools; the rest is done by acts."""
+
+    labels = LabelsField(
+        label=_("Labels"),
+        required=False,
+        help_text=_(
+            "One a line, as chip = Kirin 990. They hide labels of the same name that the device's "
+            "own configuration gives."
+        ),
+    )
+    pools = forms.ModelMultipleChoiceField(
+        label=_("Pools"),
+        queryset=Pool.objects.all(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    class Meta:
+        model = Worker
+        fields = ("name", "is_public", "slots", "labels")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["pools"].initial = self.instance.pools.all()
+
+
+class UsersForm(forms.Form):
+    """Users who get a private device, by e-mail."""
+
+    emails = forms.CharField(
+        label=_("E-mails of users"),
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 4, "cols": 50, "spellcheck": "false"}),
+        help_text=_("One a line, or with commas between them."),
+    )
+
+    def clean_emails(self) -> list[str]:
+        return [part for part in re.split(r"[\s,;]+", self.cleaned_data["emails"]) if part]

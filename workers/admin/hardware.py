@@ -1,0 +1,258 @@
+"""Hardware: every device at a glance, what is done with one, and what was done."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from accounts.selectors import entries_about, reader_of
+from tasks.models import Attempt, Task
+from tasks.states import TaskState
+from webprofile.administration.acts import Act, ActsAdmin
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers import services
+from workers.admin import columns
+from workers.admin.filters import BeatFilter, StateFilter
+from workers.admin.forms import UsersForm, WorkerForm
+from workers.admin.hardware_acts import hardware_acts
+from workers.editing import worker_change
+from workers.enrolling import enrol_line
+from workers.grants import grants_add, grants_remove
+from workers.heartbeats import beats_count
+from workers.models import Worker
+
+ENTRIES_SHOWN = 20
+CHECKS_SHOWN = 10
+#: in the session from the request that makes codes to the page that shows them, once
+CODES = "enrolment_codes"
+
+
+@admin.register(Worker)
+class WorkerAdmin(ActsAdmin):
+    audit_noun = "worker"
+    audit_fields = ("name", "is_public", "slots", "labels")
+    form = WorkerForm
+    list_display = (
+        "name", "number", "heartbeat", "state", "queue", "current", "versions", "agent", "where",
+        "groups",
+    )  # fmt: skip
+    list_filter = (BeatFilter, StateFilter, "is_public", "pools")
+    list_per_page = 50
+    search_fields = ("name", "facts__hostname", "facts__ip", "facts__cpu_model", "pools__name")
+    search_help_text = _("Name, host, IP address, CPU or pool")
+    ordering = ("name",)
+    change_list_template = "admin/workers/worker/change_list.html"
+    change_form_template = "admin/workers/worker/change_form.html"
+
+    def get_acts(self) -> tuple[Act, ...]:
+        return hardware_acts(enrol=self._enrol)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj and obj.retired_at:
+            return ("name", "slots")  # nothing to fill in
+        # an existing one is made public or private by an act
+        return ("name", "slots", "labels", "pools") if obj else (*WorkerForm.Meta.fields, "pools")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
+        """With queue, current tasks and versions, in as many queries whatever the number."""
+        waiting = Task.objects.filter(worker=OuterRef("pk"), state=TaskState.WAITING)
+        count = waiting.order_by().values("worker").annotate(n=Count("pk")).values("n")
+        live = Attempt.objects.filter(ended_at=None).select_related("task__owner")
+        rows: QuerySet[Worker] = super().get_queryset(request)
+        return rows.annotate(
+            waiting=Coalesce(Subquery(count, output_field=IntegerField()), 0)
+        ).prefetch_related("runtimes", "pools", Prefetch("attempts", live, to_attr="live_attempts"))
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view
+        return [
+            path("enrolled/", view(self.enrolled_view), name="workers_worker_enrolled"),
+            path("<int:pk>/users/", view(self.users_view), name="workers_worker_users"),
+            *super().get_urls(),
+        ]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # everybody may register here: a new device is for those who are granted it
+        return {"is_public": False} | super().get_changeform_initial_data(request)
+
+    def audit_values(self, row: Worker) -> dict[str, Any]:
+        stored = Worker.objects.filter(pk=row.pk).first()
+        if stored is None:
+            return {}
+        names = list(stored.pools.order_by("name").values_list("name", flat=True))
+        return super().audit_values(row) | {"pools": names}
+
+    def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:
+        if not change:
+            super().save_model(request, obj, form, change)
+            return
+        data = form.cleaned_data
+        changes = {name: data[name] for name in ("name", "slots", "labels")}
+        changes["pools"] = [pool.name for pool in data["pools"]]
+        worker_change(obj, by=reader_of(request), changes=changes)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        if not change:  # of a change the service wrote all, and the log
+            form.instance.pools.set(form.cleaned_data["pools"])
+            super().save_related(request, form, formsets, change)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What is retired stays as it was."""
+        retired = obj is not None and obj.retired_at is not None
+        return not retired and super().has_change_permission(request, obj)
+
+    def response_add(self, request: HttpRequest, obj: Worker, *args: Any) -> HttpResponse:
+        """A new device needs nothing more than the line that enrols it."""
+        return self._enrol(request, [obj]) or redirect(self.page_of(obj))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        beats = beats_count(Worker.objects.filter(retired_at=None))
+        shown = [(beat, count) for beat, count in beats.items() if count]
+        context = {"beats": shown, "title": _("Hardware"), **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        worker = self.get_object(request, object_id)
+        context = extra_context or {}
+        if worker is not None:
+            context |= {
+                "worker": worker,
+                "title": worker.name,
+                "subtitle": None,
+                "show_save_and_add_another": False,
+                "shown": {name: getattr(columns, name)(worker) for name in SHOWN},
+                "buttons": [] if worker.retired_at else self.buttons_of(worker),
+                "runtimes": [(each, columns.limits(each)) for each in worker.runtimes.all()],
+                "checks": worker.health_checks.all()[:CHECKS_SHOWN],
+                "grant_count": worker.grants.count(),
+                "entries": entries_about(worker, limit=ENTRIES_SHOWN),
+            }
+        return super().change_view(request, object_id, form_url, context)
+
+    def _enrol(self, request: HttpRequest, workers: list[Worker]) -> HttpResponse | None:
+        """Issue codes and go to the page that shows them once: reloading it issues none."""
+        codes = []
+        for worker in workers:
+            try:
+                codes.append((worker.pk, services.worker_enrol(worker, by=reader_of(request))))
+            except DomainError as error:
+                messages.error(request, word(error))
+        if not codes:
+            return None
+        request.session[CODES] = codes
+        return redirect("admin:workers_worker_enrolled")
+
+    def enrolled_view(self, request: HttpRequest) -> HttpResponse:
+        return never_cache(self._enrolled)(request)
+
+    def _enrolled(self, request: HttpRequest) -> HttpResponse:
+        codes = dict(request.session.pop(CODES, []))
+        workers = Worker.objects.filter(pk__in=codes)
+        lines = [(worker, enrol_line(worker, codes[worker.pk])) for worker in workers]
+        context = {"title": _("Enrol on the device"), "lines": lines}
+        return self._page(request, "workers/admin_enrolled.html", context)
+
+    def users_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return require_http_methods(["GET", "HEAD", "POST"])(self._users)(request, pk)
+
+    def _users(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Who may choose a private device: add by e-mail, remove by name."""
+        worker = get_object_or_404(Worker, pk=pk)
+        adds = "emails" in request.POST
+        form = UsersForm(request.POST if adds else None)
+        if request.method == "POST" and (not adds or form.is_valid()):
+            try:
+                self._grant(request, worker, form.cleaned_data["emails"] if adds else None)
+                return redirect("admin:workers_worker_users", pk)
+            except DomainError as error:
+                if adds:
+                    form.add_error("emails", word(error))
+                else:
+                    messages.error(request, word(error))
+        granted = worker.grants.select_related("user").order_by("user__email")
+        context = {
+            "title": _("Who may use it"),
+            "worker": worker,
+            "grants": granted,
+            "form": form,
+            "back": self.page_of(worker),
+        }
+        return self._page(request, "workers/admin_users.html", context)
+
+    def _grant(self, request: HttpRequest, worker: Worker, emails: list[str] | None) -> None:
+        by = reader_of(request)
+        if emails is None:
+            chosen = [int(pk) for pk in request.POST.getlist("remove") if pk.isdecimal()]
+            count = grants_remove(users=chosen, workers=[worker.pk], by=by)
+            text = gettext("Permissions taken: %(count)s.")
+        else:
+            count = grants_add(users=emails, workers=[worker.pk], by=by)
+            text = gettext("Permissions given: %(count)s.")
+        messages.success(request, text % {"count": count})
+
+    def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        back = reverse("admin:workers_worker_changelist")
+        site = self.admin_site.each_context(request)
+        return TemplateResponse(
+            request, template, {**site, "opts": self.opts, "back": back, **context}
+        )
+
+    @admin.display(description="ID", ordering="pk")
+    def number(self, worker: Worker) -> int:
+        return worker.pk
+
+    @admin.display(description=_("heartbeat"), ordering="last_seen_at")
+    def heartbeat(self, worker: Worker) -> str:
+        return columns.heartbeat(worker)
+
+    @admin.display(description=_("state"))
+    def state(self, worker: Worker) -> str:
+        return columns.both(columns.state(worker), columns.access(worker))
+
+    @admin.display(description=_("waiting"), ordering="waiting")
+    def queue(self, worker: Worker) -> int:
+        return getattr(worker, "waiting", 0)
+
+    @admin.display(description=_("running"))
+    def current(self, worker: Worker) -> str:
+        return columns.current(worker)
+
+    @admin.display(description=_("MegEngine"))
+    def versions(self, worker: Worker) -> str:
+        return columns.versions(worker)
+
+    @admin.display(description=_("agent"), ordering="agent_version")
+    def agent(self, worker: Worker) -> str:
+        return columns.agent(worker)
+
+    @admin.display(description=_("address and platform"))
+    def where(self, worker: Worker) -> str:
+        return columns.both(columns.address(worker), columns.platform(worker))
+
+    @admin.display(description=_("labels and pools"))
+    def groups(self, worker: Worker) -> str:
+        return columns.both(columns.labels(worker), columns.pools(worker))
+
+
+SHOWN = (
+    "heartbeat", "state", "access", "current", "versions", "agent", "address", "platform",
+    "labels", "pools", "hardware",
+)  # fmt: skip

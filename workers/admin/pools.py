@@ -1,0 +1,40 @@
+"""Pools: devices that a task may ask for by one name."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from webprofile.administration.audited import AuditedAdmin
+from workers.models import Pool, Worker
+
+
+@admin.register(Pool)
+class PoolAdmin(AuditedAdmin):
+    audit_noun = "pool"
+    may_delete = True
+    list_display = ("name", "description", "size")
+    search_fields = ("name", "description", "workers__name")
+    fields = ("name", "description", "workers")
+    filter_horizontal = ("workers",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Pool]:
+        pools: QuerySet[Pool] = super().get_queryset(request)
+        return pools.annotate(worker_count=Count("workers"))
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs["queryset"] = Worker.objects.filter(retired_at=None)
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def audit_values(self, row: Pool) -> dict[str, Any]:
+        stored = Pool.objects.filter(pk=row.pk).first()
+        if stored is None:
+            return {}
+        names = list(stored.workers.order_by("name").values_list("name", flat=True))
+        return {"name": stored.name, "description": stored.description, "workers": names}
+
+    @admin.display(description=_("devices"), ordering="worker_count")
+    def size(self, pool: Pool) -> int:
+        return getattr(pool, "worker_count", 0)

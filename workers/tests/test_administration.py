@@ -1,0 +1,279 @@
+"""What administrators do with devices, and what becomes of tasks and agents."""
+
+import datetime
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.utils import timezone
+
+from accounts.models import AuditEntry
+from tasks.models import Task
+from tasks.sweeping import sweep
+from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
+from webprofile.errors import DomainError
+from workers import editing, services
+from workers.announce import worker_group
+from workers.grants import grants_add, grants_remove
+from workers.models import Grant, Pool, Worker
+from workers.selectors import may_use_worker
+from workers.tokens import code_issue, code_redeem, token_check
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def root():
+    return make_user("root", is_staff=True, is_superuser=True)
+
+
+def refused(code: str):
+    return pytest.raises(DomainError, match=rf"^{code}\b")
+
+
+def actions() -> list[str]:
+    return list(AuditEntry.objects.values_list("action", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("act", "back", "field"),
+    [
+        (services.worker_drain, services.worker_resume, "is_enabled"),
+        (services.worker_publish, services.worker_hide, "is_public"),
+    ],
+)
+def test_a_switch_changes_and_is_noted_once_and_goes_back(root, act, back, field):
+    worker = make_worker("box", is_public=False)
+    before = getattr(worker, field)
+    assert act(worker, by=root)
+    assert not act(worker, by=root)
+    assert getattr(worker, field) is not before
+    assert back(worker, by=root)
+    assert getattr(worker, field) is before
+    second, first = AuditEntry.objects.all()
+    assert first.before == second.after
+    assert first.after == second.before
+    assert first.target_name == "box"
+
+
+def test_a_drained_device_finishes_what_it_runs_and_gets_nothing_new(root):
+    worker = make_worker()
+    running = make_attempt(make_waiting_task(worker=worker))
+    services.worker_drain(worker, by=root)
+    running.refresh_from_db()
+    assert running.ended_at is None
+    with refused("worker_disabled"):
+        make_waiting_task(worker=worker)
+
+
+def test_resuming_lifts_a_hold_too(root):
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(held_at=timezone.now(), held_reason="timed_out")
+    assert services.worker_resume(worker, by=root)
+    worker.refresh_from_db()
+    assert (worker.held_at, worker.held_reason) == (None, "")
+    assert actions() == ["worker.release"]
+
+
+def test_revoking_voids_tokens_and_unused_codes(root):
+    worker = make_worker()
+    _, token = code_redeem(code_issue(worker))
+    code = services.worker_enrol(worker, by=root)
+    assert services.worker_revoke(worker, by=root) == 1
+    with refused("token_revoked"):
+        token_check(token)
+    with refused("code_used"):
+        code_redeem(code)
+    assert actions() == ["worker.revoke", "worker.enrol"]
+    assert code not in str(list(AuditEntry.objects.values()))
+    assert services.worker_revoke(worker, by=root) == 0
+    assert actions() == ["worker.revoke", "worker.enrol"]
+
+
+async def test_a_revoked_agents_connection_is_told_at_once(transactional_db):
+    worker = await database_sync_to_async(make_worker)()
+    layer = get_channel_layer()
+    await layer.group_add(worker_group(worker.pk), "agent-connection")
+    await database_sync_to_async(services.worker_revoke)(worker, by=None)
+    assert await layer.receive("agent-connection") == {"type": "worker.revoked"}
+
+
+def test_retiring_frees_the_name_and_keeps_the_history(root):
+    worker = make_worker("box")
+    Pool.objects.create(name="arm").workers.add(worker)
+    task = make_waiting_task(worker=worker)
+    assert services.worker_retire(worker, by=root)
+    assert not services.worker_retire(worker, by=root)
+    assert worker.name == f"box.retired-{worker.pk}"
+    assert not worker.pools.exists()
+    again = services.worker_register(name="box", by=root)
+    assert again.pk != worker.pk
+    task.refresh_from_db()
+    assert task.worker == worker
+    assert actions() == ["worker.create", "worker.retire"]
+
+
+def test_a_long_name_leaves_room_for_the_mark(root):
+    worker = make_worker("x" * 60)
+    services.worker_retire(worker, by=root)
+    assert len(worker.name) == 60
+    worker.full_clean()
+
+
+def test_what_waits_for_a_retired_device_fails_at_the_next_sweep_with_the_reason(root):
+    worker = make_worker()
+    task = make_waiting_task(worker=worker)
+    services.worker_retire(worker, by=root)
+    sweep()
+    task.refresh_from_db()
+    assert (task.state, task.outcome, task.reason) == ("finished", "failed", "worker_retired")
+
+
+def test_what_runs_on_a_retired_device_is_lost_with_its_lease_and_not_tried_there_again(root):
+    worker = make_worker()
+    attempt = make_attempt(make_waiting_task(worker=worker))
+    services.worker_retire(worker, by=root)
+    late = timezone.now() - datetime.timedelta(seconds=1)
+    type(attempt).objects.update(lease_expires_at=late)
+    sweep()
+    sweep()
+    task = Task.objects.get()
+    assert (task.state, task.reason) == ("finished", "worker_retired")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        services.worker_drain,
+        services.worker_resume,
+        services.worker_publish,
+        services.worker_hide,
+        services.worker_enrol,
+    ],
+)
+def test_a_retired_device_takes_no_other_change(root, act):
+    worker = make_worker()
+    services.worker_retire(Worker.objects.get(pk=worker.pk), by=root)
+    with refused("worker_retired"):
+        act(worker, by=root)  # read before it was retired
+
+
+def test_a_code_that_was_issued_before_retirement_lets_nobody_in(root):
+    worker = make_worker()
+    code = services.worker_enrol(worker, by=root)
+    services.worker_retire(worker, by=root)
+    with refused("code_used"):
+        code_redeem(code)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61, "a\nb"])
+def test_a_name_that_is_none_is_refused(name):
+    with refused("worker_name_bad"):
+        services.worker_register(name=name, by=None)
+
+
+def test_a_name_that_is_taken_is_refused():
+    make_worker("box")
+    with refused("worker_name_taken"):
+        services.worker_register(name="box", by=None)
+
+
+def test_several_users_get_several_devices_at_once_and_lose_them(root):
+    users = [make_user(name) for name in ("bob", "carol")]
+    workers = [make_worker(is_public=False) for _ in range(2)]
+    ids = [user.pk for user in users]
+    assert grants_add(users=ids, workers=[w.name for w in workers], by=root) == 4
+    assert all(may_use_worker(user, worker) for user in users for worker in workers)
+    assert grants_remove(users=ids, workers=[workers[0].pk], by=root) == 2
+    assert not may_use_worker(users[0], workers[0])
+    assert may_use_worker(users[0], workers[1])
+    entry = AuditEntry.objects.get(action="grant.remove")
+    assert entry.target_name == workers[0].name
+    assert entry.before == {user.email: True for user in users}
+    assert entry.after == {user.email: False for user in users}
+
+
+def test_granting_twice_and_naming_twice_changes_nothing(root):
+    bob, worker = make_user("bob"), make_worker(is_public=False)
+    twice = [bob.pk, bob.email, " BOB@Example.com "]
+    assert grants_add(users=twice, workers=[worker.pk, worker.name], by=root) == 1
+    assert grants_add(users=[bob.pk], workers=[worker.pk], by=root) == 0
+    assert Grant.objects.count() == 1
+    assert actions() == ["grant.add"]
+    assert grants_remove(users=twice, workers=[worker.pk], by=root) == 1
+    assert grants_remove(users=twice, workers=[worker.pk], by=root) == 0
+    assert actions() == ["grant.remove", "grant.add"]
+
+
+def test_users_that_are_gone_are_refused_by_name_and_nobody_is_granted_anything(root):
+    bob, worker = make_user("bob"), make_worker(is_public=False)
+    gone = make_user("gone")
+    number = gone.pk
+    gone.delete()
+    with pytest.raises(DomainError) as caught:
+        grants_add(users=[bob.pk, number, "eve@example.com"], workers=[worker.pk], by=root)
+    assert caught.value.code == "users_unknown"
+    assert caught.value.data["names"] == f"{number}, eve@example.com"
+    assert not Grant.objects.exists()
+    assert actions() == []
+
+
+def test_users_who_are_shut_out_get_nothing_but_can_lose_it(root):
+    bob, worker = make_user("bob", is_active=False), make_worker(is_public=False)
+    with refused("users_inactive"):
+        grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+    Grant.objects.create(user=bob, worker=worker)
+    assert grants_remove(users=[bob.pk], workers=[worker.pk], by=root) == 1
+
+
+def test_devices_that_are_unknown_or_retired_are_refused_by_name(root):
+    bob, worker = make_user("bob"), make_worker("box", is_public=False)
+    with refused("workers_unknown"):
+        grants_add(users=[bob.pk], workers=["no-such", worker.pk], by=root)
+    services.worker_retire(worker, by=root)
+    with refused("workers_retired"):
+        grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+
+
+def test_the_names_of_devices_tell_case_apart(root):
+    bob = make_user("bob")
+    small, large = make_worker("box", is_public=False), make_worker("BOX", is_public=False)
+    grants_add(users=[bob.pk], workers=["BOX"], by=root)
+    assert may_use_worker(bob, large)
+    assert not may_use_worker(bob, small)
+
+
+def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
+    """As a database sees it whose transactions both looked before either wrote."""
+    box, other = make_worker("box"), make_worker("other")
+    arm, pool = (Pool.objects.create(name=name) for name in ("arm", "pool"))
+    monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
+    with refused("worker_name_taken"):
+        services.worker_register(name=box.name, by=root)
+    with refused("worker_name_taken"):
+        editing.worker_change(other, by=root, changes={"name": box.name})
+    with refused("pool_name_taken"):
+        editing.pool_create(name=arm.name, description="", workers=[], by=root)
+    with refused("pool_name_taken"):
+        editing.pool_change(pool, by=root, changes={"name": arm.name})
+    assert (Worker.objects.count(), Pool.objects.count(), actions()) == (2, 2, [])
+
+
+def test_a_pool_that_is_deleted_meanwhile_is_not_changed_and_not_deleted_again(root):
+    pool = Pool.objects.create(name="arm")
+    stale = Pool.objects.get()
+    editing.pool_delete(pool, by=root)
+    with refused("not_found"):
+        editing.pool_change(stale, by=root, changes={"name": "x86"})
+    editing.pool_delete(stale, by=root)
+    assert actions() == ["pool.delete"]
+
+
+def test_many_users_are_found_in_as_many_queries_as_few(root, django_assert_num_queries):
+    worker = make_worker(is_public=False)
+    users = [make_user(f"user{number}") for number in range(20)]
+    grants_add(users=[root.pk, root.email], workers=[worker.pk, worker.name], by=root)
+    with django_assert_num_queries(7):
+        grants_add(users=[users[0].email], workers=[worker.name], by=root)
+    with django_assert_num_queries(7):
+        grants_add(users=[user.email for user in users[1:]], workers=[worker.name], by=root)
