@@ -1,6 +1,6 @@
 """The command line: enrol, run, doctor, runtime, options.
 
-Exit codes: 0 done, 1 a problem here, 2 refused.
+Exit codes: 0 done, 1 a problem here, 2 refused, 75 replaced by another version: start it.
 """
 
 import argparse
@@ -17,10 +17,11 @@ from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
 from agent.protocol.options_json import describe
-from agent.runtimes import describe_binary, describe_wheel
+from agent.runtimes import describe_binary, describe_wheel, find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.session import SessionRefused
 from agent.spool import SpoolBusy
+from agent.updating import EXIT_CODE, Replaced
 
 _NO_RUNTIME = """\
 Without --runtime-python or --runtime-binary it can run nothing yet. Add to {config}:
@@ -109,6 +110,15 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a load_and_run built on this device; may be given several times",
     )
+    parser.add_argument(
+        "--find-runtimes", action="store_true", help="use what has MegEngine on this device"
+    )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="let the agent replace itself when the server has another",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no word of the next step")
     parser.set_defaults(command=_enrol)
 
 
@@ -119,23 +129,36 @@ def _enrol(given: argparse.Namespace) -> int:
             code=given.code,
             config=given.config,
             spool=given.spool,
-            runtimes=_describe(given.runtime_python, given.runtime_binary),
+            runtimes=_describe(given.runtime_python, given.runtime_binary, given.find_runtimes),
             force=given.force,
+            update=given.update,
         )
         worker = enrol_device(wanted)
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
-    if not wanted.runtimes:
-        print(_NO_RUNTIME.format(config=given.config))
-    print(f"This device is now {worker!r}. Next: python -m agent run --config {given.config}")
+    print(f"This device is now {worker!r}.")
+    for entry in wanted.runtimes:
+        print(f"MegEngine {entry.version}: {entry.path}")
+    if not given.quiet:
+        if not wanted.runtimes:
+            print(_NO_RUNTIME.format(config=given.config))
+        print(f"Next: python -m agent run --config {given.config}")
     return 0
 
 
-def _describe(pythons: Sequence[str], binaries: Sequence[str]) -> tuple[RuntimeEntry, ...]:
-    """Find the versions of the given runtimes. Raises EnrolError on one that does not work."""
+def _describe(
+    pythons: Sequence[str], binaries: Sequence[str], look: bool
+) -> tuple[RuntimeEntry, ...]:
+    """Find the versions of the given runtimes. Raises EnrolError on one that does not work.
+
+    With `look` also those that were not given, of other versions.
+    """
     entries = []
     found = [describe_wheel(path) for path in pythons]
     found += [describe_binary(path) for path in binaries]
+    given = {runtime.version for runtime in found}
+    if look:
+        found += [wheel for wheel in find_wheels() if wheel.version not in given]
     for runtime in found:
         if runtime.problem or not runtime.version:
             problem = runtime.problem or "its version cannot be told"
@@ -150,6 +173,8 @@ def _run(given: argparse.Namespace) -> int:
     _start_logging(verbose=given.verbose)
     try:
         asyncio.run(serve(load_config(given.config)))
+    except Replaced:
+        return EXIT_CODE
     except SessionRefused as exc:
         return _fail(exc, 2)
     except (ConfigError, SpoolBusy, OSError) as exc:

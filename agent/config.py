@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from agent.protocol.messages import MAX_LABELS, Labels
 from agent.runtimes.checks import Record, read_checks
 from agent.tables import CacheTable, COprLibrary, GateLimits, MeasureTable, RunLimits
 
@@ -49,7 +50,8 @@ class Config:
     `require_sandbox`: no model runs without bubblewrap. `show` names what lies in a home folder,
     which a sandbox hides, and is needed by a run. `cores` are those that are measured.
     `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
-    `checks` holds what was found of each runtime, by version (`agent runtime check`).
+    `checks` holds what was found of each runtime, by version (`agent runtime check`). `labels` tell
+    tasks what this device is. `update`: an agent that was installed as one file replaces itself.
     """
 
     server: str
@@ -72,6 +74,8 @@ class Config:
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
     checks: Mapping[str, Record] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    update: bool = False
 
     @property
     def socket_url(self) -> str:
@@ -104,6 +108,8 @@ class _File(BaseModel):
     limits: RunLimits = RunLimits()
     cache: CacheTable = CacheTable()
     c_opr_lib: list[COprLibrary] = Field(default_factory=list)
+    labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
+    update: bool = False
 
 
 def load_config(path: Path) -> Config:
@@ -134,6 +140,8 @@ def load_config(path: Path) -> Config:
         secret_files=(secret,),
         warnings=(*warnings, *missing),
         checks=read_checks(path),
+        labels=parsed.labels,
+        update=parsed.update,
     )
 
 

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-from agent import __version__
+from agent import __version__, updating
 from agent.attempt import Tools
 from agent.attempts import Attempts
 from agent.bench import Bench
@@ -21,16 +21,20 @@ from agent.pulse import Heart
 from agent.retry import Policies
 from agent.runner import adopt_orphans, choose_limits, drop_privileges
 from agent.sandbox import Sandbox, find_sandbox
-from agent.session import Session
+from agent.session import AgentTooOld, Session
 from agent.spool import Spool
 from agent.transfer import Transfer
+from agent.updating import UpdateFailed, Updater
 from agent.warm import WarmPool
 
 log = logging.getLogger(__name__)
 
 
 async def serve(config: Config) -> None:
-    """Run the agent until SIGTERM or SIGINT. Raises SessionRefused, SpoolBusy, OSError."""
+    """Run the agent until SIGTERM or SIGINT.
+
+    Raises SessionRefused, SpoolBusy, OSError; Replaced if another version is to be started.
+    """
     for warning in config.warnings:
         log.warning("config_warning text=%r", warning)
     drop_privileges()
@@ -53,7 +57,7 @@ async def work(
     runtimes: dict[str, Runtime],
     sandbox: Sandbox | None = None,
 ) -> None:
-    """Work for the server until cancelled. Raises SessionRefused, SpoolBusy, OSError.
+    """Work for the server until cancelled. Raises SessionRefused, SpoolBusy, OSError, Replaced.
 
     Without a given `sandbox` the one this machine offers is used.
     """
@@ -62,7 +66,7 @@ async def work(
     transfer = Transfer(policies, _open_cache(config))
     heart = await Heart.start(config.server, config.token, cores.own)
     try:
-        facts = await asyncio.to_thread(read_facts, config.server)
+        facts = await asyncio.to_thread(read_facts, config.server, config.labels)
         limits = choose_limits(config, facts, cores)
         sandbox = sandbox or await _find_sandbox(config)
         tools = Tools(
@@ -127,11 +131,52 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
             running=attempts.held(),
         )
 
+    updater = Updater(config.server, attempts.held, allowed=config.update)
+    session = Session(
+        config,
+        greet,
+        attempts,
+        tools,
+        welcomed=lambda welcome: updater.welcomed(welcome.agent_version),
+    )
     try:
-        await Session(config, greet, attempts, tools).run()
+        await _first_end(_serve_or_update(session, updater), updater.run())
     finally:
         await attempts.stop()
         await tools.warm.close()
+
+
+async def _serve_or_update(session: Session, updater: Updater) -> None:
+    """Work; an agent that the server finds too old replaces itself, where it may.
+
+    A new agent that cannot be had now may be there later, and the server may be put back: one that
+    may replace itself goes on trying. Nobody would come to start it again.
+    """
+    while True:
+        try:
+            await session.run()
+        except AgentTooOld:
+            # what is undelivered stays with the version that made it: its owner must look
+            if not updater.can_update or updater.is_busy or updater.is_on_trial:
+                raise
+        try:
+            await updater.replace()
+        except (UpdateFailed, OSError) as problem:
+            log.warning("update_failed text=%s", problem)
+        await asyncio.sleep(updating.AGAIN_S)
+
+
+async def _first_end(*works: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends, and end as it does."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 async def _until_signal(working: Coroutine[Any, Any, None]) -> None:

@@ -25,7 +25,7 @@ class EnrolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What `agent enrol` was asked for. `config` is the file to write."""
+    """What `agent enrol` was asked for. `config` is the file to write, `update` its key."""
 
     server: str
     code: str
@@ -33,6 +33,7 @@ class Enrolment:
     spool: str
     runtimes: Sequence[RuntimeEntry] = ()
     force: bool = False
+    update: bool = False
 
 
 class _Granted(BaseModel):
@@ -122,6 +123,8 @@ def _to_toml(server: str, token_file: str, wanted: Enrolment) -> str:
         f"token_file = {_quote(token_file)}",
         f"spool = {_quote(wanted.spool)}",
     ]
+    if wanted.update:
+        lines.append("update = true")
     for entry in wanted.runtimes:
         lines += ["", "[[runtime]]"]
         lines += [f"{key} = {_quote(str(value))}" for key, value in entry if value]

@@ -5,14 +5,16 @@ import platform
 import re
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from agent.protocol import Facts, Gpu
 
 
-def read_facts(server: str) -> Facts:
-    """Look at the device. `server` decides which of its addresses is told."""
+def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) -> Facts:
+    """Look at the device. `server` decides which of its addresses is told; `labels` are given."""
     return Facts(
         hostname=socket.gethostname()[:255],
         ip=_address_towards(server),
@@ -22,6 +24,7 @@ def read_facts(server: str) -> Facts:
         cores=os.cpu_count() or 1,
         memory_bytes=memory_bytes(),
         gpus=read_gpus(),
+        labels=dict(labels),
     )
 
 

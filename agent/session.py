@@ -46,13 +46,23 @@ class SessionRefused(RuntimeError):
     """The server will not have us, now or later; the text says what to do."""
 
 
+class AgentTooOld(SessionRefused):
+    """The server speaks a newer protocol."""
+
+
 class Session:
-    """One socket at a time, for the agent's whole life."""
+    """One socket at a time, for the agent's whole life. `welcomed` hears each answer to a hello."""
 
     def __init__(
-        self, config: Config, greet: Callable[[], Hello], attempts: Attempts, tools: Tools
+        self,
+        config: Config,
+        greet: Callable[[], Hello],
+        attempts: Attempts,
+        tools: Tools,
+        *,
+        welcomed: Callable[[Welcome], None],
     ) -> None:
-        self._config, self._greet = config, greet
+        self._config, self._greet, self._welcomed = config, greet, welcomed
         self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
         self._bench = tools.bench
 
@@ -107,6 +117,7 @@ class Session:
             return
         _compare_clocks(welcome)
         log.info("connected worker=%r", welcome.worker)
+        self._welcomed(welcome)
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._bench.heartbeat_s = welcome.heartbeat_s
         self._bench.renew()
@@ -163,6 +174,8 @@ def _stop_if_refused(status: int) -> None:
 
 def _stop_if_closed(closed: ConnectionClosed) -> None:
     code = closed.rcvd.code if closed.rcvd else 0
+    if code == CloseCode.TOO_OLD:
+        raise AgentTooOld(_STOPS[CloseCode.TOO_OLD]) from closed
     if code in set(_STOPS):
         raise SessionRefused(_STOPS[CloseCode(code)]) from closed
     if code == CloseCode.BAD_FRAME:

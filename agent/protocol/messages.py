@@ -25,6 +25,12 @@ FEATURE_PLANS = "plans"
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 #: hexadecimal SHA-256 of a file's content: what the agent's cache and the manifest go by
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+#: name and value of what a device's owner says of it; tasks may ask for devices by them
+Labels = dict[
+    Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")],
+    Annotated[str, Field(min_length=1, max_length=100)],
+]
+MAX_LABELS = 32
 #: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
@@ -79,7 +85,7 @@ class Gpu(_Message):
 
 
 class Facts(_Message):
-    """What the device is; read once at the agent's start."""
+    """What the device is; read once at the agent's start. `labels` are its owner's own words."""
 
     hostname: str = Field(max_length=255)
     ip: str = Field(default="", max_length=45)
@@ -89,6 +95,7 @@ class Facts(_Message):
     cores: int = Field(ge=1)
     memory_bytes: int = Field(ge=0, le=2**63 - 1)
     gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
+    labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
 
 
 #: FLOP/s, bytes/s: far above what any device does, and a number that JSON and columns hold
@@ -276,7 +283,7 @@ class AttemptFinished(_Message):
 
 
 class Welcome(_Message):
-    """Answer to hello: the server chooses the intervals."""
+    """Answer to hello: the server chooses the intervals. `agent_version` is what it serves."""
 
     type: Literal["welcome"] = "welcome"
     protocol: int = PROTOCOL_VERSION
@@ -284,6 +291,7 @@ class Welcome(_Message):
     server_time: float
     heartbeat_s: float = Field(gt=0)
     features: frozenset[str] = frozenset()
+    agent_version: str = Field(default="", max_length=32)
 
 
 class Start(_Message):

@@ -7,7 +7,7 @@ interpreter with the MegEngine wheel. The functions here are the ones others may
 from agent.runtimes.command import Style, command_for, legacy_arguments
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 from agent.runtimes.find import Python, find_pythons
-from agent.runtimes.install import VERSION, ensure_wheel_runtime, installed_wheel
+from agent.runtimes.install import VERSION, ensure_wheel_runtime, find_wheels, installed_wheel
 from agent.runtimes.problems import InstallFailed, NoPython, NoWheel, RuntimeProblem
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "describe_wheel",
     "ensure_wheel_runtime",
     "find_pythons",
+    "find_wheels",
     "installed_wheel",
     "legacy_arguments",
 ]

@@ -13,11 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.runtimes.describe import RuntimeDescription, describe_wheel
-from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, probe
+from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, present_pythons, probe
 from agent.runtimes.problems import InstallFailed, NoPython, NoWheel
 
 VERSION = "1.13.0"
-REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / "megengine.txt"
+_HERE = Path(__file__).resolve()
+#: in a bundle it lies beside this file
+REQUIREMENTS = _HERE.with_name("megengine.txt")
+if not REQUIREMENTS.exists():
+    REQUIREMENTS = _HERE.parents[2] / "requirements" / "megengine.txt"
 
 #: written last, by a rename: a folder without it is half-made and is made anew
 _MARKER = "runtime.json"
@@ -103,6 +107,22 @@ def installed_wheel(
         if os.access(description.path, os.X_OK):
             return description
     return None
+
+
+def find_wheels() -> list[RuntimeDescription]:
+    """What has a MegEngine that works, one for each version; nothing is installed.
+
+    First what was installed by us, then the interpreters on PATH, in pyenv's folder and of uv.
+    """
+    found: dict[str, RuntimeDescription] = {}
+    ours = installed_wheel()
+    if ours:
+        found[ours.version] = ours
+    for python in present_pythons():
+        wheel = describe_wheel(python.path)
+        if not wheel.problem:
+            found.setdefault(wheel.version, wheel)
+    return list(found.values())
 
 
 def cache_folder() -> Path:

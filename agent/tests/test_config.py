@@ -136,3 +136,29 @@ def test_a_token_that_others_may_read_is_warned_of(tmp_path):
 
 def test_the_token_is_not_shown(tmp_path):
     assert "mgw_secret" not in repr(load_config(write(tmp_path, GOOD)))
+
+
+def test_labels_and_the_leave_to_update_are_read(tmp_path):
+    path = write(
+        tmp_path, GOOD + 'update = true\n[labels]\nchip = "Kirin 990"\n"os.kind" = "a b"\n'
+    )
+    config = load_config(path)
+    assert config.labels == {"chip": "Kirin 990", "os.kind": "a b"}
+    assert config.update
+    assert not load_config(write(tmp_path, GOOD)).update
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'chip = ""',
+        "chip = 7",
+        '"a b" = "x"',
+        f'chip = "{"x" * 101}"',
+        f'{"x" * 41} = "x"',
+        "\n".join(f'l{number} = "x"' for number in range(33)),
+    ],
+)
+def test_a_label_that_cannot_be_told_is_named(tmp_path, line):
+    with pytest.raises(ConfigError, match="labels"):
+        load_config(write(tmp_path, f"{GOOD}[labels]\n{line}\n"))

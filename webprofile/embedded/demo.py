@@ -24,7 +24,8 @@ from webprofile.embedded.layout import REPOSITORY
 
 ROWS = 10
 OPTIONS = {"iter": 10, "warmup_iter": 1}
-ONLINE_WITHIN_S = 60.0
+#: beside other work: the first start also measures what the machine can do
+ONLINE_WITHIN_S = 180.0
 FINISHED_WITHIN_S = 600.0
 
 

@@ -41,6 +41,12 @@ def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
     return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
 
 
+def bundle_command(layout: Layout) -> list[str]:
+    """Builds the agent for other devices like this machine: no other reaches a loopback address."""
+    command = [sys.executable, "-m", "agent.bundle", "--machine", "this"]
+    return [*command, "--out", str(layout.agent_files)]
+
+
 def measure_command(config: Path) -> list[str]:
     """Finds out what this machine reaches at best, once: takes some 10 s and all of its cores."""
     command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]

@@ -49,6 +49,11 @@ class Layout:
         return self.home / "agent" / "agent.toml"
 
     @property
+    def agent_files(self) -> Path:
+        """What other devices download."""
+        return self.home / "agent-files"
+
+    @property
     def examples(self) -> Path:
         return self.home / "examples"
 

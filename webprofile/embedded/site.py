@@ -33,6 +33,9 @@ USUAL_PORT = 8000
 RUNNING_NAME = "running.json"
 #: the first start downloads MegEngine
 RUNTIME_TIMEOUT_S = 1800.0
+#: a first build downloads 80 MB
+BUNDLE_TIMEOUT_S = 600.0
+BUNDLE_PATIENCE_S = 15.0
 #: finding MegEngine takes less, installing it takes more
 PATIENCE_S = 3.0
 
@@ -67,13 +70,17 @@ class _Start:
         self._supervisor = supervisor
         self._wishes = wishes
         self._code: str | None = None
+        self._bundle: asyncio.Task[None] | None = None
 
     async def bring_up(self) -> int:
         """Start everything in order; comes back only when a demo with --once is over."""
         runtime = asyncio.create_task(self._find_runtime())
+        bundle = self._bundle = asyncio.create_task(self._build_agent())
         try:
             await self._serve()
             found = await runtime
+            # the first build compresses 250 MB, and nothing should run beside a benchmark
+            await asyncio.wait({bundle}, timeout=BUNDLE_PATIENCE_S)
         finally:
             runtime.cancel()
         await self._join(found)
@@ -147,6 +154,15 @@ class _Start:
             return device.Runtime(problem=" ".join(lines)[:500] or "MegEngine was not found.")
         finally:
             finding.cancel()
+
+    async def _build_agent(self) -> None:
+        """Make the agent that other devices install; without it they are told so."""
+        try:
+            await self._supervisor.run(
+                "bundle", device.bundle_command(self._layout), timeout_s=BUNDLE_TIMEOUT_S
+            )
+        except PartError as error:
+            complain(f"Devices cannot fetch the agent from here: {error}")
 
     async def _join(self, runtime: device.Runtime) -> None:
         config, address = self._layout.agent_config, self._site.address

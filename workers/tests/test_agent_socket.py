@@ -26,6 +26,7 @@ from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
+from workers.labels import labels_of
 from workers.models import Worker
 from workers.services import worker_revoke
 from workers.tokens import code_issue, code_redeem
@@ -100,7 +101,7 @@ async def test_an_unknown_token_is_closed_with_its_code(token):
 
 async def test_a_revoked_token_is_closed_with_its_code():
     worker, token = await enrolled()
-    await database_sync_to_async(worker_revoke)(worker)
+    await database_sync_to_async(worker_revoke)(worker, by=None)
     agent = await FakeAgent(token).connect()
     assert await agent.closed_with() == 4403
 
@@ -108,7 +109,7 @@ async def test_a_revoked_token_is_closed_with_its_code():
 async def test_a_token_revoked_during_a_connection_ends_it_at_the_next_frame():
     worker, token = await enrolled()
     agent = await greeted(token)
-    await database_sync_to_async(worker_revoke)(worker)
+    await database_sync_to_async(worker_revoke)(worker, by=None)
     await agent.say(Heartbeat(sent_at=0))
     assert await agent.closed_with() == 4403
 
@@ -300,3 +301,29 @@ async def test_an_agent_may_store_only_the_files_of_a_run():
     assert (await agent.hear()).targets[0].url == ""
     await agent.socket.disconnect()
     await asyncio.sleep(0)
+
+
+async def test_an_agent_is_told_which_version_the_site_serves(settings, tmp_path):
+    settings.AGENT_FOLDER = str(tmp_path)
+    _, token = await enrolled()
+    agent = await FakeAgent(token).connect()
+    assert (await agent.greet()).agent_version == ""
+    (tmp_path / "manifest.json").write_text(
+        '{"version": "0.5.0+1a2b3c4d", "files": {}, "wheel": {"name": "w.whl"}}'
+    )
+    again = await FakeAgent(token).connect()
+    assert (await again.greet()).agent_version == "0.5.0+1a2b3c4d"
+
+
+async def test_the_labels_of_the_devices_owner_arrive_below_those_of_administrators():
+    worker, token = await enrolled()
+    await Worker.objects.filter(pk=worker.pk).aupdate(labels={"chip": "set here"})
+    agent = await FakeAgent(token).connect()
+    labels = {"chip": "said there", "build": "nightly"}
+    await agent.say(
+        Hello(agent_version="1", facts=FACTS.model_copy(update={"labels": labels}), runtimes=())
+    )
+    assert (await agent.hear()).type == "welcome"
+    await worker.arefresh_from_db()
+    assert labels_of(worker) == {"build": "nightly", "chip": "set here"}
+    assert worker.labels == {"chip": "set here"}

@@ -1,0 +1,81 @@
+"""The first module of the agent's file: unpack it once, then run the agent.
+
+Only the standard library, and syntax that an old Python can read, so that it can say what it needs.
+"""
+
+import fcntl
+import os
+import shutil
+import sys
+import zipfile
+
+BUNDLE = os.path.dirname(os.path.abspath(__file__))
+#: unpacked versions that stay: this one and the one before
+_KEPT = 2
+
+
+def main():
+    # type: () -> int
+    with zipfile.ZipFile(BUNDLE) as bundle:
+        kind = bundle.read("kind.txt").decode()
+        version = bundle.read("version.txt").decode()
+        _check(kind)
+        folder = _unpacked(bundle, "{}-{}".format(version, kind.rsplit("-", 1)[1]))
+    sys.path[0] = folder
+    from agent.cli import main as agent
+
+    code = agent()  # type: int
+    return code
+
+
+def _check(kind):
+    # type: (str) -> None
+    here = "linux-{}-cp3{}".format(os.uname().machine, sys.version_info[1])
+    if here != kind:
+        minor = kind.rsplit("cp3", 1)[1]
+        text = "{} is for {}, this is {}: run it with python3.{}, or install the agent again."
+        sys.exit(text.format(os.path.basename(BUNDLE), kind, here, minor))
+
+
+def _unpacked(bundle, name):
+    # type: (zipfile.ZipFile, str) -> str
+    """The folder with the bundle's packages; two starts at once unpack it once."""
+    root = _root()
+    folder = os.path.join(root, name)
+    if os.path.isdir(folder):
+        return folder
+    with open(os.path.join(root, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.isdir(folder):
+            draft = folder + ".new"
+            shutil.rmtree(draft, ignore_errors=True)
+            members = [each for each in bundle.namelist() if each.startswith("site/")]
+            bundle.extractall(draft, members)
+            os.rename(os.path.join(draft, "site"), folder)
+            shutil.rmtree(draft, ignore_errors=True)
+            _tidy(root)
+    return folder
+
+
+def _root():
+    # type: () -> str
+    """Beside the file where that can be written, else in the user's cache."""
+    beside = os.path.dirname(BUNDLE)
+    if not os.access(beside, os.W_OK):
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        beside = os.path.join(home, "megengine-web-profile")
+    root = os.path.join(beside, "unpacked")
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    return root
+
+
+def _tidy(root):
+    # type: (str) -> None
+    folders = [os.path.join(root, name) for name in os.listdir(root) if name != "lock"]
+    folders.sort(key=os.path.getmtime, reverse=True)
+    for folder in folders[_KEPT:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

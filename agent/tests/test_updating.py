@@ -1,0 +1,234 @@
+"""An agent that its server finds behind: it replaces itself between attempts, or says why not."""
+
+import asyncio
+import hashlib
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from agent import __version__, daemon, updating
+from agent.session import AgentTooOld
+from agent.updating import Replaced, UpdateFailed, Updater, is_other
+
+KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
+NEW = b"new agent" * 100_000
+OTHER = "9.9.9+1a2b3c4d"
+
+
+class Site:
+    """What an agent asks for: the manifest and a file."""
+
+    def __init__(self) -> None:
+        self.file = {"name": "a.pyz", "sha256": hashlib.sha256(NEW).hexdigest(), "size_bytes": 1}
+        self.manifest: Any = {"version": OTHER, "files": {KIND: self.file}}
+        self.asked: list[str] = []
+        self.on_file = lambda: None
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                if self.path.endswith(".pyz"):
+                    site.on_file()
+                body = NEW if self.path.endswith(".pyz") else json.dumps(site.manifest).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = Thread(target=site.http.serve_forever, args=(0.02,))
+    thread.start()
+    yield site
+    site.http.shutdown()
+    site.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(updating.HOME_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(updating, "_IDLE_POLL_S", 0.01)
+    (tmp_path / "agent.pyz").write_bytes(b"old agent")
+    return tmp_path
+
+
+async def run(updater: Updater) -> None:
+    async with asyncio.timeout(5):
+        await updater.run()
+
+
+async def test_it_replaces_itself_and_keeps_the_old_file(site: Site, home: Path):
+    updater = Updater(site.url, set, allowed=True)
+    updater.welcomed(OTHER)
+    with pytest.raises(Replaced):
+        await run(updater)
+    assert (home / "agent.pyz").read_bytes() == NEW
+    assert (home / "agent.pyz").stat().st_mode & 0o777 == 0o700
+    assert (home / "agent.before.pyz").read_bytes() == b"old agent"
+    assert (home / "trial").exists()
+
+
+async def test_it_waits_until_no_attempt_is_here(site: Site, home: Path):
+    held = {"an attempt"}
+    updater = Updater(site.url, lambda: held, allowed=True)
+    updater.welcomed(OTHER)
+    running = asyncio.create_task(run(updater))
+    await asyncio.sleep(0.1)
+    assert site.asked == []
+    held.clear()
+    with pytest.raises(Replaced):
+        await running
+
+
+async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: Site, home: Path):
+    held: set[str] = set()
+    site.on_file = lambda: held.add("an attempt")
+    updater = Updater(site.url, lambda: held, allowed=True)
+    updater.welcomed(OTHER)
+    running = asyncio.create_task(run(updater))
+    async with asyncio.timeout(5):
+        while len(site.asked) < 2:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert (home / "agent.pyz").read_bytes() == b"old agent"
+    site.on_file = lambda: None
+    held.clear()
+    with pytest.raises(Replaced):
+        await running
+    assert site.asked.count("/agent/a.pyz") == 2
+
+
+async def test_a_damaged_download_changes_nothing(site: Site, home: Path):
+    site.file["sha256"] = "0" * 64
+    updater = Updater(site.url, set, allowed=True)
+    with pytest.raises(UpdateFailed, match="damaged"):
+        await updater.replace()
+    assert (home / "agent.pyz").read_bytes() == b"old agent"
+    assert not (home / "trial").exists()
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        [],
+        {},
+        {"version": OTHER, "files": {}},
+        {"version": OTHER, "files": {"linux-riscv64-cp311": {}}},
+        {"version": __version__, "files": {}},
+    ],
+)
+async def test_a_site_that_has_none_for_this_device_changes_nothing(site, home, manifest):
+    site.manifest = manifest
+    with pytest.raises(UpdateFailed):
+        await Updater(site.url, set, allowed=True).replace()
+    assert (home / "agent.pyz").read_bytes() == b"old agent"
+
+
+async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: Site, home: Path):
+    refused = {"sha256": site.file["sha256"], "times": 1, "until": time.time() + 60}
+    (home / "refused.json").write_text(json.dumps(refused))
+    with pytest.raises(UpdateFailed, match="did not work"):
+        await Updater(site.url, set, allowed=True).replace()
+    (home / "refused.json").write_text(json.dumps(refused | {"until": time.time() - 1}))
+    with pytest.raises(Replaced):
+        await Updater(site.url, set, allowed=True).replace()
+
+
+async def test_a_welcome_ends_the_trial(site: Site, home: Path):
+    (home / "trial").touch()
+    Updater(site.url, set, allowed=True).welcomed(__version__)
+    assert not (home / "trial").exists()
+
+
+async def test_an_owner_who_does_not_want_it_is_told_that_it_is_behind(site, home, caplog):
+    updater = Updater(site.url, set, allowed=False)
+    updater.welcomed(OTHER)
+    assert not updater.can_update
+    assert f"agent_behind own={__version__} served={OTHER}" in caplog.text
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await updater.run()
+    assert site.asked == []
+
+
+async def test_a_clone_is_never_replaced(site: Site, monkeypatch, caplog):
+    monkeypatch.delenv(updating.HOME_VARIABLE, raising=False)
+    updater = Updater(site.url, set, allowed=True)
+    updater.welcomed(OTHER)
+    assert not updater.can_update
+    assert "agent_behind" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("own", "served", "other"),
+    [
+        ("0.1.0+aaaaaaaa", "0.1.0+bbbbbbbb", True),
+        ("0.1.0+aaaaaaaa", "0.1.0+aaaaaaaa", False),
+        ("0.1.0+aaaaaaaa", "", False),
+        ("0.1.0", "0.1.0+bbbbbbbb", False),
+        ("0.1.0", "0.2.0+bbbbbbbb", True),
+    ],
+)
+def test_which_version_is_another_one(monkeypatch, own, served, other):
+    monkeypatch.setattr(updating, "__version__", own)
+    assert is_other(served) is other
+
+
+class RefusedSession:
+    """A server that finds this agent too old each time it connects."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def run(self) -> None:
+        self.tries += 1
+        raise AgentTooOld("too old")
+
+
+async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
+    site: Site, home: Path, monkeypatch
+):
+    monkeypatch.setattr(updating, "AGAIN_S", 0.01)
+    good, site.manifest = site.manifest, {}
+    session = RefusedSession()
+    updater = Updater(site.url, set, allowed=True)
+    running = asyncio.create_task(daemon._serve_or_update(session, updater))
+    async with asyncio.timeout(5):
+        while session.tries < 3 and not running.done():
+            await asyncio.sleep(0.01)
+    assert not running.done()
+    site.manifest = good
+    with pytest.raises(Replaced):
+        async with asyncio.timeout(5):
+            await running
+    assert (home / "agent.pyz").read_bytes() == NEW
+
+
+@pytest.mark.parametrize("case", ["not allowed", "busy", "on trial"])
+async def test_one_that_is_too_old_and_may_not_replace_itself_now_ends(site, home, case):
+    if case == "on trial":
+        (home / "trial").touch()
+    held = {"an attempt"} if case == "busy" else set()
+    updater = Updater(site.url, lambda: held, allowed=case != "not allowed")
+    with pytest.raises(AgentTooOld):
+        async with asyncio.timeout(5):
+            await daemon._serve_or_update(RefusedSession(), updater)
+    assert site.asked == []

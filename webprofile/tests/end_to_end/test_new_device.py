@@ -1,0 +1,222 @@
+"""From the line that an administrator pastes on a device to a task that ran there."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from webprofile.embedded.demo import ONLINE_WITHIN_S, Visitor
+from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.site import ROOT, Site
+
+pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+
+_CHECK = """
+from profiles.health import health_begin
+from workers.models import Worker
+health_begin(Worker.objects.get(name="pasted"), cause="asked")
+"""
+_REGISTER = """
+from workers.enrolling import enrol_line
+from workers.services import worker_ensure
+from workers.tokens import code_issue
+worker = worker_ensure(name={name!r})
+print(enrol_line(worker, code_issue(worker))["curl"])
+"""
+
+
+def manage(site: Site, code: str) -> str:
+    """Run Python with the site's settings; what it prints."""
+    command = [sys.executable, "-m", "webprofile.embedded", "manage", "shell", "-v", "0", "-c"]
+    done = subprocess.run(
+        [*command, code],
+        cwd=ROOT,
+        env=os.environ | {"MGW_HOME": str(site.home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def line_for(site: Site, name: str) -> str:
+    """Register a device; the line that its page shows."""
+    return manage(site, _REGISTER.format(name=name)).splitlines()[-1]
+
+
+def paste(line: str, folder: Path, megengine_python: str) -> str:
+    """Run a line as on a machine that has Python and one MegEngine; return what it says."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    python = programs / "python3"
+    if not python.exists():
+        python.symlink_to(getattr(sys, "_base_executable", sys.executable))
+    environment = {
+        "HOME": str(folder),
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "MEGENGINE_PYTHON": megengine_python,
+    }
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def device(visitor: Visitor, name: str) -> dict:
+    """The device of this name, when it is online and offers something."""
+    deadline = time.monotonic() + ONLINE_WITHIN_S
+    while time.monotonic() < deadline:
+        for worker in visitor.get("/workers/list.json").json()["workers"]:
+            if worker["name"] == name and worker["online"]:
+                return worker
+        time.sleep(0.2)
+    raise AssertionError(f"{name} did not come online")
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """The device that the line made, and what it said."""
+
+    home: Path
+    line: str
+    said: str
+    python: str
+
+    @property
+    def folder(self) -> Path:
+        return self.home.parent
+
+    def reconnect(self) -> None:
+        """Break the agent's connection, as the restart of a site does: end what holds it."""
+        launcher = int((self.home / "launch.pid").read_text())
+        (agent,) = psutil.Process(launcher).children()
+        agent.kill()
+        wait_until(lambda: not psutil.pid_exists(launcher))
+        command = f"python3 -I {self.home}/launch.py >/dev/null 2>&1 & echo $!"
+        (self.home / "launch.pid").write_text(paste(command, self.folder, self.python).strip())
+
+
+@pytest.fixture(scope="module")
+def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Pasted]:
+    home = tmp_path_factory.mktemp("pasted") / "agent"
+    line = f"{line_for(site, 'pasted')} --no-service --no-measure --home {home}"
+    try:
+        yield Pasted(home, line, paste(line, home.parent, megengine_python), megengine_python)
+    finally:
+        script = ROOT / "agent" / "bundle" / "install.py"
+        paste(f"python3 {script} --uninstall --home {home}", home.parent, "")
+    assert not home.exists()
+
+
+def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, shared_data):
+    assert "This device is now 'pasted'." in pasted.said
+    worker = device(visitor, "pasted")
+    assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
+    assert (pasted.home / "agent.token").stat().st_mode & 0o777 == 0o600
+    assert pasted.home.stat().st_mode & 0o777 == 0o700
+
+    model = shared_data / "models" / "tiny.mge"
+    body = {
+        "worker": worker["id"],
+        "runtime": worker["runtimes"][0]["version"],
+        "options": {"iter": 3},
+        "files": [described("model", model)],
+    }
+    made = visitor.post("/tasks/", body)
+    visitor.put(made["uploads"][0]["url"], made["uploads"][0]["headers"], model)
+    visitor.post(f"{made['url']}submit/", {})
+    assert watch(visitor, int(made["id"]))[0][-1] == "succeeded", page(visitor, made["id"])
+
+
+def test_a_health_check_of_the_device_passes(site: Site, visitor, pasted: Pasted):
+    device(visitor, "pasted")
+    manage(site, _CHECK)
+    wait_until(lambda: ">passed</span>" in visitor.get("/workers/pasted/").text)
+    text = visitor.get("/workers/pasted/").text
+    assert re.search(r"\d (ms|µs|us)</td>", text)
+    assert "health.mge" not in text + visitor.get("/tasks/").text
+
+
+def test_the_same_line_again_changes_nothing(visitor, pasted: Pasted):
+    before = (pasted.home / "agent.token").read_text()
+    again = paste(pasted.line, pasted.folder, pasted.python)
+    assert "This device is pasted already." in again
+    assert "Downloading" not in again
+    assert (pasted.home / "agent.token").read_text() == before
+    device(visitor, "pasted")
+
+
+def test_a_code_works_once_also_on_another_machine(pasted: Pasted, tmp_path):
+    line = pasted.line.replace(str(pasted.home), str(tmp_path / "agent"))
+    with pytest.raises(AssertionError, match="a code works once"):
+        paste(line, tmp_path, pasted.python)
+    assert not (tmp_path / "agent" / "agent.toml").exists()
+
+
+def test_an_agent_takes_the_version_that_the_site_serves(site: Site, visitor, pasted: Pasted):
+    old = (pasted.home / "agent.pyz").read_bytes()
+    new = serve_another(site, old, "0.1.0+00000001")
+    pasted.reconnect()
+    wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == new)
+    wait_until(lambda: not (pasted.home / "trial").exists())
+    assert (pasted.home / "agent.before.pyz").read_bytes() == old
+    device(visitor, "pasted")
+    text = visitor.get("/workers/pasted/").text
+    assert "0.1.0+00000001" in text
+    assert "this site serves" not in text
+
+
+def test_a_broken_version_gives_way_to_the_one_before(site: Site, visitor, pasted: Pasted):
+    good = (pasted.home / "agent.pyz").read_bytes()
+    serve_another(site, good, "0.1.0+00000002", main=b"raise SystemExit(1)")
+    pasted.reconnect()
+    wait_until(lambda: (pasted.home / "refused.json").exists())
+    wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == good)
+    device(visitor, "pasted")
+    wait_until(lambda: "this site serves 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
+
+
+def serve_another(site: Site, bundle: bytes, version: str, main: bytes | None = None) -> bytes:
+    """Let the site serve this agent under another version; returns the file."""
+    changed = {"version.txt": version.encode()}
+    changed["site/agent/__init__.py"] = f'__version__ = "{version}"\n'.encode()
+    if main is not None:
+        changed["__main__.py"] = main
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(bundle)) as source, zipfile.ZipFile(target, "w") as made:
+        for name in source.namelist():
+            made.writestr(name, changed.get(name) or source.read(name))
+    content = target.getvalue()
+    folder = site.home / "agent-files"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / f"{version}.pyz").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    file = {"name": f"{version}.pyz", "sha256": digest, "size_bytes": len(content)}
+    manifest |= {"version": version, "files": dict.fromkeys(manifest["files"], file)}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return content
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ONLINE_WITHIN_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,119 @@
+"""What a machine downloads to become a device: for everybody, and nothing else."""
+
+import hashlib
+import json
+import shlex
+
+import pytest
+from django.test import AsyncClient, Client
+
+from tasks.tests.make import make_worker
+from workers.enrolling import enrol_line
+from workers.releases import is_behind
+from workers.tokens import code_issue
+
+VERSION = "0.1.0+1a2b3c4d"
+NAME = f"agent-{VERSION}-linux-x86_64-cp311.pyz"
+WHEEL = f"megengine_web_profile_agent-{VERSION}-py3-none-any.whl"
+CONTENT = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def built(tmp_path, settings):
+    """A folder as `python -m agent.bundle` leaves it, and a file that is not for download."""
+    settings.AGENT_FOLDER = str(tmp_path)
+    settings.SITE_URL = "https://profile.example.org"
+    (tmp_path / NAME).write_bytes(CONTENT)
+    (tmp_path / "secret.txt").write_text("no")
+    file = {"name": NAME, "sha256": hashlib.sha256(CONTENT).hexdigest(), "size_bytes": len(CONTENT)}
+    manifest = {
+        "version": VERSION,
+        "files": {"linux-x86_64-cp311": file},
+        "wheel": {"name": WHEEL, "sha256": "", "size_bytes": 0},
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    return tmp_path
+
+
+def test_the_script_comes_with_the_sites_address_and_without_a_login(built):
+    answer = Client().get("/agent/install.py")
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert 'SITE = "https://profile.example.org"' in text
+    compile(text, "install.py", "exec")
+
+
+async def test_a_file_arrives_whole(built):
+    answer = await AsyncClient().get(f"/agent/{NAME}")
+    content = b"".join([piece async for piece in answer.streaming_content])
+    assert content == CONTENT
+    assert answer["Content-Length"] == str(len(CONTENT))
+    assert "attachment" in answer["Content-Disposition"]
+
+
+@pytest.mark.parametrize(
+    "name", ["secret.txt", "..%2Fsecret.txt", "%2e%2e", "nothing", WHEEL, "manifest.json.new"]
+)
+async def test_what_was_not_built_is_not_there(built, name):
+    assert (await AsyncClient().get(f"/agent/{name}")).status_code == 404
+
+
+def test_the_page_shows_both_lines_and_the_checksums(built):
+    text = Client().get("/agent/").content.decode()
+    assert "curl -fsS https://profile.example.org/agent/install.py | python3 - " in text
+    assert f"pipx run --spec https://profile.example.org/agent/{WHEEL}" in text
+    assert hashlib.sha256(CONTENT).hexdigest() in text
+
+
+@pytest.mark.parametrize("manifest", [None, "", "{}", '{"version": 1}', '{"files": []}', "[1]"])
+def test_a_site_without_its_agent_says_so(tmp_path, settings, manifest):
+    settings.AGENT_FOLDER = str(tmp_path / "none")
+    if manifest is not None:
+        settings.AGENT_FOLDER = str(tmp_path)
+        (tmp_path / "manifest.json").write_text(manifest)
+    text = Client().get("/agent/").content.decode()
+    assert "make agent-bundle" in text
+    assert "pipx" not in text
+    answer = Client().get("/agent/manifest.json", headers={"Accept": "application/json"})
+    assert answer.status_code == 404
+    assert "make agent-bundle" in answer.content.decode()
+
+
+def test_only_reading_is_possible(built):
+    for address in ("/agent/", "/agent/install.py", f"/agent/{NAME}"):
+        assert Client().post(address).status_code == 405
+
+
+@pytest.mark.django_db
+def test_the_lines_for_a_device_hold_its_code(built):
+    worker = make_worker()
+    code = code_issue(worker)
+    lines = enrol_line(worker, code)
+    assert lines["curl"] == (
+        f"curl -fsS https://profile.example.org/agent/install.py | python3 - --code {code} --start"
+    )
+    words = shlex.split(lines["pipx"])
+    assert words[:4] == ["pipx", "run", "--spec", f"https://profile.example.org/agent/{WHEEL}"]
+    assert words[words.index("--code") + 1] == code
+
+
+@pytest.mark.django_db
+def test_without_a_built_agent_there_is_no_line_for_pipx(tmp_path, settings):
+    settings.AGENT_FOLDER = str(tmp_path)
+    assert enrol_line(make_worker(), "mge_x")["pipx"] == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "behind"),
+    [
+        (VERSION, False),
+        ("0.1.0+ffffffff", True),  # another build
+        ("0.2.0+ffffffff", True),  # the site went back: its agents follow
+        ("0.1.0", False),  # a clone is compared by its number
+        ("0.0.9", True),
+        ("0.2.0", False),
+        ("", False),  # never seen
+    ],
+)
+def test_which_agents_are_behind(built, version, behind):
+    assert is_behind(version) is behind

@@ -1,0 +1,77 @@
+"""What an agent asks by HTTP, before it opens its socket and beside it."""
+
+import json
+import time
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_GET, require_POST
+from pydantic import ValidationError
+
+from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
+from tasks.attempts import leases_renew
+from webprofile.errors import DomainError
+from webprofile.wording import as_json
+from workers.services import worker_seen
+from workers.tokens import code_redeem, token_check
+
+
+@csrf_exempt  # no cookie is involved: the code itself is the credential
+@require_POST
+def agent_enrol(request: HttpRequest) -> JsonResponse:
+    """Exchange {"code"} for {"worker", "token"}."""
+    try:
+        code = json.loads(request.body)["code"]
+        worker, token = code_redeem(str(code))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _refuse(DomainError("bad_request", status=400))
+    except DomainError as error:
+        return _refuse(error)
+    return JsonResponse({"worker": worker.name, "token": token})
+
+
+@require_GET
+@never_cache
+def agent_check(request: HttpRequest) -> JsonResponse:
+    """Tell an agent whether its token is good, and what time it is here."""
+    try:
+        worker = token_check(_bearer(request))
+    except DomainError as error:
+        return _refuse(error)
+    return JsonResponse(
+        {"worker": worker.name, "server_time": time.time(), "protocol": PROTOCOL_VERSION}
+    )
+
+
+@csrf_exempt  # no cookie is involved: the token is the credential
+@require_POST
+def agent_heartbeat(request: HttpRequest) -> JsonResponse:
+    """Do as the socket's heartbeat does, for an agent that is quiet while it measures.
+
+    The body is {"running": [attempt, ...], "sent_at": seconds}; no orders are answered.
+    """
+    length = str(request.META.get("CONTENT_LENGTH") or "0")
+    if not (length.isascii() and length.isdigit()):
+        return _refuse(DomainError("bad_request", status=400))
+    if len(length) > 9 or int(length) > MAX_FRAME_BYTES:
+        return _refuse(DomainError("bad_request", status=413))
+    try:
+        worker = token_check(_bearer(request))
+        message = Heartbeat.model_validate_json(request.body)
+    except ValidationError:
+        return _refuse(DomainError("bad_request", status=400))
+    except DomainError as error:
+        return _refuse(error)
+    worker_seen(worker)
+    leases_renew(worker, message.running)
+    return JsonResponse({"server_time": time.time()})
+
+
+def _bearer(request: HttpRequest) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _refuse(error: DomainError) -> JsonResponse:
+    return JsonResponse(as_json(error), status=error.status)

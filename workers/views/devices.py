@@ -1,0 +1,101 @@
+"""The list of devices."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+
+from accounts.selectors import reader_of
+from workers.models import Worker, online_since
+from workers.releases import is_behind
+from workers.searching import workers_saying
+from workers.selectors import workers_visible_to
+
+PAGE_SIZE = 50
+
+
+class DeviceFilterForm(forms.Form):
+    """What the list shows; the address holds it."""
+
+    q = forms.CharField(label=_("Search"), max_length=100, required=False)
+    state = forms.ChoiceField(
+        label=_("State"),
+        choices=[("", _("All")), ("online", _("online")), ("offline", _("offline"))],
+        required=False,
+    )
+
+    def narrowed(self, workers: "QuerySet[Worker]") -> "QuerySet[Worker]":
+        """Of a valid form. Where a device stands in the network is no part of the search."""
+        if text := self.cleaned_data["q"]:
+            workers = workers_saying(workers, text)
+        online = Q(last_seen_at__gte=online_since())
+        if state := self.cleaned_data["state"]:
+            workers = workers.filter(online if state == "online" else ~online)
+        return workers
+
+
+@login_required
+def worker_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "workers/list.html", _context(request))
+
+
+@login_required
+def rows(request: HttpRequest) -> HttpResponse:
+    """The list's body alone, for a page that refreshes itself."""
+    return render(request, "workers/_rows.html", _context(request))
+
+
+@login_required
+@never_cache
+def worker_list_json(request: HttpRequest) -> JsonResponse:
+    staff = reader_of(request).is_staff
+    return JsonResponse({"workers": [as_dict(worker, staff=staff) for worker in _visible(request)]})
+
+
+def as_dict(worker: Worker, *, staff: bool) -> dict[str, Any]:
+    """A worker as scripts see it; where it stands in the network is for administrators."""
+    private = set() if staff else {"hostname", "ip"}
+    return {
+        "id": worker.pk,
+        "name": worker.name,
+        "online": worker.is_online,
+        "enabled": worker.is_enabled,
+        "last_seen_at": worker.last_seen_at,
+        "facts": {name: fact for name, fact in worker.facts.items() if name not in private},
+        "runtimes": [
+            {
+                "version": r.version,
+                "kind": r.kind,
+                "python": r.python,
+                "problem": r.problem,
+                "builds": r.builds,
+                "libraries": r.libraries,
+            }
+            for r in worker.runtimes.all()
+        ],
+    }
+
+
+def _visible(request: HttpRequest) -> Any:
+    return workers_visible_to(reader_of(request))
+
+
+def _context(request: HttpRequest) -> dict[str, Any]:
+    form = DeviceFilterForm(request.GET)
+    found = form.narrowed(_visible(request)) if form.is_valid() else Worker.objects.none()
+    page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
+    behind = {worker.pk for worker in page if is_behind(worker.agent_version)}
+    return {
+        "form": form,
+        "page": page,
+        "workers": page.object_list,
+        "behind": behind,
+        "query": urlencode({name: value for name, value in form.cleaned_data.items() if value}),
+    }

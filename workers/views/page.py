@@ -1,0 +1,81 @@
+"""The page of one device."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.models import User
+from accounts.selectors import reader_of
+from profiles.health import health_ask
+from tasks.reasons import held_words, wording_of
+from tasks.usage import recent_tasks, usage_of, work_of
+from workers import releases
+from workers.conditions import Condition, condition_of
+from workers.labels import labels_of
+from workers.models import Worker
+from workers.selectors import workers_visible_to
+
+CHECKS = 15
+#: the badge of each condition
+_BADGES = {
+    Condition.RETIRED: "cancelled",
+    Condition.DRAINED: "cancelled",
+    Condition.NEVER_CONNECTED: "offline",
+    Condition.OFFLINE: "offline",
+    Condition.HELD: "failed",
+    Condition.BUSY: "running",
+    Condition.FREE: "online",
+}
+
+
+@login_required
+@require_safe
+@never_cache
+def worker_page(request: HttpRequest, name: str) -> HttpResponse:
+    reader = reader_of(request)
+    worker = _worker(reader, name)
+    work = work_of(worker)
+    checks = list(worker.health_checks.all()[:CHECKS])
+    context = {
+        "worker": worker,
+        "work": work,
+        "state": _state(worker, is_busy=work.running > 0),
+        "held": held_words(worker),
+        "is_behind": releases.is_behind(worker.agent_version),
+        "served": releases.served_version(),
+        "labels": labels_of(worker),
+        "usage": usage_of(worker),
+        "checks": [(check, wording_of(check.reason)) for check in checks],
+        "may_check": reader.is_staff and worker.is_online and worker.is_enabled,
+        "tasks": recent_tasks(worker, reader),
+    }
+    return render(request, "workers/detail.html", context)
+
+
+@login_required
+@require_POST
+def worker_check(request: HttpRequest, name: str) -> HttpResponse:
+    """Begin a health check because an administrator asks; for others there is no such address."""
+    reader = reader_of(request)
+    if not reader.is_staff:
+        raise Http404
+    worker = _worker(reader, name)
+    health_ask(worker, by=reader)
+    return redirect("workers:detail", name=worker.name)
+
+
+def _worker(reader: User, name: str) -> Worker:
+    worker = workers_visible_to(reader).filter(name=name).first()
+    if worker is None:
+        raise Http404
+    return worker
+
+
+def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
+    """What the device does now: the badge's kind and its words."""
+    condition = condition_of(worker, is_busy=is_busy)
+    return {"kind": _BADGES[condition], "words": condition.label}
