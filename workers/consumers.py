@@ -15,9 +15,9 @@ from agent.protocol import (
     decode_agent,
     encode,
 )
-from tasks.announce import worker_group
 from webprofile.errors import DomainError
 from workers import gateway
+from workers.announce import worker_group
 from workers.models import Worker
 from workers.tokens import token_check
 

@@ -45,7 +45,7 @@ from tasks.models import Attempt, TaskFile
 from tasks.scheduling import assign_waiting
 from tasks.selectors import known_sha256
 from tasks.states import TaskState
-from workers import services
+from workers import releases, services
 from workers.models import Worker
 
 log = structlog.get_logger()
@@ -69,7 +69,12 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
         attempts.attempt_lose(attempt, reason="agent_forgot")
     assign_waiting(worker.pk)
     log.info("agent_connected", worker=worker.name, version=message.agent_version)
-    welcome = Welcome(worker=worker.name, server_time=time.time(), heartbeat_s=settings.HEARTBEAT_S)
+    welcome = Welcome(
+        worker=worker.name,
+        server_time=time.time(),
+        heartbeat_s=settings.HEARTBEAT_S,
+        agent_version=releases.served_version(),
+    )
     stale = _cancel_ended(worker, message.running)
     return [welcome, *stale, *desired_state(worker, message.running)]
 

@@ -26,9 +26,7 @@ def digest(secret: str) -> str:
 @transaction.atomic
 def code_issue(worker: Worker) -> str:
     """Return a new enrolment code: valid once, for a day. Codes issued before are void."""
-    worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None).update(
-        revoked_at=timezone.now()
-    )
+    codes_revoke(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
     worker.secrets.create(
         kind=WorkerSecret.Kind.CODE,
@@ -52,13 +50,20 @@ def code_redeem(code: str) -> tuple[Worker, str]:
         raise DomainError("code_used", status=403)
     if row.expires_at is not None and row.expires_at < now:
         raise DomainError("code_expired", status=403)
-    # of two agents that redeem one code at once, one wins
-    if not WorkerSecret.objects.filter(pk=row.pk, used_at=None).update(used_at=now):
+    # of two agents that redeem one code at once, one wins; one that was voided meanwhile is void
+    unused = WorkerSecret.objects.filter(pk=row.pk, used_at=None, revoked_at=None)
+    if not unused.update(used_at=now):
         raise DomainError("code_used", status=403)
     tokens_revoke(row.worker)
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     row.worker.secrets.create(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
     return row.worker, token
+
+
+def codes_revoke(worker: Worker) -> int:
+    """Void the enrolment codes of a worker that nobody used yet; returns how many."""
+    unused = worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None)
+    return unused.update(revoked_at=timezone.now())
 
 
 @transaction.atomic

@@ -5,7 +5,7 @@ import { makeRefresher } from "./refresher.js";
 const INTERVAL_MS = 10_000;
 
 const rows = document.getElementById("worker-rows");
-const refresh = makeRefresher(rows, () => rows.dataset.url, { delayMs: 0 });
+const refresh = makeRefresher(rows, () => rows.dataset.url + window.location.search, { delayMs: 0 });
 
 function refreshIfSeen() {
   if (document.visibilityState === "visible") refresh();

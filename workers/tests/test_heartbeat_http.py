@@ -68,7 +68,7 @@ def test_a_beat_leaves_attempts_alone_that_it_does_not_name_or_that_are_anothers
 def test_a_bad_token_is_told_as_at_the_check(client):
     worker = make_worker()
     token = token_of(worker)
-    worker_revoke(worker)
+    worker_revoke(worker, by=None)
     Worker.objects.update(last_seen_at=None)
     assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
     assert client.post("/api/agent/heartbeat/").status_code == 401

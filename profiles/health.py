@@ -1,0 +1,86 @@
+"""One round of health checks: rows from the left, files to storage, figures from measurements."""
+
+import structlog
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from accounts.models import User
+from profiles import task_files
+from profiles.models import AttemptMeasurement
+from tasks import health
+from tasks.models import Task
+from tasks.services import task_cancel
+from webprofile.errors import DomainError
+from workers.health import check_close, check_open
+from workers.models import HealthCheck, Worker
+
+log = structlog.get_logger()
+
+#: of one round; the next one follows in seconds
+_MOST = 20
+
+
+def health_round() -> None:
+    """Close checks that ended, begin those that are due. A check that cannot begin is closed."""
+    now = timezone.now()
+    for check, task, (result, reason, detail) in health.checks_ended(now):
+        check_close(
+            check,
+            result,
+            reason=reason,
+            detail=detail,
+            held_reason=health.held_reason_of(check, reason),
+            median_s=_median_s(task),
+        )
+        if task is not None and task.is_live:
+            task_cancel(task)
+    for _, (worker, cause) in zip(range(_MOST), health.checks_due(now), strict=False):
+        try:
+            health_begin(worker, cause=cause)
+        except Exception:  # one device must not keep the others waiting
+            log.exception("health_check_failed", worker=worker.name)
+
+
+def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
+    """Send a check to a device because somebody asks, which is noted in the audit log.
+
+    Not in one transaction: storage is written to where rows are not locked.
+    Raises DomainError health_check_impossible, also for a device that is away or out of service.
+    """
+    may_run = worker.is_online and worker.is_enabled and worker.retired_at is None
+    check = health_begin(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
+    if check is None:
+        raise DomainError("health_check_impossible", status=409, worker=worker.name)
+    audit_record("worker.health_check", worker, by=by, after={"version": check.runtime_version})
+    return check
+
+
+def health_begin(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
+    """Send a check to a device; None if it has no version to check, or one is under way."""
+    runtime = health.runtime_to_check(worker)
+    if runtime is None:
+        return None
+    check = check_open(worker, version=runtime.version, cause=cause)
+    if check is None:
+        return None
+    task = None
+    try:
+        task = health.health_task_create(check)
+        (row,) = task.files.all()
+        task_files.FileStore().store(row, health.MODEL)
+        task_files.task_confirm(task)
+    except (DomainError, OSError) as problem:
+        # the device went away, or storage did: that says nothing of its health
+        code = getattr(problem, "code", "")
+        log.warning("health_check_not_begun", worker=worker.name, code=code)
+        check_close(check, HealthCheck.Result.ABANDONED, reason=code, detail=str(problem))
+        if task is not None:
+            task_cancel(task)
+    return check
+
+
+def _median_s(task: Task | None) -> float | None:
+    if task is None:
+        return None
+    row = AttemptMeasurement.objects.filter(attempt__task=task).order_by("-attempt__number").first()
+    return None if row is None or row.median_ms is None else row.median_ms / 1000

@@ -1,0 +1,101 @@
+"""A health check from its begin to the device's fate, with real storage."""
+
+import datetime
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agent.protocol import AttemptFinished, EndReason
+from profiles import storage as objects
+from profiles.health import health_begin, health_round
+from tasks.attempts import attempt_finish
+from tasks.health import MODEL
+from tasks.models import Attempt, Task
+from tasks.tests.make import make_user, make_worker
+from tasks.transitions import transition_if
+from workers.models import HealthCheck, Worker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def worker() -> Worker:
+    worker = make_worker("w")
+    Worker.objects.update(created_at=timezone.now() - datetime.timedelta(hours=7))
+    return worker
+
+
+def finish(reason: EndReason, exit_code: int | None) -> None:
+    attempt = Attempt.objects.get(ended_at=None)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, exit_code=exit_code)
+    attempt_finish(attempt, report)
+
+
+def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
+    health_round()
+    (check,) = HealthCheck.objects.all()
+    attempt = Attempt.objects.get()
+    assert (check.task_id, check.cause) == (attempt.task_id, "schedule")
+    (file,) = attempt.task.files.all()
+    assert objects.read(file.object_key, limit_bytes=10_000) == MODEL.read_bytes()
+    health_round()
+    assert HealthCheck.objects.count() == 1
+
+
+def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, settings):
+    settings.HEALTH_RECHECK_S = 0
+    health_round()
+    finish(EndReason.EXITED, 139)
+    health_round()
+    worker.refresh_from_db()
+    assert worker.held_at is not None
+    assert "MegEngine 1.13.0" in worker.held_reason
+    first = HealthCheck.objects.get(result="failed")
+    assert (first.reason, first.detail) == ("crashed", "SIGSEGV")
+
+    health_round()
+    task = Task.objects.latest("pk")
+    assert task.purpose == "health"
+    assert task.state == "assigned"
+    finish(EndReason.EXITED, 0)
+    task.refresh_from_db()
+    transition_if(task, "finished", {"processing"}, outcome="succeeded")
+    health_round()
+    worker.refresh_from_db()
+    assert (worker.held_at, worker.held_reason) == (None, "")
+
+
+def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
+    Worker.objects.update(last_seen_at=None)
+    worker.refresh_from_db()
+    check = health_begin(worker, cause=HealthCheck.Cause.ASKED)
+    check.refresh_from_db()
+    assert (check.result, check.reason) == ("abandoned", "worker_is_offline")
+    worker.refresh_from_db()
+    assert worker.held_at is None
+
+
+def test_a_check_that_a_restart_cut_short_is_given_up(storage, worker):
+    HealthCheck.objects.create(worker=worker, runtime_version="1.13.0", cause="schedule")
+    health_round()
+    assert HealthCheck.objects.get().result == ""
+    HealthCheck.objects.update(created_at=timezone.now() - datetime.timedelta(minutes=3))
+    health_round()
+    assert HealthCheck.objects.order_by("pk").first().result == "abandoned"
+
+
+def test_only_an_administrator_may_ask_for_one(storage, worker):
+    address = reverse("workers:check", args=["w"])
+    user, admin = Client(), Client()
+    user.force_login(make_user())
+    admin.force_login(make_user("root", is_staff=True))
+    assert user.post(address).status_code == 404
+    assert admin.get(address).status_code == 405
+    assert Client().post(address).status_code == 302
+    assert not HealthCheck.objects.exists()
+    answer = admin.post(address)
+    assert (answer.status_code, answer.url) == (302, reverse("workers:detail", args=["w"]))
+    assert HealthCheck.objects.get().cause == "asked"
+    assert admin.post(address).status_code == 409

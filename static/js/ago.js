@@ -1,0 +1,37 @@
+// "3 min. ago" where a moment is recent, as long as the page is open.
+
+const DAY_S = 86_400;
+const EVERY_MS = 15_000;
+/** Longest first: s, name as Intl knows it. */
+const UNITS = [[3_600, "hour"], [60, "minute"], [1, "second"]];
+
+/** The words for a moment so many seconds ago; null for one that is better told by its date. */
+export function ago(seconds, language) {
+  if (!(seconds >= -60) || seconds >= DAY_S) return null;
+  const past = Math.max(0, seconds);
+  const [length, unit] = UNITS.find(([least]) => past >= least) ?? UNITS.at(-1);
+  const words = new Intl.RelativeTimeFormat(language, { style: "short" });
+  return words.format(-Math.floor(past / length), unit);
+}
+
+/** Write these words into the times below `root` that ask for them; the date goes to the tooltip. */
+export function tellAgo(root) {
+  const now = Date.now();
+  for (const element of root.querySelectorAll("time[data-ago]")) {
+    // the date in the reader's zone, which `localizeTimes` wrote
+    element.dataset.ago ||= element.textContent;
+    const words = ago((now - Date.parse(element.dateTime)) / 1000, document.documentElement.lang);
+    const text = words ?? element.dataset.ago;
+    if (element.textContent !== text) element.textContent = text;
+    const tooltip = [element.dataset.ago, ...element.title.split(" · ").slice(-1)].join(" · ");
+    if (element.title !== tooltip) element.title = tooltip;
+  }
+}
+
+/** Keep the words true while the page is looked at. */
+export function keepAgo() {
+  tellAgo(document);
+  setInterval(() => {
+    if (document.visibilityState === "visible") tellAgo(document);
+  }, EVERY_MS);
+}

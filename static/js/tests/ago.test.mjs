@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { ago } from "../ago.js";
+
+test("a recent moment is told by how long ago it was, in the page's language", () => {
+  assert.equal(ago(5, "en"), "5 sec. ago");
+  assert.equal(ago(125, "en"), "2 min. ago");
+  assert.equal(ago(7_300, "en"), "2 hr. ago");
+  assert.equal(ago(125, "zh-hans"), "2分钟前");
+});
+
+test("an old moment, one to come and none at all are told by their date", () => {
+  for (const seconds of [86_400, -3_600, NaN]) assert.equal(ago(seconds, "en"), null);
+});
+
+test("a clock that is a little off says now, not the future", () => {
+  assert.equal(ago(-20, "en"), "0 sec. ago");
+});

@@ -1,0 +1,108 @@
+"""What a device did: the share of time that it ran, its last tasks as a reader may know them."""
+
+import datetime
+from dataclasses import dataclass
+
+from django.db.models import Q, Sum
+from django.utils import timezone
+
+from accounts.models import User
+from tasks.models import Attempt, Purpose, Task
+from tasks.states import TaskState
+from workers.models import Worker
+
+DAY = datetime.timedelta(days=1)
+WEEK = datetime.timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Shares of time in which a slot of the device ran something: 0 to 1."""
+
+    day: float
+    week: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a device does now: attempts that live, and tasks that wait for it."""
+
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class SeenTask:
+    """A task on a device's page. `task` is None for one that the reader may not see."""
+
+    task: Task | None
+    status: str
+    label: str
+    begun_at: datetime.datetime
+    ended_at: datetime.datetime | None
+
+
+def work_of(worker: Worker) -> Work:
+    return Work(
+        running=Attempt.objects.filter(worker=worker, ended_at=None).count(),
+        waiting=Task.objects.filter(worker=worker, state=TaskState.WAITING).count(),
+    )
+
+
+def usage_of(worker: Worker) -> Usage:
+    """What ran inside a window is summed by the database; what crosses its edge is cut here.
+
+    SQLite computes with times in Python, so sums are made of `run_s` (100,000 attempts: 7 s
+    otherwise). An attempt that was lost has none: it ran from its start until it was given up.
+    """
+    now = timezone.now()
+    day, week = now - DAY, now - WEEK
+    attempts = Attempt.objects.filter(worker=worker).order_by()
+    inside = attempts.filter(ended_at__gt=week).aggregate(
+        day=Sum("run_s", filter=Q(started_at__gte=day), default=0.0),
+        week=Sum("run_s", filter=Q(started_at__gte=week), default=0.0),
+    )
+    crossing = Q(ended_at__gt=day, started_at__lt=day) | Q(ended_at__gt=week, started_at__lt=week)
+    lost = Q(ended_at__gt=week, run_s=None)
+    spans = attempts.filter(Q(ended_at=None) | crossing | lost, started_at__isnull=False)
+    rows = spans.values_list("started_at", "ended_at", "run_s")
+    shares = [
+        (inside[name] + sum(_ran_s(*row, since=since, now=now) for row in rows))
+        / (now - since).total_seconds()
+        / max(worker.slots, 1)
+        for name, since in (("day", day), ("week", week))
+    ]
+    return Usage(*(min(max(share, 0.0), 1.0) for share in shares))
+
+
+def _ran_s(
+    begin: datetime.datetime | None,
+    end: datetime.datetime | None,
+    run_s: float | None,
+    *,
+    since: datetime.datetime,
+    now: datetime.datetime,
+) -> float:
+    """For how long an attempt ran since then, unless the sum over whole ones has it already."""
+    if begin is None or (end is not None and run_s is not None and begin >= since):
+        return 0.0
+    return max(0.0, ((end or now) - max(begin, since)).total_seconds())
+
+
+def recent_tasks(worker: Worker, reader: User, *, last: int = 15) -> list[SeenTask]:
+    """The last tasks of users that came to a device; of others' only that there was one."""
+    tasks = Task.objects.filter(worker=worker, purpose=Purpose.USER, submitted_at__isnull=False)
+    rows = tasks.select_related("owner").prefetch_related("files").order_by("-id")[:last]
+    return [_seen(task, reader) for task in rows]
+
+
+def _seen(task: Task, reader: User) -> SeenTask:
+    known = reader.is_staff or task.owner_id == reader.pk
+    status = task.status
+    return SeenTask(
+        task=task if known else None,
+        status=status.value,
+        label=str(status.label),
+        begun_at=task.submitted_at or task.created_at,
+        ended_at=task.finished_at,
+    )

@@ -1,0 +1,100 @@
+"""Health checks as rows: one at a time for each device; a failed one holds the device back.
+
+What a check runs, and when, lies to the right (`tasks.health`, `profiles.health`).
+"""
+
+import datetime
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from workers.models import HealthCheck, Worker
+
+log = structlog.get_logger()
+
+#: checks of one device that are kept
+KEPT = 200
+LONGEST_PAUSE = datetime.timedelta(hours=6)
+
+
+def check_open(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> HealthCheck | None:
+    """Begin a check of one MegEngine version; None if the device has one under way."""
+    try:
+        with transaction.atomic():
+            return HealthCheck.objects.create(worker=worker, runtime_version=version, cause=cause)
+    except IntegrityError:
+        return None
+
+
+@transaction.atomic
+def check_close(
+    check: HealthCheck,
+    result: HealthCheck.Result,
+    *,
+    reason: str = "",
+    detail: str = "",
+    held_reason: str = "",
+    median_s: float | None = None,
+) -> bool:
+    """End a check once, and hold the device back or let it go on.
+
+    reason, detail: as of the task; held_reason: what users read of a device that failed
+    median_s: of an iteration, s
+    """
+    now = timezone.now()
+    ended = HealthCheck.objects.filter(pk=check.pk, result="").update(
+        result=result,
+        reason=reason,
+        detail=detail[:1000],
+        median_s=median_s,
+        ended_at=now,
+    )
+    if not ended:
+        return False
+    check.refresh_from_db()
+    log.info("health_checked", worker=check.worker.name, result=result, reason=reason)
+    if result == HealthCheck.Result.FAILED:
+        _hold(check.worker, held_reason, now)
+    elif result == HealthCheck.Result.PASSED:
+        _release(check.worker)
+    _forget_old(check.worker)
+    return True
+
+
+def recheck_at(worker: Worker) -> datetime.datetime:
+    """When a device that is held back is checked again: each failure doubles the pause."""
+    ended = worker.health_checks.exclude(ended_at=None)
+    if worker.held_at is not None:
+        failures = ended.filter(result=HealthCheck.Result.FAILED, ended_at__gte=worker.held_at)
+    else:
+        failures = ended.none()
+    doubled = min(max(failures.count(), 1) - 1, 16)
+    pause = datetime.timedelta(seconds=settings.HEALTH_RECHECK_S * 2**doubled)
+    last = ended.order_by("-ended_at").first()
+    begin = last.ended_at if last and last.ended_at else worker.held_at or worker.created_at
+    return begin + min(pause, LONGEST_PAUSE)
+
+
+def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
+    """A device that is held already keeps the moment, and is told the newest reason."""
+    rows = Worker.objects.filter(pk=worker.pk, retired_at=None)
+    if rows.filter(held_at=None).update(held_at=at, held_reason=reason[:300]):
+        audit_record("worker.hold", worker, by=None, before={"held": ""}, after={"held": reason})
+    else:
+        rows.update(held_reason=reason[:300])
+
+
+def _release(worker: Worker) -> None:
+    before = worker.held_reason
+    rows = Worker.objects.filter(pk=worker.pk, held_at__isnull=False)
+    if rows.update(held_at=None, held_reason=""):
+        audit_record("worker.release", worker, by=None, before={"held": before}, after={"held": ""})
+
+
+def _forget_old(worker: Worker) -> None:
+    kept = list(worker.health_checks.order_by("-id").values_list("pk", flat=True)[:KEPT])
+    if len(kept) == KEPT:
+        worker.health_checks.filter(pk__lt=kept[-1]).delete()

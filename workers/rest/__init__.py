@@ -1,0 +1,1 @@
+"""Devices in the API: what they are, what they can do, how busy they are."""

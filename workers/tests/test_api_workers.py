@@ -1,0 +1,327 @@
+"""Devices over the API: what a user sees of them, and what nobody hears of without a grant."""
+
+import datetime
+import json
+
+import pytest
+from django.utils import timezone
+
+from agent.protocol.options import OPTIONS
+from agent.protocol.options_json import describe
+from tasks.models import Attempt
+from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
+from webprofile.tests.documented_api import caller, refused
+from workers.models import Grant, HealthCheck, Pool, Runtime, Worker
+from workers.services import worker_retire
+
+pytestmark = pytest.mark.django_db
+
+WORKERS = "/api/v1/workers/"
+POOLS = "/api/v1/pools/"
+FACTS = {
+    "hostname": "hiddenhost",
+    "ip": "192.0.2.7",
+    "cpu_model": "Kirin 990",
+    "platform": "Linux-6.1",
+    "cores": 8,
+    "labels": {"chip": "kirin", "build": "nightly"},
+}
+ROOFS = {
+    "device": "cpu",
+    "peak_flops": {"float32": 1e11},
+    "copy_bytes_s": 2e10,
+    "measured_at": 1_763_000_000.0,
+}
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def root():
+    return make_user("root", is_staff=True, is_superuser=True)
+
+
+def make_check(worker, **changes):
+    fields = {"runtime_version": "1.13.0", "cause": "schedule", "result": "passed"}
+    return HealthCheck.objects.create(worker=worker, **fields | changes)
+
+
+def names(answer):
+    assert answer.status_code == 200, answer.content
+    return [row["name"] for row in answer.json()["results"]]
+
+
+def test_a_user_sees_public_and_granted_devices_and_an_administrator_all(alice, root):
+    make_worker("open")
+    box = make_worker("box", is_public=False)
+    make_worker("other", is_public=False)
+    Grant.objects.create(worker=box, user=alice)
+    assert names(caller(alice).get(WORKERS)) == ["box", "open"]
+    assert names(caller(root).get(WORKERS)) == ["other", "box", "open"]
+
+
+def test_a_device_tells_facts_versions_labels_and_load(alice, root):
+    worker = make_worker("box", facts=FACTS, labels={"build": "stable"})
+    Runtime.objects.update(builds=["cuda"], libraries=["mine"], roofs=[ROOFS])
+    Pool.objects.create(name="phones").workers.add(worker)
+    make_attempt(make_waiting_task(owner=alice, worker=worker))
+    make_waiting_task(owner=alice, worker=worker)
+    found = caller(alice).get(f"{WORKERS}box/").json()
+    assert (found["running"], found["waiting"], found["condition"]) == (1, 1, "busy")
+    assert found["labels"] == {"chip": "kirin", "build": "stable"}
+    assert found["pools"] == ["phones"]
+    assert found["facts"]["cpu_model"] == "Kirin 990"
+    (runtime,) = found["runtimes"]
+    assert (runtime["version"], runtime["builds"], runtime["libraries"]) == (
+        "1.13.0", ["cuda"], ["mine"],
+    )  # fmt: skip
+    (roofs,) = runtime["roofs"]
+    assert (roofs["peak_flops"], roofs["copy_bytes_s"]) == ({"float32": 1e11}, 2e10)
+    assert roofs["measured_at"].startswith("2025-11-13T")
+    for hidden in ("hostname", "ip"):
+        assert hidden not in found["facts"]
+        assert caller(root).get(f"{WORKERS}box/").json()["facts"][hidden] == FACTS[hidden]
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("", ["away", "phone", "server"]),
+        ("online=true", ["phone", "server"]),
+        ("online=false", ["away"]),
+        ("enabled=false", ["server"]),
+        ("label=chip:kirin", ["phone"]),
+        ("label=chip:kirin&label=build:nightly", ["phone"]),
+        ("label=chip:kirin&label=build:stable", []),
+        ("pool=phones", ["phone"]),
+        ("version=1.12.0", ["away"]),
+        ("version=1.13", []),
+        ("name=ERV", ["server"]),
+        ("search=kirin", ["phone"]),
+        ("search=1.12", ["away"]),
+        ("search=hiddenhost", []),
+        ("search=192.0.2.7", []),
+        ("online=true&search=kirin&name=phone", ["phone"]),
+    ],
+)
+def test_a_list_is_narrowed(alice, question, found):
+    make_worker("server", is_enabled=False)
+    phone = make_worker("phone", facts=FACTS)
+    make_worker("away", online=False, version="1.12.0")
+    Pool.objects.create(name="phones").workers.add(phone)
+    assert sorted(names(caller(alice).get(f"{WORKERS}?{question}"))) == found
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ("label=chip", "query_invalid"),
+        ("label=:kirin", "query_invalid"),
+        ("label=chip:", "query_invalid"),
+        ("label=" + "x" * 300, "query_invalid"),
+        ("online=1", "query_invalid"),
+        ("online=", "query_invalid"),
+        ("pool=" + "x" * 61, "query_invalid"),
+        ("search=%00", "query_invalid"),
+        ("owner=1", "query_unknown"),
+        ("limit=201", "limit_bad"),
+        ("cursor=x", "cursor_bad"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(alice, question, code):
+    refused(caller(alice).get(f"{WORKERS}?{question}"), 400, code)
+
+
+def test_runtimes_are_told_with_what_is_wrong_with_them(alice):
+    worker = make_worker("box")
+    Runtime.objects.create(worker=worker, version="1.6.0", kind="binary", problem="does not start")
+    found = caller(alice).get(f"{WORKERS}box/runtimes/").json()
+    assert [(each["version"], each["kind"], each["problem"]) for each in found] == [
+        ("1.13.0", "wheel", ""),
+        ("1.6.0", "binary", "does not start"),
+    ]
+
+
+def test_options_are_those_of_the_table_and_say_what_cannot_be_used_there(alice):
+    worker = make_worker("box")
+    Runtime.objects.create(worker=worker, version="1.6.0", kind="binary", flags=["iter", "profile"])
+    client = caller(alice)
+    wheel = client.get(f"{WORKERS}box/runtimes/1.13.0/options/").json()
+    binary = client.get(f"{WORKERS}box/runtimes/1.6.0/options/").json()
+    table = {row["name"]: row for row in json.loads(json.dumps(describe()))}
+    assert [row["name"] for row in wheel] == list(table) == list(OPTIONS)
+    assert len(wheel) == 74
+    for row in wheel:
+        for key, value in table[row["name"]].items():
+            assert key == "help" or row[key] == value, (row["name"], key)
+        assert set(row["help"]) == {"en", "zh-hans"}
+    state = {row["name"]: row["unavailable"] for row in wheel}
+    assert state["iter"] == ""
+    assert "never" in state.values()
+    assert "wheel" in state.values()
+    old = {row["name"]: row for row in binary}
+    assert old["iter"]["unavailable"] == ""
+    assert old["fast_run"]["unavailable"] == "flag"
+    assert old["fast_run"]["unavailable_text"]
+    assert client.get("/api/v1/options/").json()[0]["name"] == wheel[0]["name"]
+    refused(client.get(f"{WORKERS}box/runtimes/9.9/options/"), 404, "not_found")
+
+
+def test_health_checks_are_listed_by_result_and_cause(alice):
+    worker = make_worker("box")
+    make_check(worker, median_s=0.001, ended_at=timezone.now())
+    make_check(worker, result="failed", cause="failure", reason="timed_out", detail="no end")
+    make_check(make_worker("other"))
+    client = caller(alice)
+    first, second = client.get(f"{WORKERS}box/health-checks/").json()["results"]
+    assert (first["result"], first["reason"], first["detail"]) == ("failed", "timed_out", "no end")
+    assert first["reason_text"]
+    assert (second["median_s"], second["cause"]) == (0.001, "schedule")
+    failed = client.get(f"{WORKERS}box/health-checks/?result=failed&cause=failure").json()
+    assert [each["id"] for each in failed["results"]] == [first["id"]]
+    refused(client.get(f"{WORKERS}box/health-checks/?result=odd"), 400, "query_invalid")
+
+
+def test_how_long_tasks_take_is_unknown_until_one_ended(alice):
+    worker = make_worker("box")
+    client = caller(alice)
+    assert client.get(f"{WORKERS}box/").json()["usual_s"] is None
+    attempt = make_attempt(make_waiting_task(owner=alice, worker=worker))
+    now = timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(
+        created_at=now - datetime.timedelta(seconds=90), ended_at=now
+    )
+    assert client.get(f"{WORKERS}box/").json()["usual_s"] == pytest.approx(90)
+
+
+def test_the_queue_says_where_a_task_would_stand_and_why(alice):
+    worker = make_worker("box", facts=FACTS)
+    other = make_worker("free", facts=FACTS)
+    make_attempt(make_waiting_task(owner=alice, worker=worker))
+    make_waiting_task(owner=alice, worker=worker)
+    client = caller(alice)
+    queue = client.get(f"{WORKERS}box/queue/?version=1.13.0").json()
+    assert queue["position"] == 2
+    assert queue["causes"]
+    assert other.name in json.dumps(queue)
+    first = client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=100").json()
+    assert first["position"] == 1
+    refused(client.get(f"{WORKERS}box/queue/?version=9"), 422, "runtime_missing")
+    refused(client.get(f"{WORKERS}box/queue/"), 400, "query_invalid")
+    refused(client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=x"), 400, "query_invalid")
+
+
+def test_the_queue_of_another_device_hints_at_no_hidden_one(alice):
+    worker = make_worker("box", facts=FACTS, online=False)
+    make_worker("hiddenbox", facts=FACTS, is_public=False)
+    answer = caller(alice).get(f"{WORKERS}box/queue/?version=1.13.0")
+    assert answer.json()["worker"] == worker.pk
+    assert b"hiddenbox" not in answer.content
+
+
+def test_recent_tasks_tell_of_others_only_that_there_was_one(alice):
+    worker = make_worker("box")
+    theirs = make_waiting_task(owner=make_user("bob"), worker=worker)
+    mine = make_waiting_task(owner=alice, worker=worker)
+    found = caller(alice).get(f"{WORKERS}box/tasks/").json()
+    assert [each["task"] for each in found] == [mine.pk, None]
+    assert theirs.owner.email not in json.dumps(found)
+
+
+def test_without_a_grant_a_private_device_exists_nowhere(alice):
+    """Not by name, not in lists, pools, filters or hints; and neither does a retired one."""
+    hidden = make_worker("hiddenbox", is_public=False, facts=FACTS, labels={"at": "hiddenlab"})
+    retired = make_worker("oldbox")
+    worker_retire(retired, by=None)
+    shown = make_worker("box", facts=FACTS)
+    mixed, secret = Pool.objects.create(name="mixed"), Pool.objects.create(name="secret")
+    mixed.workers.set([hidden, shown])
+    secret.workers.add(hidden)
+    client = caller(alice)
+    for own in ("hiddenbox", retired.name):
+        for part in (
+            "", "runtimes/", "runtimes/1.13.0/options/", "queue/?version=1.13.0", "tasks/",
+            "health-checks/",
+        ):  # fmt: skip
+            refused(client.get(f"{WORKERS}{own}/{part}"), 404, "not_found")
+    refused(client.get(f"{POOLS}secret/"), 404, "not_found")
+    for address in (
+        WORKERS, f"{WORKERS}?label=at:hiddenlab", f"{WORKERS}?pool=secret",
+        f"{WORKERS}?name=hidden", f"{WORKERS}?search=kirin", f"{WORKERS}box/",
+        f"{WORKERS}box/queue/?version=1.13.0", POOLS, f"{POOLS}mixed/",
+    ):  # fmt: skip
+        answer = client.get(address)
+        assert answer.status_code == 200
+        assert b"hidden" not in answer.content.replace(address.encode(), b"")
+        assert b"oldbox" not in answer.content
+    assert client.get(f"{POOLS}mixed/").json()["workers"] == ["box"]
+    Grant.objects.create(worker=hidden, user=alice)
+    assert client.get(f"{POOLS}secret/").json()["workers"] == ["hiddenbox"]
+
+
+@pytest.mark.parametrize(
+    "name", ["%00", "no%2Fsuch", "..", "x" * 2000, "%F0%9F%98%80", "%ED%A0%80"]
+)
+def test_a_name_of_nothing_is_not_found(alice, name):
+    for path in (f"{WORKERS}{name}/", f"{POOLS}{name}/"):
+        assert caller(alice).get(path).status_code == 404
+
+
+def test_nobody_changes_a_device_where_users_look(alice, root):
+    make_worker("box")
+    for client in (caller(alice), caller(root)):
+        for method in ("post", "put", "patch", "delete"):
+            refused(getattr(client, method)(f"{WORKERS}box/"), 405, "method_not_allowed")
+
+
+def make_busy(user, number):
+    """Devices with everything that a list shows."""
+    for _ in range(number):
+        worker = make_worker(facts=FACTS)
+        Pool.objects.create(name=f"pool-{worker.pk}").workers.add(worker)
+        make_attempt(make_waiting_task(owner=user, worker=worker))
+        make_check(worker)
+        make_check(worker, result="failed", reason="timed_out")
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        (WORKERS, 8),
+        (f"{WORKERS}?search=kirin&pool=pool-1", 8),
+        (f"{WORKERS}?label=chip:kirin", 11),
+        (POOLS, 4),
+        (f"{WORKERS}first/health-checks/", 6),
+        (f"{WORKERS}first/tasks/", 8),
+    ],
+)
+def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
+    alice, path, most, django_assert_max_num_queries
+):
+    first = make_worker("first")
+    make_check(first)
+    make_waiting_task(owner=alice, worker=first)
+    make_busy(alice, 2)
+    client = caller(alice)
+    client.get(path)
+    with django_assert_max_num_queries(most) as few:
+        client.get(path)
+    make_busy(alice, 10)
+    for _ in range(10):
+        make_check(first)
+        make_waiting_task(owner=alice, worker=first)
+    with django_assert_max_num_queries(most) as many:
+        client.get(path)
+    assert len(many) == len(few)
+
+
+def test_an_old_heartbeat_is_told_as_offline(alice):
+    worker = make_worker("box")
+    Worker.objects.filter(pk=worker.pk).update(
+        last_seen_at=timezone.now() - datetime.timedelta(hours=1)
+    )
+    found = caller(alice).get(f"{WORKERS}box/").json()
+    assert (found["is_online"], found["condition"]) == (False, "offline")

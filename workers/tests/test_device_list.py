@@ -1,0 +1,66 @@
+"""The list of devices: search, filters, pages."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tasks.tests.make import make_user, make_worker
+from workers.views.devices import PAGE_SIZE
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def shown(client, query=""):
+    page = client.get(f"/workers/?{query}").content.decode()
+    return re.findall(r'href="/workers/([\w.-]+)/">\1<', page)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["desk", "phone"]),
+        ("q=PHO", ["phone"]),
+        ("q=kirin", ["phone"]),
+        ("q=rtx", ["desk"]),
+        ("q=1.12", ["phone"]),
+        ("state=online", ["desk"]),
+        ("state=offline", ["phone"]),
+        ("state=offline&q=desk", []),
+        ("q=10.0.0.7", []),
+        ("q=host-7f3a", []),
+        ("state=asleep", []),
+        ("q=" + "x" * 101, []),
+        ("q=%00", []),
+    ],
+)
+def test_devices_are_found_by_what_readers_may_know_of_them(client, alice, query, names):
+    secret = {"ip": "10.0.0.7", "hostname": "host-7f3a"}
+    make_worker("desk", facts={"gpus": [{"name": "RTX 4090"}], **secret})
+    make_worker("phone", online=False, version="1.12.0", facts={"cpu_model": "Kirin 990"})
+    make_worker("hidden", is_public=False, facts={"cpu_model": "Kirin 990"})
+    assert shown(client, query) == names
+    if not names:
+        assert "No device fits" in client.get(f"/workers/?{query}").content.decode()
+
+
+def test_pages_of_devices_keep_the_filter_and_take_a_few_queries(client, alice):
+    for number in range(PAGE_SIZE + 2):
+        make_worker(f"device-{number:03}")
+    client.get("/workers/")
+    with CaptureQueriesContext(connection) as queries:
+        assert len(shown(client, "q=device")) == PAGE_SIZE
+    assert len(queries) <= 8
+    page = client.get("/workers/?q=device").content.decode()
+    assert 'href="/workers/?q=device&amp;page=2"' in page
+    assert shown(client, "q=device&page=2") == ["device-050", "device-051"]
+    assert shown(client, "page=99") == ["device-050", "device-051"]
+    assert len(shown(client, "page=-1")) == len(shown(client, "page=99"))

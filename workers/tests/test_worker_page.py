@@ -1,0 +1,184 @@
+"""The page of one device: who may see it, what it says, and what it costs."""
+
+import datetime
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tasks.attempts import attempt_assign
+from tasks.models import Attempt
+from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.usage import usage_of
+from workers.labels import labels_of
+from workers.models import Grant, HealthCheck, Runtime, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+def client_of(user) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page(user, worker) -> str:
+    answer = client_of(user).get(reverse("workers:detail", args=[worker.name]))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_private_device_does_not_exist_for_a_stranger():
+    alice, bob, root = make_user("alice"), make_user("bob"), make_user("root", is_staff=True)
+    worker = make_worker("secret", is_public=False)
+    Grant.objects.create(worker=worker, user=alice)
+    address = reverse("workers:detail", args=["secret"])
+    assert client_of(alice).get(address).status_code == 200
+    assert client_of(root).get(address).status_code == 200
+    assert client_of(bob).get(address).status_code == 404
+    assert client_of(bob).get(reverse("workers:detail", args=["none"])).status_code == 404
+    assert Client().get(address).status_code == 302
+
+
+def test_of_others_tasks_only_the_time_is_told():
+    alice, bob = make_user("alice"), make_user("bob")
+    worker = make_worker("shared")
+    make_waiting_task(alice, worker)
+    text = page(bob, worker)
+    assert "another user" in text
+    assert "net.mge" not in text
+    assert "alice" not in text
+    assert "net.mge" in page(alice, worker)
+    assert "net.mge" in page(make_user("root", is_staff=True), worker)
+
+
+def test_where_it_stands_in_the_network_is_for_administrators():
+    worker = make_worker(facts={"hostname": "rack-7", "ip": "10.1.2.3"})
+    assert "rack-7" not in page(make_user(), worker)
+    assert "10.1.2.3" in page(make_user("root", is_staff=True), worker)
+
+
+def test_problems_limits_and_labels_are_shown():
+    worker = make_worker(
+        labels={"chip": "Kirin 990"},
+        facts={"labels": {"chip": "unknown", "build": "<b>nightly</b>"}, "cores": 8},
+    )
+    roofs = {"device": "cpu", "peak_flops": {"Float32": 1.5e11}, "copy_bytes_s": 2e10}
+    Runtime.objects.create(worker=worker, version="1.9.0", kind="binary", roofs=[roofs])
+    Runtime.objects.create(worker=worker, version="1.8.0", kind="binary", problem="no libc")
+    text = page(make_user(), worker)
+    for shown in ("Kirin 990", "&lt;b&gt;nightly", "150.0 GFLOP/s", "no libc", "8 cores"):
+        assert shown in text, shown
+    assert "unknown" not in text
+    assert labels_of(worker) == {"build": "<b>nightly</b>", "chip": "Kirin 990"}
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({}, "free"),
+        ({"is_enabled": False}, "disabled"),
+        ({"last_seen_at": None}, "never connected"),
+        ({"last_seen_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}, "offline"),
+        ({"held_at": timezone.now(), "held_reason": "It is ill."}, "held back"),
+    ],
+)
+def test_the_state_is_told_in_words(change, word):
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(**change)
+    text = page(make_user(), worker)
+    assert f">{word}<" in text
+    assert ("New task here" in text) is (word == "free")
+    assert ("It is ill." in text) is (word == "held back")
+
+
+def test_why_it_is_held_is_told_in_the_readers_language():
+    worker = make_worker(held_at=timezone.now(), held_reason="It is ill.")
+    HealthCheck.objects.create(
+        worker=worker, runtime_version="1.13.0", cause="schedule", result="failed", reason="crashed"
+    )
+    client = client_of(make_user())
+    address = reverse("workers:detail", args=[worker.name])
+    text = client.get(address, headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert "It is ill." not in text
+    assert "最近一次健康检查未通过" in text
+
+
+def test_an_agent_that_is_behind_is_told(settings, tmp_path):
+    settings.AGENT_FOLDER = str(tmp_path)
+    worker = make_worker(agent_version="0.1.0+0000aaaa")
+    assert "behind" not in page(make_user(), worker)
+    (tmp_path / "manifest.json").write_text(
+        '{"version": "0.1.0+1111bbbb", "files": {}, "wheel": {"name": "w.whl"}}'
+    )
+    assert "0.1.0+1111bbbb" in page(make_user("bob"), worker)
+
+
+def test_utilisation_is_the_share_of_time_that_it_ran():
+    worker = make_worker(slots=2)
+    now = timezone.now()
+    spans = [  # began, ended: hours ago
+        (1, 0),  # 1 h within both
+        (26, 20),  # 4 h of it within a day, 6 within a week
+        (8 * 24, 6 * 24),  # 24 h within a week
+        (20 * 24, 10 * 24),  # before
+    ]
+    for number, (begin, end) in enumerate(spans):
+        Attempt.objects.create(
+            task=make_waiting_task(make_user(f"u{number}"), worker),
+            worker=worker,
+            number=9,
+            slot=number + 5,
+            lease_expires_at=now,
+            started_at=now - datetime.timedelta(hours=begin),
+            ended_at=now - datetime.timedelta(hours=end),
+            run_s=(begin - end) * 3600,
+        )
+    usage = usage_of(worker)
+    assert usage.day == pytest.approx(5 / 24 / 2, abs=1e-3)
+    assert usage.week == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
+
+
+def test_what_ran_until_it_was_lost_counts():
+    worker = make_worker()
+    now = timezone.now()
+    for number, (begin, end) in enumerate([(2, 1), (30, 28), (25, 23)]):
+        Attempt.objects.create(
+            task=make_waiting_task(make_user(f"u{number}"), worker),
+            worker=worker,
+            number=9,
+            slot=number + 5,
+            lease_expires_at=now,
+            started_at=now - datetime.timedelta(hours=begin),
+            ended_at=now - datetime.timedelta(hours=end),
+            end_reason="lease_expired",
+        )
+    usage = usage_of(worker)
+    assert usage.day == pytest.approx(2 / 24, abs=1e-3)
+    assert usage.week == pytest.approx(5 / 24 / 7, abs=1e-3)
+
+
+def test_what_still_runs_counts_and_never_more_than_all():
+    worker = make_worker()
+    attempt = attempt_assign(make_waiting_task(make_user(), worker), slot=0)
+    begin = timezone.now() - datetime.timedelta(days=9)
+    Attempt.objects.filter(pk=attempt.pk).update(started_at=begin)
+    usage = usage_of(worker)
+    assert (usage.day, usage.week) == (1.0, 1.0)
+
+
+def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_queries):
+    reader = make_user()
+    worker = make_worker()
+    client = client_of(reader)
+    address = reverse("workers:detail", args=[worker.name])
+    make_waiting_task(reader, worker)
+    client.get(address)
+    with django_assert_num_queries(11):
+        client.get(address)
+    for number in range(5):
+        make_waiting_task(make_user(f"u{number}"), worker)
+        Runtime.objects.create(worker=worker, version=f"1.{number}", kind="binary")
+    with django_assert_num_queries(11):
+        client.get(address)

@@ -1,0 +1,82 @@
+"""`manage.py workers`: enrolling, draining, retiring, and what is printed."""
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import AuditEntry
+from tasks.tests.make import make_user, make_waiting_task, make_worker
+from workers import tokens
+from workers.models import Worker
+
+pytestmark = pytest.mark.django_db
+
+
+def workers(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("workers", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_one_line_enrols_a_device_that_is_registered_with_it():
+    line = workers("enrol", "pi-4").strip()
+    assert line.count("\n") == 0
+    assert line.startswith("curl ")
+    code = line.split("--code ")[1].split()[0]
+    worker, _ = tokens.code_redeem(code)
+    assert (worker.name, worker.is_public) == ("pi-4", False)
+    assert code not in str(list(AuditEntry.objects.values()))
+
+
+def test_enrolling_once_more_voids_the_line_before():
+    first = workers("enrol", "pi-4", "--public").split("--code ")[1].split()[0]
+    assert "python -m agent enrol" in workers("enrol", "pi-4", "--with", "clone")
+    with pytest.raises(Exception, match="code_used"):
+        tokens.code_redeem(first)
+    assert Worker.objects.get().is_public
+    with pytest.raises(CommandError, match="publish"):
+        workers("enrol", "pi-4", "--public")
+    with pytest.raises(CommandError):
+        workers("enrol", "no spaces")
+
+
+def test_a_device_is_drained_and_resumed():
+    make_worker("pi-4")
+    assert "pi-4 done" in workers("drain", "pi-4")
+    assert "was so before" in workers("drain", "pi-4")
+    assert not Worker.objects.get().is_enabled
+    workers("resume", "pi-4")
+    assert Worker.objects.get().is_enabled
+
+
+def test_retiring_asks_first_and_takes_the_device_out_of_lists(monkeypatch):
+    make_worker("pi-4")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))  # a pipe is nobody
+    with pytest.raises(CommandError, match="--yes"):
+        workers("retire", "pi-4")
+    assert Worker.objects.get().retired_at is None
+    workers("retire", "pi-4", "--yes")
+    assert Worker.objects.get().retired_at is not None
+    assert "pi-4" not in workers("list")
+    assert "retired" in workers("list", "--retired")
+
+
+def test_of_several_of_which_one_is_unknown_none_is_changed():
+    make_worker("pi-4")
+    with pytest.raises(CommandError, match="There is no device none"):
+        workers("drain", "pi-4", "none")
+    assert Worker.objects.get().is_enabled
+
+
+def test_a_list_counts_what_waits_and_what_lives():
+    busy = make_worker("busy")
+    alice = make_user()
+    for _ in range(3):
+        make_waiting_task(alice, busy)
+    make_worker("idle", online=False)
+    rows = {row["device"]: row for row in map(json.loads, workers("list", "--json").splitlines())}
+    assert rows["busy"]["waiting"] + rows["busy"]["live"] == 3
+    assert (rows["idle"]["waiting"], rows["idle"]["live"]) == (0, 0)
+    assert rows["idle"]["heartbeat"] == "never"
