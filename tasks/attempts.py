@@ -5,11 +5,12 @@ because each UPDATE here asks for `ended_at IS NULL` and the row count decides.
 """
 
 import datetime
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
@@ -44,13 +45,15 @@ def lease_end() -> datetime.datetime:
 
 @transaction.atomic
 def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
-    """Give a waiting task to its worker; None if it is not waiting any more.
+    """Give a waiting task to its worker; None if it is not waiting for this one any more.
 
     Raises IntegrityError if the slot is taken: the caller lost a race.
     """
     # first in line on commit: the device should not wait for what browsers are told
     announce.poke_worker_on_commit(task.worker_id)
-    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}):
+    # another dispatcher may have moved it to another device since it was read
+    here = Q(worker=task.worker_id, runtime_version=task.runtime_version)
+    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
         return None
     return Attempt.objects.create(
         task=task,
@@ -135,7 +138,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     elif report.reason == EndReason.EXITED and report.exit_code == 0:
         held = {TaskState.ASSIGNED, TaskState.RUNNING}
         deadline = timezone.now() + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
-        facts = {"processing_deadline_at": deadline, "hinted_at": timezone.now()}
+        facts: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": timezone.now()}
         if transition_if(task, TaskState.PROCESSING, held, **facts):
             build_profile_on_commit(str(attempt.pk))
     elif report.reason in RETRIED:

@@ -1,11 +1,13 @@
 """What would make a task once more: its own request, with the stored files to copy."""
 
+from dataclasses import replace
 from typing import Any
 
 from agent.protocol import Plan
 from agent.protocol.options import Value
 from tasks.asking import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
+from tasks.targets import target_of
 from webprofile.errors import DomainError
 
 
@@ -14,14 +16,23 @@ def request_of(task: Task) -> TaskRequest:
 
     Raises DomainError file_gone if storage does not hold one any more.
     """
+    files = tuple(copy_of(file) for file in task.files.all())
+    return replace(described(task), files=files, copied_from=task)
+
+
+def described(task: Task) -> TaskRequest:
+    """What was asked for with `task`, to be judged again; nothing of it is to be copied."""
+    target = None if task.target is None else target_of(task.target)
     return TaskRequest(
-        runtime_version=task.runtime_version,
+        runtime_version=task.runtime_version if target is None else "",
         options=task.options,
-        files=tuple(copy_of(file) for file in task.files.all()),
+        files=tuple(_file_request(file) for file in task.files.all()),
         inputs=inputs_of(task),
         plan=Plan.model_validate(task.plan),
         seed=task.seed,
-        copied_from=task,
+        target=target,
+        priority=task.priority,
+        title=task.title,
     )
 
 
@@ -29,6 +40,10 @@ def copy_of(file: TaskFile) -> FileRequest:
     """A request for a copy of a stored file. Raises DomainError file_gone."""
     if file.stored_at is None or file.purged_at is not None:
         raise DomainError("file_gone", field=file.kind, name=file.name)
+    return replace(_file_request(file), source=file.object_key)
+
+
+def _file_request(file: TaskFile) -> FileRequest:
     return FileRequest(
         kind=file.kind,
         name=file.name,
@@ -36,7 +51,6 @@ def copy_of(file: TaskFile) -> FileRequest:
         md5=file.md5,
         input=file.input,
         option=file.option,
-        source=file.object_key,
     )
 
 
@@ -62,6 +76,9 @@ def form_data(task: Task) -> dict[str, Any]:
         "task": task.pk,
         "worker": task.worker_id,
         "runtime": task.runtime_version,
+        "target": task.target,
+        "priority": task.priority,
+        "title": task.title,
         "options": {name: _exact(value) for name, value in task.options.items()},
         "plan": task.plan,
         "seed": str(task.seed),

@@ -1,45 +1,206 @@
-"""Which waiting task goes to which device next."""
+"""Which waiting task goes to which device next; whose turn it is says `tasks.turns`."""
 
-from django.db import IntegrityError
-from django.db.models import Q
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from accounts.models import User
 from tasks.attempts import attempt_assign
-from tasks.models import Attempt, Task
+from tasks.loads import usual_s_of
+from tasks.models import Attempt, Purpose, Task
+from tasks.rebinding import fits, task_rebind
 from tasks.states import TaskState
-from workers.models import Worker, online_since
+from tasks.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
+from tasks.turns import groups_of, held_s, in_own_order, next_turns, tiers
+from workers.models import Grant, Runtime, Worker, online_since
+from workers.selectors import shut_out
+
+#: kinds of targets, and tasks of one kind, that a free device looks at in one round
+TARGETS_SEEN = 200
+TASKS_SEEN = 20
+#: tasks whose device went away that one round of the sweep moves
+STRAYS_MOVED = 200
 
 
 def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
-    """Fill the free slots of one device, or of all that are online, oldest task first.
+    """Fill the free slots of one device, or of all that are online.
 
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
-    so two dispatchers at once hand out each task and each slot at most once.
+    so two dispatchers at once hand out each task and each slot at most once. A device that has no
+    more tasks of its own takes over those of others whose target it matches.
     """
-    assigned = []
-    workers = Worker.objects.filter(
-        is_enabled=True, last_seen_at__gte=online_since(), tasks__state=TaskState.WAITING
-    ).distinct()
+    targets = _targets()
+    own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
+    online = Worker.objects.filter(~shut_out(), is_enabled=True, last_seen_at__gte=online_since())
     if worker_id is not None:
-        workers = workers.filter(pk=worker_id)
+        online = online.filter(pk=worker_id)
+    if not targets:
+        online = online.filter(Exists(own))
+    workers = list(online.annotate(has_own=Exists(own)).prefetch_related("runtimes", "pools"))
+    free = _free_slots(workers)
+    assigned = list[Attempt]()
     for worker in workers:
-        taken = set(
-            Attempt.objects.filter(worker=worker, ended_at=None).values_list("slot", flat=True)
-        )
-        free = [slot for slot in range(worker.slots) if slot not in taken]
-        waiting = Task.objects.filter(_ready(worker)).order_by("submitted_at", "id")[: len(free)]
-        for slot, task in zip(free, waiting, strict=False):
-            try:
-                attempt = attempt_assign(task, slot=slot)
-            except IntegrityError:
-                continue  # another dispatcher was faster; it also finds what we leave
-            if attempt is not None:
-                assigned.append(attempt)
+        if worker.has_own and free[worker.pk]:
+            assigned += _assign(worker, free[worker.pk])
+    # at last, so that no task moves whose own device is just about to take it
+    for worker in workers:
+        if targets and free[worker.pk] and worker.held_at is None:
+            assigned += _take_over(worker, free[worker.pk], targets)
     return assigned
 
 
-def _ready(worker: Worker) -> Q:
-    """Waiting for this worker, and for a version that it can run at the moment."""
-    versions = worker.runtimes.filter(problem="").values("version")
+def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
+    """The free slots of each device by its id."""
+    free = {worker.pk: list(range(worker.slots)) for worker in workers}
+    live = Attempt.objects.filter(worker__in=free, ended_at=None)
+    for pk, slot in live.values_list("worker_id", "slot"):
+        if slot in free[pk]:
+            free[pk].remove(slot)
+    return free
+
+
+def _assign(worker: Worker, free: list[int]) -> Iterator[Attempt]:
+    """Give free slots to the device's own tasks; takes out of `free` those that are gone."""
+    for task in list(_next_of(worker, queue_of(worker) & _waiting(), len(free))):
+        slot = free.pop(0)
+        try:
+            attempt = attempt_assign(task, slot=slot)
+        except IntegrityError:
+            continue  # another dispatcher was faster; it also finds what we leave
+        if attempt is None:
+            free.insert(0, slot)
+        else:
+            yield attempt
+
+
+def _waiting() -> QuerySet[Task]:
     due = Q(not_before_at=None) | Q(not_before_at__lte=timezone.now())
-    return due & Q(state=TaskState.WAITING, worker=worker, runtime_version__in=versions)
+    return Task.objects.filter(due, state=TaskState.WAITING)
+
+
+def queue_of(worker: Worker) -> QuerySet[Task]:
+    """What waits for this device, for a version that it can run, and may run there.
+
+    What pauses after a failed attempt is among it. A device that is held back runs health checks
+    only; those run wherever they are sent.
+    """
+    versions = worker.runtimes.filter(problem="").values("version")
+    tasks = Task.objects.filter(
+        state=TaskState.WAITING, worker=worker, runtime_version__in=versions
+    )
+    is_check = Q(purpose=Purpose.HEALTH)
+    if worker.held_at is not None:
+        return tasks.filter(is_check)
+    return tasks if worker.is_public else tasks.filter(is_check | may_use(worker))
+
+
+def may_use(worker: Worker) -> Q:
+    """Tasks of users who may use this device: as `workers_visible_to`, seen from the task."""
+    if worker.is_public:
+        return Q()
+    return Q(owner__in=_allowed_users(worker))
+
+
+def _allowed_users(worker: Worker) -> QuerySet[User]:
+    granted = Grant.objects.filter(worker=worker).values("user_id")
+    return User.objects.filter(Q(is_staff=True) | Q(pk__in=granted))
+
+
+def _next_of(worker: Worker, ready: QuerySet[Task], number: int) -> Iterator[Task]:
+    """The next `number` of some waiting tasks, by the turns of their owners on this device."""
+    groups = groups_of(ready)
+    usual_s, held = 0.0, dict[int, float]()
+    if len({group.owner_id for group in groups}) > 1:
+        usual_s = usual_s_of(worker)
+        held = held_s(worker, live_s=usual_s)
+    turns = list(islice(next_turns(groups, held, usual_s), number))
+    ready = ready.annotate(tier=tiers())
+    of_turn = {
+        turn: _lazily(in_own_order(ready.filter(tier=turn.tier, owner=turn.owner_id))[:wanted])
+        for turn, wanted in Counter(turns).items()
+    }
+    for turn in turns:
+        # one that went meanwhile leaves its turn to nobody: the next round sees to it
+        yield from islice(of_turn[turn], 1)
+
+
+def _lazily(tasks: QuerySet[Task]) -> Iterator[Task]:
+    """A query that is made when its first task is wanted, which may be never."""
+    yield from tasks.select_related("worker")
+
+
+# -- targets --------------------------------------------------------------------------------------
+
+
+def _targets() -> list[dict[str, Any]]:
+    """The different targets of all waiting tasks."""
+    targets = _waiting().filter(target__isnull=False).values_list("target", flat=True)
+    return [target for target in targets.order_by().distinct()[:TARGETS_SEEN] if target is not None]
+
+
+def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -> Iterator[Attempt]:
+    """Start tasks that wait elsewhere and may come here, by the turns of their owners here."""
+    pools = pools_of(worker)
+    found = [
+        (target, candidate)
+        for target in targets
+        if (candidate := match(target_of(target), worker, pools))
+    ]
+    waiting = _waiting().filter(may_use(worker), target__in=[target for target, _ in found])
+    if not found:
+        return
+    for task in _next_of(worker, waiting.exclude(worker=worker), TASKS_SEEN):
+        candidate = next(each for target, each in found if target == task.target)
+        if not fits(task, candidate):
+            continue
+        try:
+            with transaction.atomic():
+                attempt = None
+                if task_rebind(task, to=candidate, because="slot_free"):
+                    attempt = attempt_assign(task, slot=free[0])
+        except IntegrityError:
+            attempt = None
+            free.pop(0)  # another dispatcher filled this slot; the task waits where it was
+        if attempt is not None:
+            free.pop(0)
+            yield attempt
+        if not free:
+            return
+
+
+def rebind_strays() -> int:
+    """Move tasks with a target from devices that take none any more; returns how many.
+
+    Those are devices that went offline, were drained, held back or retired, that lost the version
+    or whose use was taken from the owner. Where no other device matches, a task stays.
+    """
+    usable = Runtime.objects.filter(
+        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
+    )
+    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
+    may_use = Q(worker__is_public=True) | Q(owner__is_staff=True) | Exists(granted)
+    strays = Task.objects.filter(state=TaskState.WAITING, target__isnull=False).exclude(
+        takes_tasks("worker__") & Exists(usable) & may_use
+    )
+    places: dict[tuple[int, str], list[Candidate]] = {}
+    moved = 0
+    strays = strays.select_related("owner", "worker").prefetch_related("files")
+    for task in strays.order_by("submitted_at")[:STRAYS_MOVED]:
+        target = target_of(task.target or {})
+        key = (task.owner_id, json.dumps(target.as_json(), sort_keys=True))
+        if key not in places:
+            places[key] = candidates(target, user=task.owner)
+        better = [each for each in places[key] if each.worker.pk != task.worker_id]
+        candidate = next((each for each in better if fits(task, each)), None)
+        if candidate and task_rebind(task, to=candidate, because="worker_away"):
+            moved += 1
+            # the next one of the same kind goes to the next device
+            places[key].remove(candidate)
+            places[key].append(candidate)
+    return moved

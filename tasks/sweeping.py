@@ -13,7 +13,7 @@ from tasks.attempts import attempt_lose
 from tasks.hints import build_profile_on_commit
 from tasks.models import Attempt, Task
 from tasks.reasons import Reason
-from tasks.scheduling import assign_waiting
+from tasks.scheduling import assign_waiting, rebind_strays
 from tasks.selectors import last_attempt
 from tasks.services import task_abandon, task_fail
 from tasks.states import TaskState
@@ -41,6 +41,8 @@ def sweep() -> None:
     initiated = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
     _each(initiated, task_abandon)
     _each(tasks.filter(_overdue(TaskState.WAITING, "queue", now)), _fail(Reason.QUEUE_TIMED_OUT))
+    # first: what another device can take does not end with the one where it waits
+    _each([None], lambda _: rebind_strays())
     _fail_tasks_of_absent_workers(now)
     late = _overdue(TaskState.PROCESSING, "processing", now)
     _each(tasks.filter(late), _fail(Reason.PROFILE_TIMED_OUT))
@@ -90,10 +92,16 @@ def _hint(task: Task, now: datetime.datetime) -> None:
 
 def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
     """A device that stays away ends its waiting tasks: their owners can then pick another one."""
+    retired = Task.objects.filter(
+        state=TaskState.WAITING, worker__retired_at__isnull=False, target__isnull=True
+    )
+    _each(retired, _fail(Reason.WORKER_RETIRED))
     patience = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
     waiting = Task.objects.filter(state=TaskState.WAITING, submitted_at__lt=patience)
     waiting = waiting.select_related("worker")
-    _each(waiting.filter(worker__is_enabled=False), _fail(Reason.WORKER_DISABLED))
+    # None: it was drained when that moment was not kept yet
+    drained = Q(worker__disabled_at__lt=patience) | Q(worker__disabled_at=None)
+    _each(waiting.filter(drained, worker__is_enabled=False), _fail(Reason.WORKER_DISABLED))
     absent = Q(worker__last_seen_at__lt=patience) | Q(worker__last_seen_at=None)
     _each(waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE))
     _each(waiting.filter(worker__last_seen_at__gte=patience), _fail_without_runtime)

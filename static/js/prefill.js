@@ -4,6 +4,7 @@ import { addRow, take } from "./file_rows.js";
 import { fill } from "./format.js";
 import { takeOption } from "./option_form.js";
 import { getJson } from "./requests.js";
+import { takeTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
 
@@ -11,7 +12,9 @@ const form = document.getElementById("new-task");
 export async function prefill() {
   const asked = await getJson(form.dataset.origin, { login: form.dataset.login });
   form.dataset.copiedFrom = asked.task;
-  const moved = !chooseDevice(asked);
+  const moved = asked.target ? !takeTarget(asked.target) : !chooseDevice(asked);
+  form.elements.priority.value = String(asked.priority);
+  form.elements.title.value = asked.title;
   for (const [name, value] of Object.entries(asked.options)) takeOption(name, value);
   choosePlan(asked.plan);
   form.elements.seed.value = String(asked.seed);

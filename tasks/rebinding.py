@@ -1,0 +1,105 @@
+"""Moving a waiting task from one device to another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import User
+from tasks import announce
+from tasks.admission import check_priority, misfit, runtime_of
+from tasks.copying import described
+from tasks.hints import assign_on_commit
+from tasks.models import Task, TaskEvent
+from tasks.states import TaskState
+from tasks.targets import Candidate
+from webprofile.errors import DomainError
+from workers.models import Worker
+
+log = structlog.get_logger()
+
+
+@transaction.atomic
+def task_rebind(task: Task, *, to: Candidate, because: str) -> bool:
+    """Let a waiting task wait for another device; False if it does not wait where it was read.
+
+    because: `slot_free`, `worker_away` or `asked`, for the history. Always refreshes `task`.
+    """
+    moved_from = task.worker
+    moved = Task.objects.filter(
+        pk=task.pk, state=TaskState.WAITING, worker=moved_from, runtime_version=task.runtime_version
+    ).update(
+        worker=to.worker,
+        runtime_version=to.runtime.version,
+        event_seq=F("event_seq") + 1,
+        updated_at=timezone.now(),
+    )
+    task.refresh_from_db()
+    if not moved:
+        return False
+    data = {
+        "status": task.status.value,
+        "from": moved_from.name,
+        "to": to.worker.name,
+        "version": to.runtime.version,
+        "because": because,
+    }
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.moved", data=data)
+    announce.task_changed_on_commit(task)
+    log.info("task_rebound", task=task.pk, to=to.worker.name, because=because)
+    return True
+
+
+def fits(task: Task, candidate: Candidate) -> bool:
+    """Whether a device can do all that this task asks for."""
+    return refusal_there(task, candidate) is None
+
+
+def refusal_there(task: Task, candidate: Candidate) -> DomainError | None:
+    """Why a device cannot do what this task asks for; None if it can."""
+    arrays: list[Mapping[str, Any]] = [row for file in task.files.all() for row in file.arrays]
+    return misfit(candidate, described(task), arrays)
+
+
+@transaction.atomic
+def task_move(task: Task, *, to: Worker) -> None:
+    """Let a waiting task wait for the device that its owner names, with the same version.
+
+    What was a target is none any more. Repeating it changes nothing. Raises DomainError if the
+    device cannot take it, not_waiting if the task waits no more.
+    """
+    runtime = runtime_of(task.owner, to, task.runtime_version)
+    refusal = refusal_there(task, Candidate(to, runtime))
+    if refusal is not None:
+        raise refusal
+    is_there = task.worker_id == to.pk and task.state == TaskState.WAITING
+    if not is_there and not task_rebind(task, to=Candidate(to, runtime), because="asked"):
+        raise DomainError("not_waiting", status=409)
+    Task.objects.filter(pk=task.pk).update(target=None)
+    task.target = None
+    assign_on_commit(to.pk)
+
+
+@transaction.atomic
+def task_prioritize(task: Task, *, priority: int, by: User) -> None:
+    """Change the place of a task that has not started. Repeating it changes nothing.
+
+    Raises DomainError priority_bad beyond what `by` may set, not_waiting if it has started.
+    """
+    check_priority(by, priority)
+    idle = {TaskState.INITIATED, TaskState.WAITING}
+    if task.priority == priority and task.state in idle:
+        return
+    before = task.priority
+    changed = Task.objects.filter(pk=task.pk, state__in=idle).update(
+        priority=priority, event_seq=F("event_seq") + 1, updated_at=timezone.now()
+    )
+    task.refresh_from_db()
+    if not changed:
+        raise DomainError("not_waiting", status=409)
+    data = {"status": task.status.value, "from": before, "to": priority}
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.prioritized", data=data)
+    announce.task_changed_on_commit(task)

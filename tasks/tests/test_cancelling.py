@@ -1,0 +1,187 @@
+"""Cancelling several tasks, all of one's own, and what retry and clone keep."""
+
+import json
+
+import pytest
+from django.utils import timezone
+
+from tasks import services
+from tasks.copying import form_data
+from tasks.models import Purpose, Task
+from tasks.targets import Target
+from tasks.tests.make import (
+    data_file,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user()
+    client.force_login(user)
+    return user
+
+
+def cancel(client, **body):
+    return client.post(
+        "/tasks/cancel/",
+        json.dumps(body),
+        content_type="application/json",
+        headers={"accept": "application/json"},
+    )
+
+
+def state_of(task: Task) -> tuple[str, str]:
+    task.refresh_from_db()
+    return task.state, task.outcome
+
+
+def test_several_are_cancelled_and_each_is_accounted_for(client, alice):
+    worker = make_worker(slots=2)
+    waiting = make_waiting_task(alice, worker)
+    running = make_attempt(make_waiting_task(alice, worker)).task
+    done = make_waiting_task(alice, worker)
+    services.task_fail(done, reason="queue_timed_out")
+    foreign = make_waiting_task(make_user("bob"), worker)
+    ids = [waiting.pk, running.pk, done.pk, foreign.pk, 10**15, waiting.pk]
+    answer = cancel(client, ids=ids)
+    assert answer.json() == {
+        "cancelled": [waiting.pk, running.pk],
+        "ended": [done.pk],
+        "unknown": [foreign.pk, 10**15],
+    }
+    assert state_of(waiting) == ("finished", "cancelled")
+    assert state_of(running)[0] == "cancelling"
+    assert state_of(foreign) == ("waiting", "")
+    # twice: nothing changes, and the answer is the same
+    assert cancel(client, ids=ids).json() == answer.json()
+    assert waiting.events.filter(kind="task.finished").count() == 1
+
+
+def test_all_of_ones_own_are_cancelled_also_an_administrators(client):
+    root = make_user("root", is_staff=True)
+    client.force_login(root)
+    worker = make_worker()
+    own = [make_task(root, worker), make_waiting_task(root, worker)]
+    check = make_waiting_task(root, worker, purpose=Purpose.HEALTH)
+    foreign = make_waiting_task(make_user("bob"), worker)
+    assert sorted(cancel(client, all=True).json()["cancelled"]) == [task.pk for task in own]
+    assert {state_of(task) for task in own} == {("finished", "cancelled")}
+    assert state_of(check) == state_of(foreign) == ("waiting", "")
+    assert cancel(client, all=True).json()["cancelled"] == []
+
+
+def test_the_list_says_what_became_of_them(client, alice):
+    task = make_waiting_task(alice)
+    page = client.post("/tasks/cancel/", {"ids": [task.pk, 99]}, follow=True).content.decode()
+    assert "1 task was cancelled." in page
+    assert "There is no such task of yours: #99." in page
+
+
+def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(client, alice):
+    worker = make_worker()
+    running = make_attempt(make_waiting_task(alice, worker)).task
+    waiting = make_waiting_task(alice, worker)
+    sure = client.post("/tasks/act/", {"act": "cancel-waiting"}).content.decode()
+    assert 'formaction="/tasks/cancel/" name="all" value="1"' in sure
+    page = client.post("/tasks/cancel/", {"all": "1", "query": "", "sure": "1"}, follow=True)
+    assert "2 tasks were cancelled." in page.content.decode()
+    assert state_of(waiting) == ("finished", "cancelled")
+    assert state_of(running) == ("cancelling", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "no_ids"),
+        ({"ids": []}, "no_ids"),
+        ({"ids": list(range(1, 1002))}, "too_many_ids"),
+        ({"ids": ["1"]}, "bad_request"),
+        ({"ids": [-1]}, "bad_request"),
+        ({"ids": [2**70]}, "bad_request"),
+        ({"all": 1}, "bad_request"),
+        ({"ids": [1], "force": True}, "bad_request"),
+    ],
+)
+def test_a_request_that_names_no_tasks_is_refused(client, alice, body, code):
+    answer = cancel(client, **body)
+    assert (answer.status_code < 500, answer.json()["error"]) == (True, code)
+
+
+@pytest.mark.parametrize("ids", [["x"], ["1", ""], ["²"], ["9" * 30]])
+def test_a_form_with_nonsense_is_refused(client, alice, ids):
+    assert client.post("/tasks/cancel/", {"ids": ids}).status_code == 400
+
+
+def test_strangers_are_sent_to_the_login_and_get_needs_post(client):
+    assert client.post("/tasks/cancel/", {"all": "1"}).status_code == 302
+    client.force_login(make_user())
+    assert client.get("/tasks/cancel/").status_code == 405
+
+
+def test_a_copy_keeps_target_priority_and_title(alice):
+    make_worker(labels={"chip": "A"})
+    task = services.task_create(
+        owner=alice,
+        request=services.TaskRequest(
+            target=Target({"chip": "A"}, versions=">=1.12"),
+            priority=7,
+            title="before the change",
+            files=(model_file(), data_file()),
+        ),
+    )
+    task.files.update(stored_at=timezone.now())
+    services.task_cancel(task)
+    copy, request = services.task_rerun(task, owner=alice)
+    assert request is not None
+    kept = ("target", "priority", "title", "runtime_version")
+    assert [getattr(copy, name) for name in kept] == [getattr(task, name) for name in kept]
+    assert (copy.copied_from, copy.target) == (
+        task,
+        {"labels": {"chip": "A"}, "versions": ">=1.12"},
+    )
+    shown = form_data(task)
+    assert (shown["target"], shown["priority"], shown["title"]) == (
+        task.target,
+        7,
+        "before the change",
+    )
+    # a double click is one task
+    assert services.task_rerun(task, owner=alice) == (copy, None)
+
+
+def test_a_task_for_any_device_is_asked_for_over_http(client, alice):
+    worker = make_worker("desk", labels={"chip": "A"})
+    body = {
+        "target": {"labels": {"chip": "A"}, "versions": "==1.13.*"},
+        "priority": -3,
+        "title": "nightly",
+        "files": [
+            {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": "0" * 32},
+        ],
+    }
+    answer = client.post("/tasks/", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 201
+    task = Task.objects.get(pk=answer.json()["id"])
+    assert (task.worker, task.runtime_version) == (worker, "1.13.0")
+    assert (task.priority, task.title) == (-3, "nightly")
+    for wrong, code in [
+        ({"target": {"labels": {"chip": "Z"}}}, "target_label_unmet"),
+        ({"target": {"labels": {"chip": 5}}}, "bad_request"),
+        ({"target": {}, "worker": worker.pk}, "target_and_worker"),
+        ({"priority": 2.5}, "priority_bad"),
+        ({"priority": "soon"}, "priority_bad"),
+        ({"priority": 10**9}, "priority_bad"),
+        ({"title": "x" * 201}, "title_bad"),
+        ({"title": "a\nb"}, "title_bad"),
+        ({"target": None}, "worker_unknown"),
+    ]:
+        answer = client.post("/tasks/", json.dumps(body | wrong), content_type="application/json")
+        assert (wrong, answer.json()["error"]) == (wrong, code)

@@ -1,0 +1,282 @@
+"""What a reader is told of the queue: place, what runs, expected wait, why, and what helps."""
+
+import datetime
+
+import numpy as np
+import pytest
+from django.utils import timezone
+
+from tasks.attempts import attempt_assign
+from tasks.loads import loads_of
+from tasks.models import Attempt, Purpose, Task
+from tasks.queue import facts_of, outlook, wait_samples
+from tasks.queue_words import cause_words, rough, wait_words
+from tasks.tests.make import (
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+)
+from workers.models import Runtime, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice():
+    return make_user()
+
+
+@pytest.fixture
+def bob():
+    return make_user("bob")
+
+
+def start(task: Task, *, ago_s: float = 0.0) -> Attempt:
+    attempt = attempt_assign(task, slot=0)
+    begun = timezone.now() - datetime.timedelta(seconds=ago_s)
+    Attempt.objects.filter(pk=attempt.pk).update(created_at=begun)
+    return attempt
+
+
+def history(worker: Worker, owner, *lasted_s: float) -> None:
+    """Attempts that ended on this device, long enough ago not to count for anybody's share."""
+    ended = timezone.now() - datetime.timedelta(hours=5)
+    for seconds in lasted_s:
+        attempt = start(make_waiting_task(owner, worker))
+        begun = ended - datetime.timedelta(seconds=seconds)
+        Attempt.objects.filter(pk=attempt.pk).update(created_at=begun, ended_at=ended)
+        Task.objects.filter(pk=attempt.task_id).update(state="processing")
+
+
+def causes(task: Task) -> list[str]:
+    facts = facts_of(task, reader=task.owner)
+    return [cause.code for cause in facts.causes]
+
+
+def test_the_place_what_runs_and_why_are_told(alice, bob):
+    worker = make_worker("x86-1")
+    running = make_waiting_task(bob, worker)
+    start(running, ago_s=60)
+    make_waiting_task(bob, worker)
+    task = make_waiting_task(alice, worker)
+    # bob held the device, alice did not: it is her turn
+    facts = facts_of(task, reader=alice)
+    assert (facts.position, causes(task)) == (1, ["busy"])
+    second = make_waiting_task(alice, worker)
+    assert facts_of(second, reader=alice).position > 1
+    assert causes(second) == ["behind"]
+    assert "before this one on x86-1" in cause_words(facts_of(second, reader=alice).causes[0])
+
+
+def test_others_tasks_are_told_without_their_number(alice, bob):
+    worker = make_worker(slots=2)
+    theirs = make_waiting_task(bob, worker)
+    start(theirs)
+    task = make_waiting_task(alice, worker)
+    (seen,) = facts_of(task, reader=alice).running
+    assert (seen.task_id, seen.is_own) == (None, False)
+    (seen,) = facts_of(task, reader=make_user("root", is_staff=True)).running
+    assert seen.task_id == theirs.pk
+    (seen,) = outlook(worker, "1.13.0", owner=bob).running
+    assert (seen.task_id, seen.is_own) == (theirs.pk, True)
+
+
+def test_a_health_check_that_runs_is_called_so(alice, bob):
+    worker = make_worker()
+    start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
+    (seen,) = facts_of(make_waiting_task(alice, worker), reader=alice).running
+    assert (seen.is_check, seen.task_id) == (True, None)
+
+
+def test_a_task_that_does_not_wait_has_no_place(alice):
+    task = make_task(alice)
+    assert facts_of(task, reader=alice) is None
+
+
+def test_of_a_foreign_task_nothing_is_told_but_that_it_runs(client, alice, bob):
+    worker = make_worker("desk")
+    start(make_waiting_task(bob, worker, title="secret project"))
+    make_waiting_task(bob, worker, title="another secret")
+    mine = make_waiting_task(alice, worker)
+    client.force_login(alice)
+    for answer in (
+        client.get(f"/tasks/{mine.pk}/"),
+        client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"}),
+        client.get(f"/api/v1/tasks/{mine.pk}/queue/"),
+    ):
+        text = answer.content.decode()
+        assert answer.status_code == 200
+        assert "secret" not in text
+        assert "bob" not in text
+        assert f"#{Task.objects.earliest('pk').pk}" not in text
+
+
+# -- how long -------------------------------------------------------------------------------------
+
+
+def test_equal_runs_make_the_expected_wait_exact(alice):
+    worker = make_worker()
+    history(worker, alice, *[60.0] * 5)
+    start(make_waiting_task(alice, worker), ago_s=20)
+    tasks = [make_waiting_task(alice, worker) for _ in range(3)]
+    waits = [facts_of(task, reader=alice).wait for task in tasks]
+    # the live one goes on while the test does
+    assert [wait.p50_s for wait in waits] == pytest.approx([40, 100, 160], abs=20)
+    assert [wait.p90_s - wait.p50_s for wait in waits] == pytest.approx([0, 0, 0], abs=1e-6)
+    assert waits[2].p50_s - waits[0].p50_s == pytest.approx(120, abs=20)
+    assert waits[0].runs == 5
+
+
+def test_unequal_runs_make_p90_longer_than_p50(alice):
+    worker = make_worker()
+    history(worker, alice, 10, 10, 10, 10, 10, 10, 10, 200)
+    tasks = [make_waiting_task(alice, worker) for _ in range(5)]
+    wait = facts_of(tasks[-1], reader=alice).wait
+    assert 40 <= wait.p50_s < wait.p90_s <= 800
+
+
+def test_a_free_device_without_a_queue_makes_nobody_wait(alice):
+    worker = make_worker()
+    history(worker, alice, 10, 20, 30)
+    task = make_waiting_task(alice, worker)
+    facts = facts_of(task, reader=alice)
+    assert (facts.wait.p90_s, facts.causes[0].code) == (0.0, "next")
+    assert wait_words(facts.wait) == "It starts at once."
+
+
+def test_without_history_no_time_is_made_up(alice):
+    worker = make_worker()
+    history(worker, alice, 10, 10)
+    assert facts_of(make_waiting_task(alice, worker), reader=alice).wait is None
+
+
+def test_a_pause_is_part_of_the_wait(alice):
+    worker = make_worker()
+    history(worker, alice, 10, 10, 10)
+    task = make_waiting_task(alice, worker)
+    task.not_before_at = timezone.now() + datetime.timedelta(seconds=100)
+    task.save()
+    facts = facts_of(task, reader=alice)
+    assert [cause.code for cause in facts.causes] == ["paused"]
+    assert 60 < facts.wait.p50_s <= 100
+
+
+def test_slots_work_side_by_side():
+    waits = wait_samples([10.0] * 4, [0.0, 5.0], slots=2, before=2)
+    assert np.allclose(waits, 15.0)
+    # one more queue length than is dealt one by one
+    assert np.allclose(wait_samples([10.0] * 4, [], slots=2, before=200), 1000.0)
+
+
+def test_the_expected_wait_covers_what_really_happens():
+    deal = np.random.default_rng(7)
+    past = deal.lognormal(3, 0.8, 50)
+    hits = 0
+    for _ in range(300):
+        elapsed = deal.uniform(0, 10)
+        running = deal.choice(past[past > elapsed]) - elapsed
+        truth = running + deal.choice(past, 6).sum()
+        waits = wait_samples(list(past), [elapsed], slots=1, before=6)
+        hits += truth <= np.quantile(waits, 0.9)
+    assert 0.84 < hits / 300 < 0.96
+
+
+def test_a_run_that_outlasts_all_others_is_half_done():
+    assert np.allclose(wait_samples([10.0] * 3, [50.0], slots=1, before=0), 50.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (89, "89 s"), (95, "2 min"), (5400, "1.5 h"), (7200, "2 h"), (200000, "2.3 d")],
+)
+def test_times_are_told_as_one_says_them(seconds, text):
+    assert rough(seconds) == text
+
+
+# -- before asking --------------------------------------------------------------------------------
+
+
+def test_the_form_tells_of_the_queue_of_the_chosen_device(client, alice, bob):
+    worker = make_worker("desk")
+    history(worker, bob, *[60.0] * 3)
+    start(make_waiting_task(bob, worker))
+    make_waiting_task(bob, worker)
+    client.force_login(alice)
+    asked = {"worker": worker.pk, "runtime": "1.13.0", "priority": "0"}
+    text = client.get("/tasks/outlook/", asked).content.decode()
+    assert "desk is busy; this task is the next." in text
+    assert "another user’s task" in text or "another user&#x27;s task" in text
+    assert "Expected start: in about " in text
+    client.force_login(bob)
+    assert (
+        "task goes before this one on desk" in client.get("/tasks/outlook/", asked).content.decode()
+    )
+
+
+def test_the_form_tells_which_device_a_target_chooses_or_what_is_missing(client, alice):
+    make_worker("small", labels={"chip": "A"})
+    make_worker("big", labels={"chip": "B"})
+    client.force_login(alice)
+    text = client.get("/tasks/outlook/", {"any": "1", "labels": "chip=B"}).content.decode()
+    assert "big with MegEngine 1.13.0" in text
+    text = client.get("/tasks/outlook/", {"any": "1", "labels": "chip=C"}).content.decode()
+    assert "small (A), big (B)" in text or "big (B), small (A)" in text
+    text = client.get("/tasks/outlook/", {"any": "1", "versions": "soon"}).content.decode()
+    assert "is no range of versions" in text
+
+
+def test_the_form_tells_that_the_limit_is_reached(client):
+    user = make_user(task_limit=1)
+    worker = make_worker()
+    make_waiting_task(user, worker)
+    client.force_login(user)
+    text = client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"})
+    assert "1 is the most at once" in text.content.decode()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"worker": "x"},
+        {"worker": "9" * 40, "runtime": "\x00"},
+        {"worker": "1", "priority": "1e9"},
+        {"any": "1", "labels": ["", "=", "a=b=c", "\x00=1"]},
+        {"any": "1", "versions": ">=" * 500, "pool": "x" * 5000},
+    ],
+)
+def test_nonsense_makes_no_error(client, alice, asked):
+    make_worker()
+    client.force_login(alice)
+    assert client.get("/tasks/outlook/", asked).status_code == 200
+
+
+def test_the_form_tells_that_a_version_cannot_be_used_there(client, alice):
+    worker = make_worker("desk")
+    Runtime.objects.update(problem="no such file")
+    client.force_login(alice)
+    text = client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"})
+    assert "MegEngine 1.13.0 cannot be used on desk: no such file" in text.content.decode()
+    assert "in a moment" not in text.content.decode()
+
+
+def test_the_queue_of_a_device_that_one_may_not_see_is_not_told(client, alice):
+    worker = make_worker("secret", is_public=False)
+    client.force_login(alice)
+    text = client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"})
+    assert "secret" not in text.content.decode()
+    client.logout()
+    assert client.get("/tasks/outlook/").status_code == 302
+
+
+def test_health_checks_tell_nothing_of_how_long_tasks_take(alice, bob):
+    worker = make_worker()
+    history(worker, bob, 600, 600, 600)
+    for _ in range(50):
+        attempt = start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
+        Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now())
+    make_waiting_task(bob, worker)
+    assert loads_of([worker])[worker.pk].usual_s is None
+    wait = outlook(worker, "1.13.0", owner=alice).wait
+    assert (wait.runs, wait.p50_s) == (3, 600)

@@ -1,0 +1,208 @@
+"""Why a task waits, in the reader's words, and which other device would start it sooner."""
+
+import datetime
+
+import pytest
+from django.utils import timezone, translation
+from django.utils.html import escape
+
+from tasks.models import Purpose, Task
+from tasks.queue import facts_of
+from tasks.queue_words import cause_words, hint_words
+from tasks.reasons import wording_of
+from tasks.scheduling import assign_waiting
+from tasks.sweeping import sweep
+from tasks.tests.make import (
+    ask_for_any,
+    go_offline,
+    make_user,
+    make_waiting_task,
+    make_worker,
+)
+from webprofile.errors import DomainError
+from workers.admin import columns
+from workers.models import Grant, HealthCheck, Runtime, Worker
+from workers.services import worker_revoke
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice():
+    return make_user()
+
+
+def change(worker: Worker, **columns) -> None:
+    Worker.objects.filter(pk=worker.pk).update(**columns)
+
+
+def causes(task: Task) -> list[str]:
+    facts = facts_of(task, reader=task.owner)
+    return [cause.code for cause in facts.causes]
+
+
+def test_each_reason_why_a_task_waits_has_its_sentence(alice):
+    worker = make_worker("desk")
+    task = make_waiting_task(alice, worker)
+    assert causes(task) == ["next"]
+    seen = timezone.now() - datetime.timedelta(minutes=9)
+    change(worker, last_seen_at=seen)
+    (cause,) = facts_of(task, reader=alice).causes
+    assert cause_words(cause) == f"desk is offline since {seen:%H:%M} UTC."
+    assert facts_of(task, reader=alice).wait is None
+    change(worker, last_seen_at=None)
+    assert cause_words(facts_of(task, reader=alice).causes[0]) == "desk has never been online."
+    change(worker, last_seen_at=timezone.now(), is_enabled=False)
+    assert causes(task) == ["drained"]
+    change(worker, is_enabled=True, held_at=seen, held_reason="it crashed")
+    (cause,) = facts_of(task, reader=alice).causes
+    assert cause.code == "held"
+    assert "it crashed" in cause_words(cause)
+    change(worker, held_at=None, is_public=False)
+    assert causes(task) == ["not_allowed"]
+    Grant.objects.create(worker=worker, user=alice)
+    Runtime.objects.filter(worker=worker).update(problem="no such file")
+    (cause,) = facts_of(task, reader=alice).causes
+    assert (cause.code, "no such file" in cause_words(cause)) == ("version_broken", True)
+    Runtime.objects.all().delete()
+    assert causes(task) == ["version_gone"]
+    change(worker, retired_at=timezone.now())
+    assert causes(task) == ["retired", "version_gone"]
+
+
+def told(task: Task, reader) -> list[str]:
+    return [cause_words(cause) for cause in facts_of(task, reader=reader).causes]
+
+
+def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
+    root = make_user("root", is_staff=True)
+    worker = make_worker("desk")
+    code_redeem(code_issue(worker))
+    task = make_waiting_task(alice, worker)
+    assert causes(task) == ["next"]
+    worker_revoke(worker, by=root)
+    # its last heartbeat is a moment old: it still counts as online
+    assert causes(task) == ["shut_out"]
+    assert "shut out since" in told(task, alice)[0]
+    assert "its token was revoked" in told(task, alice)[0]
+    assert facts_of(task, reader=alice).wait is None
+    assert assign_waiting() == []
+    with pytest.raises(DomainError, match="target_away"):
+        ask_for_any(alice)
+    code_redeem(code_issue(worker))
+    assert causes(task) == ["next"]
+    assert [attempt.task for attempt in assign_waiting()] == [task]
+
+
+def test_a_task_for_any_device_leaves_one_whose_token_was_revoked(alice):
+    worker = make_worker("desk")
+    code_redeem(code_issue(worker))
+    task = ask_for_any(alice)
+    worker_revoke(worker, by=None)
+    other = make_worker("other")
+    sweep()
+    task.refresh_from_db()
+    assert (task.worker, task.state) == (other, "assigned")
+
+
+def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
+    make_worker("big", labels={"chip": "A"})
+    task = ask_for_any(alice, {"chip": "A"})
+    make_worker("small", labels={"chip": "A"}, online=False)
+    make_worker("secret", labels={"chip": "A"}, online=False, is_public=False)
+    go_offline(task.worker)
+    assert causes(task) == ["offline", "matches_away"]
+    text = told(task, alice)[1]
+    assert "No device that matches takes tasks at the moment" in text
+    assert "big (offline), small (offline)" in text
+    assert "secret" not in text
+    # as soon as there is one, that is no cause any more
+    change(Worker.objects.get(name="small"), last_seen_at=timezone.now())
+    assert causes(task) == ["offline"]
+    # one that matches, but cannot do what is asked for, is none
+    Task.objects.update(options={"cuda": True})
+    task.refresh_from_db()
+    assert causes(task) == ["offline", "no_fit"]
+    assert "cannot do all" in told(task, alice)[1]
+    # labels were changed since
+    Worker.objects.update(labels={})
+    assert causes(task) == ["offline", "no_match"]
+
+
+def test_an_administrator_is_told_that_the_owner_may_not_use_a_device(alice):
+    worker = make_worker("desk")
+    task = make_waiting_task(alice, worker)
+    change(worker, is_public=False)
+    assert told(task, alice) == ["You may not use desk any more."]
+    root = make_user("root", is_staff=True)
+    assert told(task, root) == ["The task’s owner may not use desk any more."]
+
+
+def test_a_health_check_is_not_told_to_wait_for_the_end_of_what_it_is_to_end(alice):
+    worker = make_worker(is_public=False)
+    check = make_waiting_task(alice, worker, purpose=Purpose.HEALTH)
+    change(worker, held_at=timezone.now(), held_reason="it failed")
+    assert causes(check) == ["next"]
+
+
+def test_why_a_device_is_held_back_is_told_in_the_readers_language(alice):
+    worker = make_worker("desk")
+    task = make_waiting_task(alice, worker)
+    change(worker, held_at=timezone.now(), held_reason="It is ill.")
+    HealthCheck.objects.create(
+        worker=worker, runtime_version="1.13.0", cause="schedule", result="failed", reason="crashed"
+    )
+    with translation.override("zh-hans"):
+        (words,) = told(task, alice)
+        assert "It is ill." not in words
+        assert str(wording_of("crashed").title) in words
+        with pytest.raises(DomainError) as refused:
+            make_waiting_task(alice, Worker.objects.get())
+        assert refused.value.code == "worker_held"
+        assert refused.value.data["reason"] == wording_of("crashed").title
+        state = columns.state(Worker.objects.get())
+        assert "It is ill." not in state
+        assert str(wording_of("crashed").title) in state
+
+
+# -- what helps -----------------------------------------------------------------------------------
+
+
+def hints(task: Task) -> list[str]:
+    return [hint.worker.name for hint in facts_of(task, reader=task.owner).hints]
+
+
+def test_a_free_device_with_the_same_chip_is_told_of_and_the_task_can_be_moved_there(client, alice):
+    here = make_worker("x86-1", labels={"chip": "Xeon"})
+    make_worker("x86-2", labels={"chip": "Xeon"})
+    task = make_waiting_task(alice, here)
+    change(here, last_seen_at=None)
+    (hint,) = facts_of(task, reader=alice).hints
+    assert hint_words(hint) == "x86-2 with the same chip (Xeon) is free."
+    client.force_login(alice)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert escape("Move the task to x86-2") in page
+    client.post(f"/tasks/{task.pk}/move/", {"worker": hint.worker.pk})
+    task.refresh_from_db()
+    assert (task.worker.name, causes(task)) == ("x86-2", ["next"])
+
+
+def test_devices_that_would_not_help_are_not_told_of(alice):
+    here = make_worker("here", labels={"chip": "A"}, facts={"cpu_model": "Zen"})
+    task = make_waiting_task(alice, here)
+    change(here, last_seen_at=None)
+    make_worker("other-chip", labels={"chip": "B"})
+    make_worker("offline", labels={"chip": "A"}, online=False)
+    make_worker("other-version", labels={"chip": "A"}, version="1.12.4")
+    make_worker("private", labels={"chip": "A"}, is_public=False)
+    make_worker("held", labels={"chip": "A"}, held_at=timezone.now())
+    assert hints(task) == []
+    make_worker("same-processor", facts={"cpu_model": "Zen"})
+    assert hints(task) == ["same-processor"]
+
+
+def test_nobody_who_is_next_is_sent_elsewhere(alice):
+    here = make_worker("here", labels={"chip": "A"})
+    make_worker("there", labels={"chip": "A"})
+    assert hints(make_waiting_task(alice, here)) == []

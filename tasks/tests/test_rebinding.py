@@ -1,0 +1,306 @@
+"""Where a waiting task goes that any device may take, and what moves one by hand."""
+
+import datetime
+
+import pytest
+from django.utils import timezone
+from django.utils.html import escape
+
+from tasks import rebinding, services
+from tasks.attempts import attempt_assign
+from tasks.models import Attempt, Task
+from tasks.scheduling import assign_waiting, rebind_strays
+from tasks.sweeping import sweep
+from tasks.targets import Candidate
+from tasks.tests.make import (
+    ask_for_any,
+    go_offline,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    occupy,
+)
+from tasks.transitions import transition_if
+from workers.models import Grant, Runtime, Worker
+from workers.services import worker_retire
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice():
+    return make_user()
+
+
+def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(alice):
+    here, there = make_worker("here"), make_worker("there", version="1.12.4")
+    for worker in (here, there):
+        occupy(worker, alice)
+    task = ask_for_any(alice)
+    before = task.worker
+    other = there if before == here else here
+    done = Attempt.objects.get(worker=other, ended_at=None)
+    Attempt.objects.filter(pk=done.pk).update(ended_at=timezone.now())
+    assert [attempt.task_id for attempt in assign_waiting(other.pk)] == [task.pk]
+    task.refresh_from_db()
+    assert task.worker == other
+    assert task.runtime_version == other.runtimes.get().version
+    moved = task.events.get(kind="task.moved")
+    assert (moved.data["from"], moved.data["to"]) == (before.name, other.name)
+    assert moved.data["because"] == "slot_free"
+
+
+def test_a_task_for_a_named_device_stays_where_it_is(alice):
+    here, there = make_worker("here"), make_worker("there")
+    occupy(here, alice)
+    task = make_waiting_task(alice, here)
+    assert assign_waiting(there.pk) == []
+    task.refresh_from_db()
+    assert task.worker == here
+
+
+def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
+    here = make_worker("here", labels={"chip": "A"})
+    Runtime.objects.filter(worker=here).update(kind="binary", builds=["cuda"])
+    occupy(here, alice)
+    ask_for_any(alice, {"chip": "A"})
+    ask_for_any(alice, options={"cuda": True})
+    granted = ask_for_any(alice)
+    private = make_worker("private", is_public=False, labels={"chip": "B"})
+    assert assign_waiting(private.pk) == []
+    Grant.objects.create(worker=private, user=alice)
+    assert [each.task_id for each in assign_waiting(private.pk)] == [granted.pk]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"chip": "A\"'; DROP TABLE tasks_task; --"},
+        {"芯片": "麒麟 990 %s %(x)s {0}"},
+        {"<b>": "<script>alert(1)</script>"},
+        {"z": "1", "a": "2", "m": "3"},
+        {f"label-{number}": "v" * 200 for number in range(10)},
+    ],
+)
+def test_labels_mean_what_they_say_whatever_they_are_made_of(client, alice, labels):
+    here = make_worker("here", labels=labels)
+    occupy(here, alice)
+    task = ask_for_any(alice, labels)
+    make_worker("other", labels={name: "else" for name in labels})
+    there = make_worker("there", labels=dict(reversed(labels.items())))
+    client.force_login(alice)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    form = client.get("/tasks/new/").content.decode()
+    for name, value in labels.items():
+        assert escape(f"{name}={value}") in page
+        assert escape(value) in form
+    assert "<script>alert" not in page + form
+    assert [attempt.task_id for attempt in assign_waiting()] == [task.pk]
+    task.refresh_from_db()
+    assert task.worker == there
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"last_seen_at": None},
+        {"is_enabled": False},
+        {"held_at": timezone.now()},
+        {"retired_at": timezone.now()},
+    ],
+)
+def test_a_task_leaves_a_device_that_takes_no_more_tasks(alice, change):
+    first, second = make_worker("first"), make_worker("second")
+    for worker in (first, second):
+        occupy(worker, alice)
+    task = ask_for_any(alice)
+    other = second if task.worker == first else first
+    Worker.objects.filter(pk=task.worker_id).update(**change)
+    sweep()
+    task.refresh_from_db()
+    assert (task.worker, task.state) == (other, "waiting")
+    assert task.events.get(kind="task.moved").data["because"] == "worker_away"
+
+
+@pytest.mark.parametrize("loss", ["drained", "retired", "version", "away for long"])
+def test_a_task_that_waited_long_moves_on_instead_of_failing(alice, loss):
+    first, second = make_worker("first"), make_worker("second")
+    for worker in (first, second):
+        occupy(worker, alice)
+    task = ask_for_any(alice)
+    other = second if task.worker == first else first
+    long_ago = timezone.now() - datetime.timedelta(days=1)
+    Task.objects.filter(pk=task.pk).update(submitted_at=long_ago)
+    if loss == "version":
+        task.worker.runtimes.update(problem="broken")
+    elif loss == "retired":
+        worker_retire(task.worker, by=None)
+    else:
+        change = {"drained": {"is_enabled": False, "disabled_at": long_ago}}
+        away = {"last_seen_at": long_ago}
+        Worker.objects.filter(pk=task.worker_id).update(**change.get(loss, away))
+    sweep()
+    task.refresh_from_db()
+    assert (task.worker, task.state, task.reason) == (other, "waiting", "")
+
+
+def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
+    private = make_worker("a-private", is_public=False)
+    grant = Grant.objects.create(worker=private, user=alice)
+    occupy(private, alice)
+    task = ask_for_any(alice)
+    assert task.worker == private
+    public = make_worker("b-public")
+    occupy(public, alice)
+    grant.delete()
+    assert rebind_strays() == 1
+    task.refresh_from_db()
+    assert task.worker == public
+
+
+def test_without_another_match_a_task_waits_where_it_was(alice):
+    worker = make_worker()
+    occupy(worker, alice)
+    task = ask_for_any(alice)
+    go_offline(worker)
+    assert rebind_strays() == 0
+    task.refresh_from_db()
+    assert (task.worker, task.events.filter(kind="task.moved").count()) == (worker, 0)
+
+
+def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
+    gone = make_worker("gone")
+    occupy(gone, alice)
+    tasks = [ask_for_any(alice) for _ in range(4)]
+    left = [make_worker("left-1"), make_worker("left-2")]
+    for worker in left:
+        occupy(worker, alice)
+    go_offline(gone)
+    assert rebind_strays() == 4
+    places = sorted(Task.objects.get(pk=task.pk).worker.name for task in tasks)
+    assert places == ["left-1", "left-1", "left-2", "left-2"]
+
+
+# -- races ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(alice):
+    """A waiting task with a target on a busy device, and a free device that matches."""
+    here = make_worker("here")
+    occupy(here, alice)
+    task = ask_for_any(alice)
+    there = make_worker("there")
+    return task, Candidate(there, there.runtimes.get())
+
+
+def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
+    task, there = pair
+    third = make_worker("third")
+    seen_by_both = Task.objects.get(pk=task.pk)
+    assert rebinding.task_rebind(task, to=there, because="slot_free")
+    late = Candidate(third, third.runtimes.get())
+    assert not rebinding.task_rebind(seen_by_both, to=late, because="slot_free")
+    assert seen_by_both.worker == there.worker
+    assert task.events.filter(kind="task.moved").count() == 1
+
+
+def test_a_dispatcher_that_read_the_task_before_it_moved_does_not_start_it_there(pair):
+    task, there = pair
+    stale = Task.objects.get(pk=task.pk)
+    rebinding.task_rebind(task, to=there, because="slot_free")
+    assert attempt_assign(stale, slot=0) is None
+    assert attempt_assign(Task.objects.get(pk=task.pk), slot=0).worker == there.worker
+
+
+def test_a_task_that_was_cancelled_meanwhile_does_not_move(pair):
+    task, there = pair
+    stale = Task.objects.get(pk=task.pk)
+    services.task_cancel(task)
+    assert not rebinding.task_rebind(stale, to=there, because="slot_free")
+    assert (stale.state, stale.worker.name) == ("finished", "here")
+
+
+def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
+    task, there = pair
+    stale = Task.objects.get(pk=task.pk)
+    rebinding.task_rebind(task, to=there, because="slot_free")
+    services.task_cancel(stale)
+    assert (stale.state, stale.outcome) == ("finished", "cancelled")
+    assert assign_waiting(there.worker.pk) == []
+
+
+def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
+    task, there = pair
+    rebinding.task_rebind(task, to=there, because="slot_free")
+    go_offline(there.worker)
+    assert assign_waiting() == []
+    sweep()
+    task.refresh_from_db()
+    assert task.worker.name == "here"
+    assert [event.data["to"] for event in task.events.filter(kind="task.moved")] == [
+        "there",
+        "here",
+    ]
+
+
+def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair, monkeypatch):
+    task, there = pair
+    from tasks import scheduling
+
+    # another dispatcher fills the slot between the look at free slots and the claim
+    looked = scheduling._free_slots
+
+    def slow_look(workers):
+        free = looked(workers)
+        occupy(there.worker, task.owner)
+        return free
+
+    monkeypatch.setattr(scheduling, "_free_slots", slow_look)
+    assert scheduling.assign_waiting(there.worker.pk) == []
+    task.refresh_from_db()
+    assert (task.worker.name, task.state) == ("here", "waiting")
+    assert not task.events.filter(kind="task.moved").exists()
+
+
+def test_events_of_moves_have_numbers_without_gaps(pair):
+    task, there = pair
+    rebinding.task_rebind(task, to=there, because="slot_free")
+    transition_if(task, "finished", {"waiting"}, outcome="cancelled")
+    assert list(task.events.values_list("seq", flat=True)) == [1, 2, 3]
+
+
+# -- by hand --------------------------------------------------------------------------------------
+
+
+def test_a_waiting_task_can_be_moved_by_its_owner(client, alice):
+    here, there = make_worker("here"), make_worker("there")
+    occupy(here, alice)
+    task = make_waiting_task(alice, here)
+    client.force_login(alice)
+    for _ in range(2):  # twice is once
+        answer = client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk})
+        assert answer["Location"] == f"/tasks/{task.pk}/"
+    task.refresh_from_db()
+    assert (task.worker, task.events.filter(kind="task.moved").count()) == (there, 1)
+
+
+def test_a_task_cannot_be_moved_by_others_nor_to_where_it_cannot_run(client, alice):
+    here, there = make_worker("here"), make_worker("there", version="1.12.4")
+    hidden = make_worker("hidden", is_public=False)
+    occupy(here, alice)
+    task = make_waiting_task(alice, here)
+    client.force_login(make_user("bob"))
+    assert client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk}).status_code == 404
+    client.force_login(alice)
+    for worker, code in [(there.pk, "runtime_missing"), (hidden.pk, "worker_unknown")]:
+        answer = client.post(
+            f"/tasks/{task.pk}/move/", {"worker": worker}, headers={"accept": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["error"]) == (422, code)
+    for nonsense in ("", "x", "9" * 30, "²"):
+        answer = client.post(f"/tasks/{task.pk}/move/", {"worker": nonsense})
+        assert answer.status_code == 422
+    services.task_cancel(task)
+    Runtime.objects.create(worker=there, version="1.13.0", kind="wheel")
+    assert client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk}).status_code == 409

@@ -1,0 +1,144 @@
+"""Any device that matches: which one is chosen, and what a refusal says."""
+
+import pytest
+from django.utils import timezone
+
+from tasks.targets import Target, read_target
+from tasks.tests.make import ask_for_any, make_task, make_user, make_worker, occupy
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Grant, Pool, Runtime
+
+pytestmark = pytest.mark.django_db
+
+
+def refused(owner, **target) -> str:
+    with pytest.raises(DomainError) as caught:
+        ask_for_any(owner, **target)
+    return word(caught.value)
+
+
+@pytest.fixture
+def alice():
+    return make_user()
+
+
+def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_fits(alice):
+    make_worker("other", labels={"chip": "A"}, version="1.13.0")
+    fits = make_worker("fits", labels={"chip": "B", "memory": "8"}, version="1.9.0")
+    for version in ("1.12.4", "1.13.0", "1.10.0"):
+        Runtime.objects.create(worker=fits, version=version, kind="wheel")
+    Pool.objects.create(name="lab").workers.add(fits)
+    task = ask_for_any(alice, {"chip": "B"}, pool="lab", versions="<1.13")
+    # 1.12 is newer than 1.9, although its text sorts first
+    assert (task.worker, task.runtime_version) == (fits, "1.12.4")
+    assert task.target == {"labels": {"chip": "B"}, "pool": "lab", "versions": "<1.13"}
+
+
+def test_labels_of_the_devices_own_configuration_count_too(alice):
+    worker = make_worker(facts={"labels": {"chip": "C"}})
+    assert ask_for_any(alice, {"chip": "C"}).worker == worker
+
+
+def test_of_matching_devices_the_one_that_is_free_soonest_is_chosen(alice):
+    busy, free = make_worker("a-busy"), make_worker("b-free")
+    occupy(busy, alice)
+    assert ask_for_any(alice).worker == free
+
+
+def test_devices_that_take_no_tasks_are_not_chosen(alice):
+    make_worker("a", online=False)
+    make_worker("b", is_enabled=False)
+    make_worker("c", held_at=timezone.now(), held_reason="it failed")
+    make_worker("d", retired_at=timezone.now())
+    good = make_worker("e")
+    assert {ask_for_any(alice).worker, ask_for_any(alice).worker} == {good}
+
+
+def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
+    private = make_worker("private", is_public=False, labels={"chip": "X"})
+    assert "There is no device that you may use" in refused(alice, labels={"chip": "X"})
+    Grant.objects.create(worker=private, user=alice)
+    assert ask_for_any(alice, {"chip": "X"}).worker == private
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ({"labels": {"gpu": "T4"}}, ["no device", "label gpu", "chip"]),
+        ({"labels": {"chip": "Z"}}, ["chip=Z", "one (A)", "two (B)"]),
+        ({"labels": {"chip": "A", "memory": "8"}}, ["no device you may use has all", "memory=8"]),
+        ({"pool": "attic"}, ["no pool attic", "lab"]),
+        ({"pool": "lab", "labels": {"chip": "B"}}, ["pool lab", "two"]),
+        ({"versions": ">=2"}, [">=2", "one (1.13.0)", "two (1.13.0)"]),
+    ],
+)
+def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, told):
+    one = make_worker("one", labels={"chip": "A"})
+    make_worker("two", labels={"chip": "B", "memory": "8"})
+    make_worker("hidden", labels={"chip": "Z", "gpu": "T4"}, is_public=False, version="2.0")
+    Pool.objects.create(name="lab").workers.add(one)
+    text = refused(alice, **target)
+    for part in told:
+        assert part.lower() in text.lower()
+    assert "hidden" not in text
+
+
+def test_matching_devices_that_are_away_are_named_with_the_reason(alice):
+    make_worker("one", online=False)
+    make_worker("two", is_enabled=False)
+    make_worker("three", held_at=timezone.now())
+    text = refused(alice)
+    assert all(part in text for part in ("one (offline)", "two (drained)", "three (held back)"))
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"versions": "1.13"}, "target_versions_bad"),
+        ({"versions": ">=1.0;rm"}, "target_versions_bad"),
+        ({"versions": 3}, "target_versions_bad"),
+        ({"versions": ">=1," * 200}, "target_versions_bad"),
+        ({"labels": {"": "x"}}, "target_label_bad"),
+        ({"labels": {"chip": " "}}, "target_label_bad"),
+        ({"labels": {"chip": "a\x00"}}, "target_label_bad"),
+        ({"labels": {"chip": 7}}, "target_label_bad"),
+        ({"labels": ["chip"]}, "target_bad"),
+        ({"labels": {str(n): "x" for n in range(11)}}, "target_labels_many"),
+        ({"name": "x"}, "target_bad"),
+    ],
+)
+def test_a_target_that_means_nothing_is_refused(given, code):
+    with pytest.raises(DomainError) as caught:
+        read_target(given)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("versions", "chosen"),
+    [("", "1.13.0+cu118"), (">=1.9", "1.13.0+cu118"), ("===nightly", "nightly"), ("<1.13", "")],
+)
+def test_a_version_without_numbers_is_in_no_range_but_can_be_asked_for(alice, versions, chosen):
+    worker = make_worker("desk", version="nightly")
+    Runtime.objects.create(worker=worker, version="1.13.0+cu118", kind="wheel")
+    if chosen:
+        assert ask_for_any(alice, versions=versions).runtime_version == chosen
+    else:
+        assert "desk (1.13.0+cu118, nightly)" in refused(alice, versions=versions)
+
+
+def test_a_name_and_a_target_at_once_are_refused(alice):
+    worker = make_worker()
+    with pytest.raises(DomainError, match="target_and_worker"):
+        make_task(alice, worker, target=Target())
+
+
+def test_options_that_the_first_match_cannot_do_choose_the_next(alice):
+    plain = make_worker("a-plain")
+    able = make_worker("b-able", facts={"cores": 4})
+    Runtime.objects.filter(worker=able).update(kind="binary", builds=["cuda"])
+    assert ask_for_any(alice, options={"cuda": True}).worker == able
+    Runtime.objects.filter(worker=able).delete()
+    with pytest.raises(DomainError, match="option_cuda"):
+        ask_for_any(alice, options={"cuda": True})
+    assert ask_for_any(alice).worker == plain

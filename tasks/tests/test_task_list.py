@@ -1,0 +1,376 @@
+"""The list of tasks: filters, pages, saved views and what is done to several at once."""
+
+import datetime as dt
+import re
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tasks import pages, services
+from tasks.listing import acts, views
+from tasks.models import SavedView, Task
+from tasks.tests.make import (
+    data_file,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+)
+
+pytestmark = pytest.mark.django_db
+#: session, user, tasks, files, and what the filters offer
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def shown(client, query="", **params):
+    """The numbers of the tasks on a page, from the top."""
+    page = client.get(f"/tasks/?{query}{urlencode(params, doseq=True)}").content.decode()
+    return [int(number) for number in re.findall(r'<tr data-task="(\d+)"', page)]
+
+
+def address_of(client, element, address="/tasks/"):
+    page = client.get(address).content.decode()
+    found = re.search(rf'id="{element}" href="([^"]+)"', page)
+    return found and found[1].replace("&amp;", "&")
+
+
+def many(owner, count, *, worker=None, **columns):
+    worker = worker or make_worker()
+    rows = [
+        Task(owner=owner, worker=worker, runtime_version="1.13.0", timeout_s=9, **columns)
+        for _ in range(count)
+    ]
+    return [task.pk for task in Task.objects.bulk_create(rows)]
+
+
+FAILED = {"state": "finished", "outcome": "failed"}
+DONE = {"state": "finished", "outcome": "succeeded"}
+
+
+def test_filters_hold_together(client, alice):
+    desk, phone = make_worker("desk"), make_worker("phone", version="1.12.0")
+    on_desk = make_waiting_task(alice, desk)
+    on_phone = make_waiting_task(alice, phone, runtime_version="1.12.0")
+    done = many(alice, 1, worker=desk, **DONE)[0]
+    assert shown(client) == [done, on_phone.pk, on_desk.pk]
+    assert shown(client, device="desk") == [done, on_desk.pk]
+    assert shown(client, device="desk", status="waiting") == [on_desk.pk]
+    assert shown(client, status=["succeeded", "waiting"]) == [done, on_phone.pk, on_desk.pk]
+    assert shown(client, version="1.12.0") == [on_phone.pk]
+    assert shown(client, device="desk", version="1.12.0") == []
+    assert shown(client, device="nowhere") == []
+
+
+@pytest.mark.parametrize("status", list(pages.STRANDS))
+def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, status):
+    worker = make_worker()
+    states = [
+        ("initiated", ""), ("waiting", ""), ("assigned", ""), ("running", ""), ("cancelling", ""),
+        ("processing", ""), ("finished", "succeeded"), ("finished", "failed"),
+        ("finished", "cancelled"), ("finished", "lost"),
+    ]  # fmt: skip
+    for state, outcome in states:
+        many(alice, 1, worker=worker, state=state, outcome=outcome)
+    wanted = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
+    assert wanted
+    assert shown(client, status=status) == wanted
+
+
+def test_a_search_looks_into_model_names_and_titles(client, alice):
+    one = make_task(alice, files=[model_file(name="ResNet18.mge"), data_file()])
+    two = make_task(alice, title="the resnet of yesterday")
+    make_task(alice)
+    assert shown(client, q="resnet") == [two.pk, one.pk]
+    assert shown(client, q="100%") == []
+    assert shown(client, q=f"#{one.pk}") == [one.pk]
+    assert shown(client, q="data.npy") == []
+
+
+def test_days_are_those_of_the_readers_zone_and_the_last_one_counts(client, alice):
+    alice.time_zone = "Asia/Shanghai"
+    alice.save()
+    task = make_task(alice)
+    # 7 November in Shanghai, 6 November in UTC
+    at = dt.datetime(2026, 11, 6, 23, 30, tzinfo=dt.UTC)
+    Task.objects.update(created_at=at)
+    assert shown(client, since="2026-11-07", until="2026-11-07") == [task.pk]
+    assert shown(client, until="2026-11-06") == []
+    assert shown(client, since="2026-11-08") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=2026-11-08&until=2026-11-07", "since=yesterday", "status=happy", "q=%00",
+        "device=" + "x" * 61, "until=2026-02-30", "version=" + "9" * 41,
+    ],
+)  # fmt: skip
+def test_filters_that_make_no_sense_are_told_and_show_nothing(client, alice, query):
+    make_task(alice)
+    page = client.get(f"/tasks/?{query}").content.decode()
+    assert "These filters cannot be used" in page
+    assert "data-task=" not in page
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["before=x", "before=-1", "after=9999999999999999999999", "before=", "q=%23" + "9" * 30,
+     "since=0001-01-01", "until=9999-12-31", "page=3", "owner=alice@example.com"],
+)  # fmt: skip
+def test_an_odd_address_shows_a_list(client, alice, query):
+    make_task(alice)
+    assert client.get(f"/tasks/?{query}").status_code == 200
+
+
+def test_others_tasks_are_found_by_no_filter(client, alice):
+    theirs = make_task(make_user("bob"), title="secret")
+    for params in ({"q": "secret"}, {"q": f"#{theirs.pk}"}, {"device": theirs.worker.name}):
+        assert shown(client, **params) == []
+    assert shown(client, owner="bob@example.com") == []
+
+
+def test_an_administrator_finds_tasks_by_their_owner(client):
+    task = make_task(make_user("bob"))
+    make_task(make_user("carol"))
+    client.force_login(make_user("root", is_staff=True))
+    assert shown(client, owner="BOB@example.com") == [task.pk]
+    assert shown(client, owner="nobody@example.com") == []
+
+
+def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
+    numbers = many(alice, 2 * pages.PAGE_SIZE + 3, **FAILED)[::-1]
+    seen, address = [], "/tasks/?status=failed"
+    while address:
+        seen += shown(client, address.partition("?")[2])
+        last, address = address, address_of(client, "page-next", address)
+    assert seen == numbers
+    back = address_of(client, "page-previous", last)
+    assert shown(client, back.partition("?")[2]) == numbers[pages.PAGE_SIZE : 2 * pages.PAGE_SIZE]
+    newest = address_of(client, "page-previous", back)
+    assert shown(client, newest.partition("?")[2]) == numbers[: pages.PAGE_SIZE]
+    assert address_of(client, "page-previous", newest) is None
+
+
+def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
+    many(alice, pages.PAGE_SIZE + 5)
+    older = address_of(client, "page-next").partition("?")[2]
+    before = shown(client, older)
+    make_task(alice)
+    assert shown(client, older) == before
+
+
+def test_several_statuses_come_in_one_order(client, alice):
+    worker = make_worker()
+    for each in range(2 * pages.PAGE_SIZE):
+        many(alice, 1, worker=worker, **(FAILED if each % 3 else DONE))
+    wanted = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
+    query = "status=failed&status=succeeded"
+    assert shown(client, query) == wanted[: pages.PAGE_SIZE]
+    older = address_of(client, "page-next", f"/tasks/?{query}")
+    assert shown(client, older.partition("?")[2]) == wanted[pages.PAGE_SIZE :]
+
+
+def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, monkeypatch):
+    monkeypatch.setattr(pages, "LOOKED_AT", 10)
+    worker = make_worker()
+    first = make_task(alice, worker, title="needle")
+    many(alice, 25, worker=worker, **DONE)
+    many(alice, 1, worker=worker, **FAILED)
+    address = "/tasks/?q=needle&status=succeeded&status=initiated"
+    seen, steps = [], 0
+    while address:
+        steps += 1
+        seen += shown(client, address.partition("?")[2])
+        page = client.get(address).content.decode()
+        assert ("Look further back" in page) is (
+            address_of(client, "page-next", address) is not None
+        )
+        address = address_of(client, "page-next", address)
+    assert seen == [first.pk]
+    assert steps == 3
+
+
+@pytest.mark.parametrize(("tasks", "text"), [(3, "Tasks: 3"), (1001, "Tasks: 1,000+")])
+def test_tasks_are_counted_up_to_a_thousand(client, alice, tasks, text):
+    many(alice, tasks, **DONE)
+    assert text in client.get("/tasks/?status=succeeded").content.decode()
+
+
+def test_a_list_without_tasks_and_one_without_a_match_say_different_things(client, alice):
+    assert "No tasks yet" in client.get("/tasks/").content.decode()
+    make_task(alice)
+    page = client.get("/tasks/?status=failed").content.decode()
+    assert "No task fits" in page
+    assert "No tasks yet" not in page
+
+
+@pytest.mark.parametrize("query", ["", "status=failed&status=running&status=waiting", "q=net"])
+@pytest.mark.parametrize("count", [1, 60])
+def test_a_page_asks_the_database_a_few_times_however_many_tasks_there_are(
+    client, alice, query, count
+):
+    worker = make_worker()
+    for _ in range(count):
+        make_task(alice, worker, title="net")
+    Task.objects.update(state="finished", outcome="failed")
+    client.get("/tasks/")
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert len(shown(client, query)) == min(count, pages.PAGE_SIZE)
+    strands = 6 if "status" in query else 0
+    assert len(queries) <= MOST_QUERIES + 2 * strands
+
+
+# saved views
+
+
+def save(client, name="mine", query="status=failed"):
+    return client.post("/tasks/views/", {"name": name, "query": query})
+
+
+def test_a_saved_view_leads_back_to_its_filters_and_can_be_deleted(client, alice):
+    answer = save(client, "only failures", "status=failed&q=net&page=7&evil=1")
+    assert answer.url == "/tasks/?q=net&status=failed"
+    view = SavedView.objects.get()
+    page = client.get(answer.url).content.decode()
+    assert re.search(r'aria-current="page">only failures<', page)
+    client.post(f"/tasks/views/{view.pk}/delete/")
+    assert "only failures" not in client.get("/tasks/").content.decode()
+
+
+def test_a_view_of_the_same_name_is_replaced(client, alice):
+    save(client, query="status=failed")
+    save(client, "  mine ", query="status=running")
+    assert [(v.name, v.query) for v in SavedView.objects.all()] == [("mine", "status=running")]
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [("", "status=failed"), ("x" * 61, "status=failed"), ("a\x00b", "status=failed"),
+     ("none", ""), ("bad", "status=happy"), ("long", "q=" + "x" * 300)],
+)  # fmt: skip
+def test_views_that_make_no_sense_are_not_kept(client, alice, name, query):
+    assert save(client, name, query).status_code == 422
+    assert not SavedView.objects.exists()
+
+
+def test_others_views_do_not_exist(client, alice):
+    theirs = SavedView.objects.create(owner=make_user("bob"), name="bobs", query="status=failed")
+    assert "bobs" not in client.get("/tasks/").content.decode()
+    assert client.post(f"/tasks/views/{theirs.pk}/delete/").status_code == 404
+    assert SavedView.objects.exists()
+
+
+def test_there_is_an_end_to_saved_views(client, alice):
+    for number in range(40):
+        save(client, f"view {number}")
+    assert save(client, "one more").status_code == 422
+    assert save(client, "view 7", "status=running").status_code == 302
+
+
+# several tasks at once
+
+
+def act(client, act, *tasks, **extra):
+    body = {"act": act, "task": [getattr(task, "pk", task) for task in tasks]} | extra
+    return client.post("/tasks/act/", body, follow=True)
+
+
+def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alice):
+    one, two, other = (make_waiting_task(alice) for _ in range(3))
+    answer = act(client, "cancel", one, two, query="status=waiting&before=99")
+    assert answer.redirect_chain == [("/tasks/?status=waiting&before=99", 302)]
+    assert "2 tasks cancelled." in answer.content.decode()
+    for task, status in ((one, "cancelled"), (two, "cancelled"), (other, "waiting")):
+        task.refresh_from_db()
+        assert task.status == status
+
+
+def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
+    gone, live = make_waiting_task(alice), make_waiting_task(alice)
+    services.task_cancel(gone)
+    answer = act(client, "delete", gone, live)
+    assert "Delete 2 tasks?" in answer.content.decode()
+    assert Task.objects.count() == 2
+    answer = act(client, "delete", gone, live, sure="1").content.decode()
+    assert "1 task deleted." in answer
+    assert "1 task was left as it is" in answer
+    assert list(Task.objects.all()) == [live]
+
+
+def test_all_of_mine_that_wait_are_none_of_others(client):
+    root = make_user("root", is_staff=True)
+    client.force_login(root)
+    mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
+    running = many(root, 1, state="running")
+    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").content.decode()
+    act(client, "cancel-waiting", sure="1")
+    states = dict(Task.objects.values_list("pk", "state"))
+    assert states == {mine.pk: "finished", theirs.pk: "waiting", running[0]: "running"}
+
+
+def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice, monkeypatch):
+    monkeypatch.setattr(acts, "MOST_IDS", 2)
+    monkeypatch.setattr(views, "MOST_IDS", 2)
+    first, *_others = (make_waiting_task(alice) for _ in range(3))
+    asked = act(client, "cancel-waiting").content.decode()
+    assert "Cancel 2 tasks that wait?" in asked
+    assert "if more wait" in asked
+    act(client, "cancel-waiting", sure="1")
+    assert list(Task.objects.filter(state="waiting")) == [first]
+    assert "if more wait" not in act(client, "cancel-waiting").content.decode()
+
+
+@pytest.mark.parametrize("wanted", ["cancel", "retry", "delete"])
+def test_others_tasks_cannot_be_acted_on(client, alice, wanted):
+    theirs = make_waiting_task(make_user("bob"))
+    services.task_cancel(theirs)
+    answer = act(client, wanted, theirs, sure="1")
+    assert "Nothing to do" in answer.content.decode()
+    assert list(Task.objects.all()) == [theirs]
+
+
+@pytest.mark.parametrize("ticked", [[], ["x"], ["-1"], ["9" * 40], ["1", "1"], ["١"]])
+def test_odd_numbers_are_passed_over(client, alice, ticked):
+    answer = act(client, "cancel", *ticked)
+    assert answer.status_code == 200
+    assert "Nothing to do" in answer.content.decode()
+
+
+def test_an_act_that_is_none_does_not_exist(client, alice):
+    assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
+    assert client.get("/tasks/act/").status_code == 405
+
+
+@pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
+def test_after_an_act_nobody_is_led_elsewhere(client, alice, query):
+    assert act(client, "cancel", query=query).redirect_chain == [("/tasks/", 302)]
+
+
+def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
+    from profiles import storage as objects
+
+    task = make_task(alice, files=[model_file()])
+    objects.write(task.files.get().object_key, b"hello world")
+    services.task_submit(task, {f.pk: services.StoredObject(11, f.md5) for f in task.files.all()})
+    services.task_cancel(task)
+    answer = act(client, "retry", task).content.decode()
+    assert "1 task asked for once more." in answer
+    copy = Task.objects.get(copied_from=task)
+    assert copy.status == "waiting"
+    # the model is not in storage any more: said, not a crash
+    Task.objects.update(created_at=timezone.now() - dt.timedelta(hours=1))
+    task.files.update(purged_at=timezone.now())
+    assert "1 task was left as it is" in act(client, "retry", task).content.decode()

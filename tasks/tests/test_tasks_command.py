@@ -1,0 +1,142 @@
+"""`manage.py tasks`: list, cancel, repeat and delete many at once."""
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from profiles import storage as object_store
+from tasks import services
+from tasks.models import Task
+from tasks.states import TaskState
+from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, model_file
+from tasks.transitions import transition_if
+
+pytestmark = pytest.mark.django_db
+
+
+def tasks(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("tasks", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def listed(*arguments: object) -> list[int]:
+    return [json.loads(line)["task"] for line in tasks("list", "--json", *arguments).splitlines()]
+
+
+@pytest.fixture
+def some():
+    """Two of alice that wait, one of bob that was cancelled."""
+    alice, bob = make_user("alice"), make_user("bob")
+    x86, pi = make_worker("x86-1"), make_worker("pi-4", version="1.12.4")
+    first = make_waiting_task(alice, x86, files=[model_file()], title="nightly 1")
+    files = [model_file(name="Other.mge")]
+    second = make_waiting_task(alice, pi, files=files, runtime_version="1.12.4")
+    third = make_task(bob, x86)
+    services.task_cancel(third)
+    return first, second, third
+
+
+def test_tasks_are_listed_newest_first_by_any_filter(some):
+    first, second, third = (task.pk for task in some)
+    assert listed() == [third, second, first]
+    assert listed("--status", "cancelled") == [third]
+    assert listed("--status", "cancelled", "--status", "waiting") == [third, second, first]
+    assert listed("--owner", "ALICE@example.com", "--worker", "pi-4") == [second]
+    assert listed("--megengine", "1.12.4") == [second]
+    assert listed("--model", "other") == [second]
+    assert listed("--title", "NIGHT") == [first]
+    assert listed("--created-after", "2100-01-01T00:00Z") == []
+    assert listed(first, second, "--worker", "x86-1") == [first]
+    assert listed("--limit", "1") == [third]
+    assert "alice@example.com" in tasks("list")
+
+
+def test_a_filter_that_cannot_be_is_told(some):
+    with pytest.raises(CommandError) as told:
+        tasks("list", "--created-after", "yesterday")
+    assert told.value.returncode == 2
+
+
+def test_tasks_are_cancelled_by_numbers_or_filters(some):
+    first, second, _ = some
+    tasks("cancel", first.pk, "--yes")
+    first.refresh_from_db(), second.refresh_from_db()
+    assert (first.status, second.is_live) == ("cancelled", True)
+    tasks("cancel", "--owner", "alice@example.com", "--yes")
+    second.refresh_from_db()
+    assert not second.is_live
+    assert "No task fits" in tasks("cancel", "--owner", "alice@example.com", "--yes")
+
+
+def test_everything_is_never_meant_by_saying_nothing(some):
+    for verb in ("cancel", "retry", "delete"):
+        with pytest.raises(CommandError, match="Say which"):
+            tasks(verb, "--yes")
+    assert Task.objects.count() == 3
+
+
+def test_without_yes_and_without_a_terminal_nothing_is_changed(some, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(CommandError, match="--yes"):
+        tasks("delete", some[2].pk)
+    assert Task.objects.filter(pk=some[2].pk).exists()
+
+
+def test_a_number_of_no_use_changes_nothing_at_all(some):
+    first, _, third = some
+    with pytest.raises(CommandError, match=f"#{first.pk}"):
+        tasks("delete", first.pk, third.pk, "--yes")  # the first one waits
+    with pytest.raises(CommandError, match="#99999"):
+        tasks("cancel", first.pk, 99999, "--yes")
+    assert Task.objects.count() == 3
+    first.refresh_from_db()
+    assert first.is_live
+
+
+def test_ended_tasks_are_deleted(some):
+    tasks("delete", "--status", "cancelled", "--yes")
+    assert set(Task.objects.all()) == set(some[:2])
+
+
+def test_a_task_is_repeated_for_its_owner_with_its_files(some, storage):
+    data = b"hello world"
+    first = some[0]
+    for file in first.files.all():
+        object_store.write(file.object_key, data)
+    transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
+    first.attempts.update(ended_at=first.created_at)
+    gone = some[2]
+    with pytest.raises(CommandError, match="1 of 2"):
+        tasks("retry", first.pk, gone.pk, "--yes")  # whose files never came
+    copy = Task.objects.order_by("-pk").first()
+    assert (copy.copied_from, copy.owner, copy.title) == (first, first.owner, "nightly 1")
+    assert copy.is_live
+    model = copy.files.first()
+    assert object_store.read(model.object_key, limit_bytes=99) == data
+
+
+@pytest.mark.parametrize("answers", [0, 1], ids=["while it copies", "while it submits"])
+def test_a_repetition_that_breaks_in_any_way_leaves_no_task_behind(
+    some, storage, monkeypatch, answers
+):
+    for file in some[0].files.all():
+        object_store.write(file.object_key, b"hello world")
+    transition_if(some[0], TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
+    some[0].attempts.update(ended_at=some[0].created_at)
+
+    good, asked = object_store.head, []
+
+    def break_then(key):
+        asked.append(key)
+        if len(asked) > answers:
+            raise ValueError("not what the client of storage promises")
+        return good(key)
+
+    monkeypatch.setattr("profiles.storage.head", break_then)
+    with pytest.raises(ValueError, match="promises"):
+        tasks("retry", some[0].pk, "--yes")
+    copy = Task.objects.get(copied_from=some[0])
+    assert (copy.status, copy.reason) == ("failed", "copy_failed")

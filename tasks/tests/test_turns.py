@@ -1,0 +1,271 @@
+"""Whose turn it is: tiers, fair shares, own priorities; and how many tasks one user may have."""
+
+import datetime
+import random
+import re
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tasks import rebinding, services
+from tasks.attempts import attempt_assign
+from tasks.models import Attempt, Purpose, Task
+from tasks.queue import facts_of
+from tasks.scheduling import assign_waiting
+from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
+from tasks.turns import Group, Turn, count_before, next_turns
+from webprofile.errors import DomainError
+
+DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def run_next(worker, *, lasts_s: float = 10.0) -> Task:
+    """Start the next task of a device and end it after `lasts_s` of device time."""
+    (attempt,) = assign_waiting(worker.pk)
+    now = timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(
+        created_at=now - datetime.timedelta(seconds=lasts_s), ended_at=now
+    )
+    Task.objects.filter(pk=attempt.task_id).update(state="processing")
+    return attempt.task
+
+
+@pytest.mark.django_db
+def test_users_alternate_however_many_tasks_one_of_them_has():
+    worker = make_worker()
+    alice, bob = make_user("alice"), make_user("bob")
+    many = [make_waiting_task(alice, worker) for _ in range(4)]
+    few = [make_waiting_task(bob, worker) for _ in range(2)]
+    order = [run_next(worker).pk for _ in range(6)]
+    assert order == [each.pk for each in (many[0], few[0], many[1], few[1], many[2], many[3])]
+
+
+@pytest.mark.django_db
+def test_who_held_the_device_longer_in_the_last_hour_waits():
+    worker = make_worker()
+    alice, bob = make_user("alice"), make_user("bob")
+    make_waiting_task(alice, worker)
+    run_next(worker, lasts_s=600)
+    make_waiting_task(alice, worker)
+    later = make_waiting_task(bob, worker)
+    assert run_next(worker).pk == later.pk
+
+
+@pytest.mark.django_db
+def test_what_was_held_longer_ago_counts_no_more():
+    worker = make_worker()
+    alice, bob = make_user("alice"), make_user("bob")
+    make_waiting_task(alice, worker)
+    run_next(worker, lasts_s=600)
+    Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(minutes=61))
+    first = make_waiting_task(alice, worker)
+    make_waiting_task(bob, worker)
+    assert run_next(worker).pk == first.pk
+
+
+@pytest.mark.django_db
+def test_ones_own_priority_orders_ones_own_tasks_only():
+    worker = make_worker()
+    alice, bob = make_user("alice"), make_user("bob")
+    low = make_waiting_task(alice, worker, priority=-10)
+    high = make_waiting_task(alice, worker, priority=10)
+    pushed = [make_waiting_task(bob, worker, priority=10) for _ in range(2)]
+    order = [run_next(worker).pk for _ in range(4)]
+    assert order == [high.pk, pushed[0].pk, low.pk, pushed[1].pk]
+
+
+@pytest.mark.django_db
+def test_an_administrators_priority_and_health_checks_go_before_everybody():
+    worker = make_worker()
+    alice, root = make_user("alice"), make_user("root", is_staff=True)
+    plain = make_waiting_task(alice, worker)
+    late = make_waiting_task(root, worker, priority=-50)
+    urgent = make_waiting_task(root, worker, priority=60)
+    top = make_waiting_task(root, worker, priority=100)
+    check = make_waiting_task(root, worker, purpose=Purpose.HEALTH)
+    order = [run_next(worker).pk for _ in range(5)]
+    assert order == [check.pk, top.pk, urgent.pk, plain.pk, late.pk]
+
+
+@pytest.mark.django_db
+def test_two_free_slots_go_to_two_users():
+    worker = make_worker(slots=2)
+    alice, bob = make_user("alice"), make_user("bob")
+    first = make_waiting_task(alice, worker)
+    make_waiting_task(alice, worker)
+    second = make_waiting_task(bob, worker)
+    assert [each.task_id for each in assign_waiting(worker.pk)] == [first.pk, second.pk]
+
+
+@pytest.mark.django_db
+def test_a_device_that_is_held_back_starts_health_checks_only():
+    worker = make_worker()
+    owner = make_user()
+    make_waiting_task(owner, worker)
+    worker.held_at = timezone.now()
+    worker.save()
+    assert assign_waiting(worker.pk) == []
+    check = make_waiting_task(owner, worker, purpose=Purpose.HEALTH)
+    assert [each.task_id for each in assign_waiting(worker.pk)] == [check.pk]
+
+
+@pytest.mark.django_db
+def test_a_user_whose_grant_was_taken_away_gets_no_slot():
+    owner = make_user()
+    worker = make_worker(is_public=False)
+    worker.grants.create(user=owner)
+    make_waiting_task(owner, worker)
+    worker.grants.all().delete()
+    assert assign_waiting(worker.pk) == []
+
+
+@pytest.mark.django_db
+def test_two_dispatchers_hand_out_a_task_and_a_slot_once():
+    worker = make_worker()
+    first, second = (make_waiting_task(worker=worker) for _ in range(2))
+    stale = Task.objects.get(pk=first.pk)
+    assert attempt_assign(first, slot=0)
+    assert attempt_assign(stale, slot=1) is None
+    assert assign_waiting(worker.pk) == []
+    assert Task.objects.get(pk=second.pk).state == "waiting"
+
+
+@pytest.mark.django_db
+def test_the_position_that_is_shown_is_the_order_in_which_tasks_start():
+    worker = make_worker()
+    users = [make_user(name) for name in ("alice", "bob", "carol")]
+    root = make_user("root", is_staff=True)
+    deal = random.Random(4)
+    for _ in range(14):
+        make_waiting_task(deal.choice(users), worker, priority=deal.choice((-5, 0, 5)))
+    make_waiting_task(root, worker, priority=50)
+    waiting = list(Task.objects.filter(state="waiting"))
+    shown = sorted((facts_of(task, reader=root).position, task.pk) for task in waiting)
+    assert [position for position, _ in shown] == list(range(1, 16))
+    # as long as an unknown run is reckoned
+    started = [run_next(worker, lasts_s=60.0).pk for _ in waiting]
+    assert started == [pk for _, pk in shown]
+
+
+groups = st.lists(
+    st.tuples(
+        st.sampled_from([100, 50, 0, -20]), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3)
+    ),
+    min_size=1,
+    max_size=8,
+    unique_by=lambda row: row[:2],
+)
+
+
+@hypothesis_settings(max_examples=150, deadline=None)
+@given(groups, st.lists(st.sampled_from([0.0, 3.0, 10.0, 25.5]), min_size=4, max_size=4))
+def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held):
+    found = [
+        Group(tier, owner, number, DAY + datetime.timedelta(hours=hour))
+        for tier, owner, number, hour in rows
+    ]
+    used = {owner: held[owner - 1] for owner in range(1, 5)}
+    seen: dict[Turn, int] = {}
+    for place, turn in enumerate(next_turns(found, used, 10.0)):
+        own = seen.get(turn, 0)
+        assert count_before(found, used, 10.0, turn=turn, own=own) == place
+        seen[turn] = own + 1
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
+    settings.TASKS_PER_USER = 2
+    owner = make_user()
+    first = make_task(owner)
+    make_task(owner)
+    with pytest.raises(DomainError) as caught:
+        make_task(owner)
+    assert (caught.value.code, caught.value.data) == ("quota_reached", {"live": 2, "limit": 2})
+    services.task_cancel(first)
+    make_task(owner)
+    make_task(make_user("bob"))
+
+
+@pytest.mark.django_db
+def test_an_administrator_sets_the_limit_of_a_user_and_health_checks_do_not_count(settings):
+    settings.TASKS_PER_USER = 1
+    owner = make_user(task_limit=2)
+    for _ in range(3):
+        make_task(owner, purpose=Purpose.HEALTH)
+    make_task(owner)
+    make_task(owner)
+    with pytest.raises(DomainError, match="quota_reached"):
+        make_task(owner)
+    with pytest.raises(DomainError, match="quota_reached"):
+        make_task(make_user("bob", task_limit=0))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("staff", "priority"), [(False, 11), (False, -11), (True, 101)])
+def test_a_priority_beyond_what_one_may_set_is_refused(staff, priority):
+    with pytest.raises(DomainError, match="priority_bad"):
+        make_task(make_user(is_staff=staff), priority=priority)
+
+
+@pytest.mark.django_db
+def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
+    owner, worker = make_user(), make_worker()
+    make_waiting_task(owner, worker)
+    task = make_waiting_task(owner, worker)
+    client.force_login(owner)
+    for _ in range(2):  # twice is once
+        assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 302
+    assert task.events.filter(kind="task.prioritized").count() == 1
+    assert [each.task_id for each in assign_waiting()] == [task.pk]
+    assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "6"}).status_code == 409
+    for nonsense in ("", "1.5", "x", "9" * 40, "100"):
+        answer = client.post(f"/tasks/{task.pk}/priority/", {"priority": nonsense})
+        assert answer.status_code == 422
+    client.force_login(make_user("bob"))
+    assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 404
+
+
+@pytest.mark.django_db
+def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy():
+    owner = make_user()
+    task = make_waiting_task(owner)
+    task.files.update(stored_at=timezone.now())
+    rebinding.task_prioritize(task, priority=80, by=make_user("root", is_staff=True))
+    copy, _ = services.task_copy(task, owner=owner)
+    assert copy.priority == 10
+    assert stored(copy)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("priority", "offered"),
+    [
+        (0, {-5, 5}),
+        (8, {3, 10}),
+        (10, {5}),
+        (-10, {-5}),
+        # what an administrator raised or put back, its owner can bring back among the others
+        (80, {10}),
+        (-50, {-10}),
+    ],
+)
+def test_the_page_offers_only_priorities_that_the_reader_may_set(client, priority, offered):
+    owner = make_user()
+    task = make_waiting_task(owner)
+    Task.objects.update(priority=priority)
+    client.force_login(owner)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    found = re.findall(r'name="priority" value="(-?\d+)"', page)
+    assert {int(number) for number in found} == offered
+    for number in found:
+        assert client.post(f"/tasks/{task.pk}/priority/", {"priority": number}).status_code == 302
+    client.force_login(make_user("root", is_staff=True))
+    Task.objects.update(priority=priority)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert 'name="priority" value="100"' in page

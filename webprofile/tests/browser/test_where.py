@@ -1,0 +1,119 @@
+"""Where a task goes, in a real browser: one device or any that matches, and what is said first."""
+
+import time
+
+import pytest
+from django.test import Client
+
+from profiles import storage as object_store
+from tasks.attempts import attempt_assign
+from tasks.copying import form_data
+from tasks.models import Task
+from tasks.services import TaskRequest, task_create
+from tasks.targets import Target
+from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
+from webprofile.tests.browser.test_form import Form
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def form(browser, live_server, alice) -> Form:
+    client = Client()
+    client.force_login(alice)
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Form(browser, live_server.url)
+
+
+def outlook(form: Form) -> str:
+    return form.find("#outlook").text
+
+
+def test_the_form_says_what_the_queue_is_like_before_anything_is_sent(form, alice):
+    busy = make_worker("a-busy", labels={"chip": "Xeon"})
+    task = make_waiting_task(alice, busy)
+    assert task.attempts.exists() or attempt_assign(task, slot=0)
+    make_worker("b-free", labels={"chip": "Xeon"})
+    form.open()
+    form.until(lambda: "a-busy is busy" in outlook(form), "the queue")
+    assert "your task" in outlook(form)
+    assert "b-free with the same chip (Xeon) is free." in outlook(form)
+    form.choose("#worker", "b-free")
+    form.until(lambda: "b-free is free" in outlook(form), "the other queue")
+
+
+def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
+    form, alice, storage
+):
+    make_worker("plain", labels={"chip": "A"})
+    wanted = make_worker("wanted", labels={"chip": "B"})
+    old = task_create(
+        owner=alice,
+        request=TaskRequest(
+            target=Target({"chip": "B"}, versions=">=1.12"),
+            files=(model_file(),),
+            priority=4,
+            title="nightly",
+        ),
+    )
+    for file in old.files.all():
+        object_store.write(file.object_key, b"hello world")
+    old.files.update(stored_at=old.created_at)
+    form.open(f"?from={old.pk}")
+    form.until(lambda: "wanted with MegEngine 1.13.0" in outlook(form), "the best match")
+    assert form.find("#versions").get_attribute("value") == ">=1.12"
+    assert not form.find("#worker").is_displayed()
+    form.find("#versions").clear()
+    form.find("#versions").send_keys("soon")
+    form.until(lambda: "no range of versions" in form.error("versions"), "what is wrong")
+    form.find("#versions").clear()
+    form.find("#versions").send_keys("==1.13.*")
+    form.until(lambda: form.error("versions") == "", "that it is right again")
+    form.find("#submit").click()
+    form.until(lambda: form.all("#task-status"), "the new task's page")
+    made = Task.objects.exclude(pk=old.pk).get()
+    assert (made.target, made.worker) == (
+        {"labels": {"chip": "B"}, "versions": "==1.13.*"},
+        wanted,
+    )
+    assert (made.priority, made.title, made.copied_from) == (4, "nightly", old)
+
+
+def test_a_slow_answer_about_the_earlier_task_is_followed_by_what_its_queue_is_like(
+    form, alice, monkeypatch
+):
+    make_worker("plain")
+    old = make_waiting_task(alice, make_worker("wanted"))
+
+    def slow(task):
+        time.sleep(1.5)
+        return form_data(task)
+
+    # the queue of the device that the empty form shows is answered first
+    monkeypatch.setattr("tasks.views.form_data", slow)
+    form.browser.get(f"{form.address}/tasks/new/?from={old.pk}")
+    form.until(lambda: "plain is free" in outlook(form), "the queue of the empty form")
+    form.until(lambda: "wanted is" in outlook(form), "the queue of the earlier task's device")
+
+
+def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, browser):
+    busy = make_worker("busy", labels={"chip": "Xeon"})
+    running = make_waiting_task(alice, busy)
+    assert running.attempts.exists() or attempt_assign(running, slot=0)
+    task = make_waiting_task(alice, busy)
+    free = make_worker("free", labels={"chip": "Xeon"})
+    browser.get(f"{form.address}/tasks/{task.pk}/")
+    assert "number 1 in the queue of busy" in form.find("#queue-title").text
+    assert f"#{running.pk}" in form.find(".queue__running").text
+    button = form.find(f"#move-{free.pk}")
+    assert button.text == "Move the task to free"
+    button.click()
+    form.until(lambda: not form.all("#queue"), "that it started there")
+    task.refresh_from_db()
+    assert (task.worker, task.state) == (free, "assigned")
