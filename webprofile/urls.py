@@ -6,12 +6,14 @@ from django.urls import include, path
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
+from accounts import views as account_views
 from profiles.views import artifacts, compare_io, result
 from profiles.views.netron import netron
 from tasks import api as task_api
 from tasks import views as task_views
+from tasks.listing import views as list_views
 from webprofile.views import favicon, healthz
-from workers import views as worker_views
+from workers.views import agents, devices, installing, page
 
 # the same login page, with the same rate limits, in front of the administration
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -19,15 +21,22 @@ admin.site.site_header = admin.site.site_title = _("MegEngine Web Profile")
 
 task_patterns = (
     [
-        path("", task_views.TaskListView.as_view(), name="list"),
-        path("rows/", task_views.rows, name="rows"),
+        path("", list_views.TaskListView.as_view(), name="list"),
+        path("rows/", list_views.rows, name="rows"),
+        path("act/", list_views.act, name="act"),
+        path("views/", list_views.save_view, name="save-view"),
+        path("views/<int:view_id>/delete/", list_views.delete_view, name="delete-view"),
         path("new/", task_views.new, name="new"),
         path("command/", task_api.command, name="command"),
+        path("outlook/", task_views.outlook, name="outlook"),
+        path("cancel/", task_views.cancel_several, name="cancel-several"),
         path("<int:task_id>/", task_views.detail, name="detail"),
         path("<int:task_id>/status/", task_views.status, name="status"),
         path("<int:task_id>/uploads/", task_views.uploads, name="uploads"),
         path("<int:task_id>/submit/", task_views.submit, name="submit"),
         path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
+        path("<int:task_id>/move/", task_views.move, name="move"),
+        path("<int:task_id>/priority/", task_views.prioritize, name="priority"),
         path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
         path("<int:task_id>/result/", result.result, name="result"),
         path("<int:task_id>/result.txt", result.result_text, name="result-text"),
@@ -46,9 +55,11 @@ task_patterns = (
 )
 worker_patterns = (
     [
-        path("", worker_views.worker_list, name="list"),
-        path("rows/", worker_views.rows, name="rows"),
-        path("list.json", worker_views.worker_list_json, name="list-json"),
+        path("", devices.worker_list, name="list"),
+        path("rows/", devices.rows, name="rows"),
+        path("list.json", devices.worker_list_json, name="list-json"),
+        path("<str:name>/", page.worker_page, name="detail"),
+        path("<str:name>/check/", page.worker_check, name="check"),
     ],
     "workers",
 )
@@ -61,16 +72,29 @@ urlpatterns = [
     path("netron/<str:tag>/", netron, name="netron"),
     path("netron/<str:tag>/<str:name>", netron),
     path("docs/options/", task_views.options, name="options"),
-    path("api/agent/enrol/", worker_views.agent_enrol, name="agent-enrol"),
-    path("api/agent/check/", worker_views.agent_check, name="agent-check"),
-    path("api/agent/heartbeat/", worker_views.agent_heartbeat, name="agent-heartbeat"),
+    path("agent/", installing.agent_page, name="agent"),
+    path("agent/install.py", installing.install_script, name="agent-install"),
+    path("agent/<str:name>", installing.agent_file, name="agent-file"),
+    path("api/agent/enrol/", agents.agent_enrol, name="agent-enrol"),
+    path("api/agent/check/", agents.agent_check, name="agent-check"),
+    path("api/agent/heartbeat/", agents.agent_heartbeat, name="agent-heartbeat"),
+    path("accounts/", include("accounts.urls")),
+    # before allauth's pages of these names
+    path(
+        "accounts/oidc/<slug:provider_id>/login/",
+        account_views.oidc_login,
+        name="openid_connect_login",
+    ),
+    path("accounts/password/reset/", account_views.password_reset, name="account_reset_password"),
+    path("api/v1/", include("webprofile.rest.urls")),
     path("accounts/", include("allauth.urls")),
-    path("i18n/", include("django.conf.urls.i18n")),
+    path("i18n/setlang/", account_views.language, name="set_language"),
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
     # browsers ask here for pages that name no icon, such as the administration's
     path("favicon.ico", favicon),
 ]
+handler400 = "webprofile.views.bad_request"
 handler403 = "webprofile.views.forbidden"
 handler404 = "webprofile.views.not_found"
 handler500 = "webprofile.views.server_error"

@@ -1,5 +1,6 @@
 """All settings, read from the environment once. The overlays only tighten or loosen."""
 
+import hashlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -8,6 +9,9 @@ from django.utils.translation import gettext_lazy as _
 
 from webprofile.env import secret
 from webprofile.logs import configure_logging
+from webprofile.oidc import oidc_apps, origins
+from webprofile.settings.rest import *  # noqa: F403
+from webprofile.settings.rest import SIMPLE_JWT
 
 env = environ.Env()
 
@@ -38,6 +42,16 @@ INSTALLED_APPS = [
     "csp",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
+    "rest_framework",
+    "rest_framework_simplejwt",
+    "rest_framework_simplejwt.token_blacklist",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "webprofile",
     "accounts",
     "workers",
@@ -54,6 +68,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "webprofile.middleware.ReaderMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -164,12 +179,25 @@ CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
 LEASE_S = env.float("LEASE_S", default=60.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+#: of one user, waiting and running at once
+TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
 #: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
 #: an agent may take this long to fetch its files (agent.transfer.DOWNLOAD_LIMIT_S)
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
+
+# -- devices ------------------------------------------------------------------------------------
+
+#: what `python -m agent.bundle` built: the agent as devices get it
+AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
+#: a tiny task for each idle device; 0 for none on schedule
+HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
+#: so many attempts in a row that the device or its agent spoiled ask for one at once; 0 for never
+HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
+#: a device that was held back is checked again after this long, then after twice as long, and so on
+HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 
 # -- people -------------------------------------------------------------------------------------
 
@@ -192,19 +220,70 @@ EMAIL_CONFIG = env.email("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
 HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
-ACCOUNT_FORMS = {"login": "accounts.forms.LoginForm"}
+ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
+ACCOUNT_FORMS = {
+    "login": "accounts.forms.LoginForm",
+    "signup": "accounts.forms.SignupForm",
+    "reset_password": "accounts.forms.ResetPasswordForm",
+    "reset_password_from_key": "accounts.forms.ResetPasswordKeyForm",
+    "set_password": "accounts.forms.SetPasswordForm",
+    "change_password": "accounts.forms.ChangePasswordForm",
+    "add_email": "accounts.forms.AddEmailForm",
+    "reauthenticate": "accounts.forms.ReauthenticateForm",
+}
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 #: "mandatory" needs a mail server (EMAIL_URL); without one nobody could finish registering
-ACCOUNT_EMAIL_VERIFICATION = env.str("ACCOUNT_EMAIL_VERIFICATION", default="none")
+ACCOUNT_EMAIL_VERIFICATION = env.str(
+    "ACCOUNT_EMAIL_VERIFICATION", default="mandatory" if HAS_MAIL_SERVER else "none"
+)
 ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
 ACCOUNT_LOGOUT_ON_GET = False
-ACCOUNT_SESSION_REMEMBER = True
+#: a mail tells of a changed password or second factor
+ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
+ACCOUNT_SESSION_REMEMBER = None  # the reader is asked
+#: since the last page, for who does not want to be remembered
+SESSION_COOKIE_AGE = env.int("SESSION_S", default=12 * 3600)
+#: since the last page, for who wants it
+ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3600)
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
+ACCOUNT_RATE_LIMITS = {
+    # asked while a password is typed
+    "password_check": env.str("PASSWORD_CHECK_RATE", default="60/m/ip"),
+}
+
+MFA_ADAPTER = "accounts.adapters.SecondFactorAdapter"
+MFA_FORMS = {
+    "add_webauthn": "accounts.security_keys.AddForm",
+    "edit_webauthn": "accounts.security_keys.RenameForm",
+    "authenticate_webauthn": "accounts.security_keys.AuthenticateForm",
+    "reauthenticate_webauthn": "accounts.security_keys.ReauthenticateForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_TOTP_ISSUER = "MegEngine Web Profile"
+#: the code before and the one after count too: clocks of phones differ
+MFA_TOTP_TOLERANCE = 1
+MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION != "mandatory"
+#: browsers offer security keys on HTTPS and on localhost only
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = urlsplit(SITE_URL).scheme == "http"
+
+OIDC_APPS = oidc_apps()
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": OIDC_APPS, "OAUTH_PKCE_ENABLED": True}}
+SOCIALACCOUNT_ADAPTER = "accounts.adapters.IdentityAdapter"
+SOCIALACCOUNT_FORMS = {"signup": "accounts.forms.SocialSignupForm"}
+#: the operator chose the provider: an address that it verified is whose it says
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = True
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "tasks:list"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+
+# -- the API ------------------------------------------------------------------------------------
+
+# a key of its own, as long as HS256 wants it: a signature of one kind says nothing of another
+SIMPLE_JWT["SIGNING_KEY"] = hashlib.sha256(f"jwt {SECRET_KEY}".encode()).hexdigest()
 
 # -- languages ----------------------------------------------------------------------------------
 
@@ -244,13 +323,13 @@ CONTENT_SECURITY_POLICY = {
         "font-src": ["'self'"],
         "connect-src": ["'self'", S3_PUBLIC_ENDPOINT_URL],
         "frame-src": [NETRON_ORIGIN or "'self'"],
-        "form-action": ["'self'"],
+        "form-action": ["'self'", *origins(OIDC_APPS)],
         "base-uri": ["'none'"],
         "frame-ancestors": ["'none'"],
     }
 }
 X_FRAME_OPTIONS = "DENY"
-#: enrolment codes are shown in messages: they stay on the server
+#: messages name users and devices, and many of them: too much for a cookie
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -25,4 +25,5 @@ DRAMATIQ_BROKER = {
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
-ACCOUNT_RATE_LIMITS: dict[str, str] = {}
+ACCOUNT_RATE_LIMITS = {}
+API_RATES = dict[str, str]()

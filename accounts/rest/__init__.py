@@ -1,0 +1,1 @@
+"""Accounts in the API: logging in, tokens, and who one is."""

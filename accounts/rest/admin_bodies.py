@@ -1,0 +1,136 @@
+"""What comes in about users, from administrators."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounts.models import AuditEntry, User
+from accounts.selectors import entries_with
+from webprofile.administration.entries import ACTIONS, TARGETS, action_name
+from webprofile.rest import fields
+from webprofile.rest.filtering import KeyFilter, MomentFilter, TextFilter, YesFilter
+
+MOST_NAMED = 500
+
+
+class UserBody(fields.Body):
+    """A user to be made."""
+
+    email = fields.Text(max_length=254, help_text="The login; somebody vouches for it.")
+    password = fields.Text(
+        max_length=4096, trim_whitespace=False, help_text="As strong as the site wants it."
+    )
+    administrator = fields.Flag(
+        required=False, default=False, help_text="Whether they get every right."
+    )
+
+
+class LimitBody(fields.Body):
+    """What may be changed of a user without an act."""
+
+    task_limit = fields.Integer(
+        allow_null=True,
+        max_value=2**31 - 1,
+        help_text="Tasks waiting and running at once; null: the site's own limit.",
+    )
+
+
+class PasswordBody(fields.Body):
+    """Another password."""
+
+    password = fields.Text(
+        max_length=4096, trim_whitespace=False, help_text="As strong as the site wants it."
+    )
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "integer", "minimum": 1, "maximum": fields.KEY_LIMIT},
+            {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 254,
+                "pattern": r"^[^\x00]*\S[^\x00]*$",
+            },
+        ]
+    }
+)
+class Named(serializers.Field):
+    """A row by number or by name."""
+
+    def to_internal_value(self, data: Any) -> int | str:
+        if isinstance(data, str):
+            return str(fields.Text(max_length=254).run_validation(data))
+        return int(fields.Key().run_validation(data))
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class GrantsBody(fields.Body):
+    """Which users and which devices; every one of the first with every one of the second."""
+
+    users = serializers.ListField(
+        child=Named(help_text="Number or e-mail."),
+        min_length=1,
+        max_length=MOST_NAMED,
+        help_text="Users by number or e-mail.",
+    )
+    workers = serializers.ListField(
+        child=Named(help_text="Number or name."),
+        min_length=1,
+        max_length=MOST_NAMED,
+        help_text="Devices by number or name.",
+    )
+
+
+class UserFilters(django_filters.FilterSet):
+    """By e-mail and role."""
+
+    email = TextFilter(lookup_expr="icontains", max_length=254, help_text="A part of the e-mail.")
+    administrator = YesFilter(field_name="is_staff", help_text="Whether they have every right.")
+    active = YesFilter(field_name="is_active", help_text="Whether they may log in.")
+    worker = TextFilter(
+        field_name="granted_workers__name", max_length=60, help_text="A device granted to them."
+    )
+
+    class Meta:
+        model = User
+        fields: tuple[str, ...] = ()
+
+
+class AuditFilters(django_filters.FilterSet):
+    """Filters hold together."""
+
+    action = django_filters.ChoiceFilter(
+        choices=[(code, code) for code in ACTIONS], help_text="What was done."
+    )
+    target_type = django_filters.ChoiceFilter(
+        choices=[(code, code) for code in TARGETS], help_text="Of what kind."
+    )
+    target_id = TextFilter(max_length=40, help_text="The number of what was changed.")
+    actor = KeyFilter(field_name="actor_id", help_text="The number of who did it.")
+    actor_email = TextFilter(
+        lookup_expr="icontains", max_length=254, help_text="A part of who did it."
+    )
+    search = TextFilter(
+        method="with_text",
+        max_length=254,
+        help_text="A part of who, of what, of the action (its code or words) or of the address; or "
+        "the e-mail of a user to whom was granted.",
+    )
+    after = MomentFilter(field_name="at", lookup_expr="gte", help_text="At this moment or later.")
+    before = MomentFilter(field_name="at", lookup_expr="lt", help_text="Before this moment.")
+
+    class Meta:
+        model = AuditEntry
+        fields: tuple[str, ...] = ()
+
+    def with_text(self, rows: QuerySet[AuditEntry], name: str, value: str) -> Any:
+        text = value.casefold()
+        actions = [code for code in ACTIONS if text in action_name(code).casefold()]
+        return entries_with(rows, value, actions=actions)

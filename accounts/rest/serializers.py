@@ -1,0 +1,181 @@
+"""What goes in and out about accounts."""
+
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from rest_framework import serializers
+
+from accounts.access_tokens import DAYS_LIMIT
+from accounts.models import AccessToken, Theme, User
+from accounts.preferences import zone_named
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+
+
+class Credentials(fields.Body):
+    """What a person logs in with."""
+
+    email = fields.Text(max_length=254, help_text="The account's e-mail.")
+    password = fields.Text(
+        max_length=4096, trim_whitespace=False, help_text="The account's password."
+    )
+    code = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Of the authenticator app, or a recovery code, if there is a second factor.",
+    )
+
+
+class RefreshBody(fields.Body):
+    """A refresh token."""
+
+    refresh = fields.Text(max_length=4096, help_text="The `refresh` part of a pair.")
+
+
+class PairAnswer(serializers.Serializer):
+    """A pair of tokens."""
+
+    access = serializers.CharField(help_text="For `Authorization: Bearer`.")
+    refresh = serializers.CharField(help_text="Good for one renewal.")
+    access_expires_at = serializers.DateTimeField(help_text="When `access` ends.")
+    refresh_expires_at = serializers.DateTimeField(help_text="When `refresh` ends.")
+
+
+class AccessTokenBody(fields.Body):
+    """A token to be made."""
+
+    name = fields.Text(max_length=100, help_text="What it is for.")
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(AccessToken.Scope.choices),
+        min_length=1,
+        max_length=len(AccessToken.Scope.values),
+        help_text="What it may do; `admin` is for administrators.",
+    )
+    days = fields.Integer(min_value=1, max_value=DAYS_LIMIT, help_text="Days until it expires.")
+
+
+class AccessTokenAnswer(serializers.ModelSerializer[AccessToken]):
+    """A token, without its secret."""
+
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="What it may do."
+    )
+
+    class Meta:
+        model = AccessToken
+        fields: tuple[str, ...] = (
+            "id", "name", "prefix", "scopes", "created_at", "expires_at", "last_used_at",
+            "revoked_at",
+        )  # fmt: skip
+        read_only_fields = fields
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "What it is for."},
+            "prefix": {"help_text": "The secret's first characters."},
+            "created_at": {"help_text": "When it was made."},
+            "expires_at": {"help_text": "When it ends."},
+            "last_used_at": {"help_text": "When it was used last, to the minute; null: never."},
+            "revoked_at": {"help_text": "When it was revoked; null if it was not."},
+        }
+
+
+class IssuedTokenAnswer(AccessTokenAnswer):
+    """A token that was just made, with its secret."""
+
+    secret = serializers.CharField(
+        read_only=True, help_text="Shown this once: for `Authorization: Bearer`."
+    )
+
+    class Meta(AccessTokenAnswer.Meta):
+        fields = (*AccessTokenAnswer.Meta.fields, "secret")
+        read_only_fields = fields
+
+
+class MeAnswer(serializers.ModelSerializer[User]):
+    """The user who asks."""
+
+    is_administrator = serializers.BooleanField(
+        source="is_staff", help_text="Whether this request may do what administrators may."
+    )
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(AccessToken.Scope.choices),
+        help_text="What the request's token may do.",
+    )
+
+    class Meta:
+        model = User
+        fields = (
+            "id", "email", "is_administrator", "scopes", "date_joined", "language", "time_zone",
+            "theme", "task_limit",
+        )  # fmt: skip
+        read_only_fields = fields
+        extra_kwargs = {
+            "id": {"help_text": "The user's number."},
+            "email": {"help_text": "The login."},
+            "date_joined": {"help_text": "When the account was made."},
+            "language": {"help_text": "`en`, `zh-hans`, or empty: what the browser asks for."},
+            "time_zone": {"help_text": "Of the tz database; empty: the browser's."},
+            "theme": {"help_text": "`light`, `dark`, or empty: as the system."},
+            "task_limit": {"help_text": "Tasks waiting and running at once; null: the site's."},
+        }
+
+
+class PreferencesBody(fields.Body):
+    """How pages look to oneself; what is not given stays."""
+
+    language = serializers.ChoiceField(
+        [("", "as the browser asks"), *settings.LANGUAGES],
+        required=False,
+        help_text="Empty: what the browser asks for.",
+    )
+    time_zone = fields.Text(
+        required=False,
+        allow_blank=True,
+        max_length=64,
+        help_text="A name of the tz database; empty: the browser's.",
+    )
+    theme = serializers.ChoiceField(
+        Theme.choices, required=False, help_text="Empty: as the system."
+    )
+
+    def validate_time_zone(self, value: str) -> str:
+        if value and zone_named(value) is None:
+            raise DomainError("time_zone_unknown", field="time_zone")
+        return value
+
+
+class OwnPasswordBody(fields.Body):
+    """Another password."""
+
+    current = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=4096,
+        trim_whitespace=False,
+        help_text="The password so far; empty if the account has none.",
+    )
+    password = fields.Text(
+        max_length=4096, trim_whitespace=False, help_text="The new one, as strong as the site asks."
+    )
+
+
+class OwnSessionAnswer(serializers.ModelSerializer[UserSession]):
+    """A browser in which one is logged in."""
+
+    is_current = serializers.SerializerMethodField(help_text="Whether this request came by it.")
+
+    class Meta:
+        model = UserSession
+        fields = ("id", "ip", "user_agent", "created_at", "last_seen_at", "is_current")
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "ip": {"help_text": "The address that it came from last."},
+            "user_agent": {"help_text": "What the browser calls itself."},
+            "created_at": {"help_text": "When one logged in."},
+            "last_seen_at": {"help_text": "When it was used last, to five minutes."},
+        }
+
+    def get_is_current(self, session: UserSession) -> bool:
+        return bool(session.session_key == self.context["here"])

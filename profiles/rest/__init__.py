@@ -1,0 +1,1 @@
+"""Results in the API: opened, analysed, compared, exported."""

@@ -1,0 +1,108 @@
+"""What views of results share: which exist for the reader, their data, answers that are large."""
+
+from typing import Any, cast
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.errors import AnalysisError
+from profiles.derived.loading import profile_data
+from profiles.models import Profile, ProfileUpload
+from profiles.selectors import profiles_visible_to, uploads_visible_to
+from tasks.models import Task
+from tasks.selectors import tasks_visible_to
+from tasks.states import TaskState
+from webprofile.errors import DomainError
+from webprofile.rest.fields import Query
+from webprofile.rest.problems import QueryInvalid
+from webprofile.rest.views import ApiView
+
+#: of every view that reads a profile's data
+NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable"]}
+#: what `AnalysisError` says of a question; the rest is about the profile
+_OF_QUESTIONS = ("aggregate_missing", "bad_pattern", "unknown_column", "unknown_word")
+
+
+class ResultView(ApiView):
+    """A view of a result."""
+
+    def profile(self, profile_id: int) -> Profile:
+        """The profile of this number, if it exists for the reader. Raises Http404."""
+        return self.find(profiles_visible_to(self.reader), profile_id)
+
+    def upload(self, upload_id: int) -> ProfileUpload:
+        """The opened profile of this number, if the reader opened it. Raises Http404."""
+        return self.find(uploads_visible_to(self.reader), upload_id)
+
+    def task(self, task_id: int) -> Task:
+        return self.find(tasks_visible_to(self.reader), task_id)
+
+    def asked(self, query: type[Query]) -> dict[str, Any]:
+        """The address's validated question, lists included; what is not known is refused.
+
+        Raises QueryInvalid; DomainError query_unknown.
+        """
+        known = query().fields
+        for name in self.request.query_params:
+            if name not in known:
+                raise DomainError("query_unknown", field=name[:60], status=400, name=name[:60])
+        given = self.request.query_params
+        found = query(
+            data={
+                name: given.getlist(name)
+                if isinstance(known[name], serializers.ListField)
+                else given[name]
+                for name in given
+            }
+        )
+        if not found.is_valid():
+            raise QueryInvalid(found.errors)
+        return cast(dict[str, Any], found.validated_data)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        """A profile that cannot be used says so with 409, wherever it is noticed."""
+        if isinstance(exc, AnalysisError) and exc.code in _OF_QUESTIONS:
+            exc = DomainError("export_question", status=422, detail=exc.detail)
+        elif isinstance(exc, AnalysisError):
+            exc = DomainError("profile_unusable", status=409, detail=exc.detail)
+        if isinstance(exc, DomainError) and exc.code in ("profile_outdated", "profile_damaged"):
+            exc.status = 409
+        return super().handle_exception(exc)
+
+
+class DataView(ResultView):
+    """A view of one profile's data."""
+
+    def data(self, profile_id: int) -> tuple[Profile, ProfileData]:
+        """The profile with its data.
+
+        Raises Http404; DomainError profile_outdated, profile_damaged, storage_unreachable.
+        """
+        profile = self.profile(profile_id)
+        return profile, profile_data(profile)
+
+
+class AnyFile(BaseRenderer):
+    """So that any `Accept` finds a file, whose type the view alone knows."""
+
+    media_type = "*/*"
+    format = "file"
+    charset = None
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        """An answer that is none of the view's own: a problem that a renderer made."""
+        return bytes(JSONRenderer().render(data))
+
+
+def written(document: Any) -> HttpResponse:
+    """JSON of many numbers, which Django's own writer takes long for; nan and inf become null."""
+    return HttpResponse(msgspec.json.encode(document), content_type="application/json")
+
+
+def without_result(task: Task) -> DomainError:
+    """Why a task has nothing to show: it has not ended, or left nothing."""
+    code = "profile_never" if task.state == TaskState.FINISHED else "profile_not_yet"
+    return DomainError(code, status=409, task=task.pk, state=task.status.label)

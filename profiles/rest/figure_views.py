@@ -1,0 +1,231 @@
+"""Figures of a profile: statistics, advice, and what pictures are drawn from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.analysis.advice import advise
+from profiles.models import AttemptMeasurement, Profile
+from profiles.rest import picture_answers as pictures
+from profiles.rest.access import NOT_READY, DataView, ResultView, without_result, written
+from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
+from profiles.rest.questions import MemoryQuery, TimelineQuery
+from profiles.selectors import measurement_of, measurement_view
+from profiles.shown import picture_data
+from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.roofs import roofs_of
+from profiles.shown.statistics import statistics_view
+from webprofile.errors import DomainError
+from webprofile.rest.schema import documented
+
+MOST_ROWS = 200
+
+
+class Statistics(DataView):
+    """Figures over passes and iterations."""
+
+    @documented(
+        "Show statistics",
+        answers={200: StatisticsAnswer},
+        errors=NOT_READY,
+        operation_id="profiles_statistics",
+    )
+    def get(self, request: Request, profile_id: int) -> Response:
+        """Latency and its histogram, totals, coverage, cost of profiling, stability."""
+        profile, data = self.data(profile_id)
+        measurement = _measurement(profile)
+        found = statistics_view(data, profile, measurement)
+        answer = {
+            "passes": found["merged"],
+            "left_out": found["left_out"],
+            "sides": [asdict(each) for each in found["sides"]],
+            "coverage": found["coverage"] and asdict(found["coverage"]),
+            "latency": measurement and _latency(measurement),
+        }
+        return Response(StatisticsAnswer(answer).data)
+
+
+class Measurement(ResultView):
+    """What the agent measured for a task."""
+
+    @documented(
+        "Show a task's measurement",
+        answers={200: LatencyAnswer},
+        errors={409: ["profile_not_yet", "profile_never"]},
+        operation_id="profiles_measurement_of_task",
+    )
+    def get(self, request: Request, task_id: int) -> Response:
+        """Latency and device state, also of a task whose plan has no profiled pass.
+
+        With a profile they are part of its statistics too.
+        """
+        task = self.task(task_id)
+        found = measurement_of(task)
+        if found is None:
+            raise without_result(task)
+        return Response(LatencyAnswer(_latency(found)).data)
+
+
+class Advice(DataView):
+    """What to do next."""
+
+    @documented(
+        "Show advice",
+        answers={200: AdviceAnswer},
+        errors=NOT_READY,
+        operation_id="profiles_advice",
+    )
+    def get(self, request: Request, profile_id: int) -> Response:
+        """What the rules say of this profile, with the operators and what it could save."""
+        profile, data = self.data(profile_id)
+        facts = facts_of(profile)
+        answer = advice_of(data, facts)
+        for shown, finding in zip(answer["findings"], advise(data, facts).findings, strict=True):
+            shown |= {
+                "step": "".join(piece["text"] for piece in shown["step"]),
+                "saves_s": finding.saves_s,
+                "estimate": finding.estimate,
+                "options": finding.options,
+                "rows": finding.rows[:MOST_ROWS],
+            }
+        return Response(AdviceAnswer(answer).data)
+
+
+class PictureOperators(DataView):
+    """What all pictures share."""
+
+    @documented(
+        "Data of all pictures",
+        answers={200: pictures.OperatorsPicture},
+        errors=NOT_READY,
+        operation_id="profiles_picture_operators",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Names, types and times of all operators, by row."""
+        return written(picture_data.operators_data(self.data(profile_id)[1]))
+
+
+class PictureTimeline(DataView):
+    """When operators ran."""
+
+    @documented(
+        "Data of the timeline",
+        answers={200: pictures.TimelinePicture},
+        query=TimelineQuery,
+        errors=NOT_READY | {422: ["window_bad"]},
+        operation_id="profiles_picture_timeline",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Bars in lanes, at most 8,000; what is too narrow for that is merged."""
+        asked = self.asked(TimelineQuery)
+        window = _window(asked)
+        return written(picture_data.timeline_data(self.data(profile_id)[1], window))
+
+
+class PictureTypes(DataView):
+    """Time by type."""
+
+    @documented(
+        "Data of types",
+        answers={200: pictures.TypesPicture},
+        errors=NOT_READY,
+        operation_id="profiles_picture_types",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Time by operator type, that with most first."""
+        return written(picture_data.types_data(self.data(profile_id)[1]))
+
+
+class PictureScopes(DataView):
+    """Time by scope."""
+
+    @documented(
+        "Data of scopes",
+        answers={200: pictures.ScopesPicture},
+        errors=NOT_READY,
+        operation_id="profiles_picture_scopes",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Time by scope of names, as a tree whose leaves are operators."""
+        return written(picture_data.scopes_data(self.data(profile_id)[1]))
+
+
+class PictureRoofline(DataView):
+    """Speed against intensity."""
+
+    @documented(
+        "Data of the roofline",
+        answers={200: pictures.RooflinePicture},
+        errors=NOT_READY,
+        operation_id="profiles_picture_roofline",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """FLOP/s against FLOP/byte, and the limits of the hardware where they were measured."""
+        profile, data = self.data(profile_id)
+        roofs = roofs_of(profile, on_gpu=bool(data.on_gpu.any()))
+        return written(picture_data.roofline_data(data, roofs))
+
+
+class PictureMemory(DataView):
+    """Memory over the order of execution."""
+
+    @documented(
+        "Data of memory",
+        answers={200: pictures.MemoryPicture},
+        query=MemoryQuery,
+        errors=NOT_READY,
+        operation_id="profiles_picture_memory",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Bytes taken while each operator runs, as the memory plan has it."""
+        asked = self.asked(MemoryQuery)
+        return written(picture_data.memory_data(self.data(profile_id)[1], asked["device"]))
+
+
+class PictureCumulative(DataView):
+    """The share of the slowest."""
+
+    @documented(
+        "Data of the running share",
+        answers={200: pictures.CumulativePicture},
+        errors=NOT_READY,
+        operation_id="profiles_picture_cumulative",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """The running share of the slowest operators."""
+        return written(picture_data.cumulative_data(self.data(profile_id)[1]))
+
+
+def _measurement(profile: Profile) -> AttemptMeasurement | None:
+    if profile.attempt_id is None:
+        return None
+    return AttemptMeasurement.objects.filter(attempt=profile.attempt_id).first()
+
+
+def _latency(measurement: AttemptMeasurement) -> Any:
+    shown = measurement_view(measurement) or {}
+    own = {name: getattr(measurement, name, None) for name in LatencyAnswer.Meta.fields}
+    words = zip(measurement.contaminations, shown["contaminations"], strict=True)
+    return own | {
+        "histogram": measurement.histogram or None,
+        "waited_s": shown["waited_s"],
+        "device": shown["device"],
+        "contaminations": [
+            {"code": each["code"], "text": str(said["word"]), "detail": said["detail"]}
+            for each, said in words
+        ],
+    }
+
+
+def _window(asked: Mapping[str, Any]) -> tuple[float, float] | None:
+    ends = asked.get("from"), asked.get("to")
+    if ends == (None, None):
+        return None
+    low, high = ends
+    if low is None or high is None or low >= high:
+        raise DomainError("window_bad", field="from", status=422)
+    return low, high

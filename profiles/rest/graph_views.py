@@ -1,0 +1,127 @@
+"""The executed graph of a profile: as nodes and edges, for Netron, and the uploaded model."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.drawing.wiring import Wiring, wire
+from profiles.parsers.columns import MISSING, TextColumn
+from profiles.rest.access import NOT_READY, DataView, written
+from profiles.rest.graph_answers import GraphAnswer, ModelAnswer, NetronAnswer
+from profiles.rest.questions import GraphQuery, NetronQuery
+from profiles.shown.graph_view import graph_document, model_view
+from webprofile.rest.schema import documented
+
+
+class Graph(DataView):
+    """The executed graph."""
+
+    @documented(
+        "Show the graph",
+        answers={200: GraphAnswer},
+        query=GraphQuery,
+        errors=NOT_READY,
+        operation_id="profiles_graph",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Nodes are the operators that ran, without constants; edges the variables that they read.
+
+        Where the order of execution is unknown, all operators are taken to run, as in the file.
+        """
+        asked = self.asked(GraphQuery)
+        _, data = self.data(profile_id)
+        wiring = wire(data.graph)
+        start = asked["offset"]
+        window = range(len(wiring.rows))[start : start + asked["limit"]]
+        return written(
+            {
+                "total": len(wiring.rows),
+                "offset": start,
+                "nodes": [_node(data, wiring, place) for place in window],
+                "edges": [edge for place in window for edge in _edges(data, wiring, place)],
+                "left_out": wiring.left_out,
+                "problems": data.graph.problems,
+            }
+        )
+
+
+class NetronGraph(DataView):
+    """One view of the graph."""
+
+    @documented(
+        "Show a view of the graph",
+        answers={200: NetronAnswer},
+        query=NetronQuery,
+        errors=NOT_READY | {404: ["not_found", "operator_not_drawn"]},
+        operation_id="profiles_graph_netron",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """The document that the page gives to Netron: above 1,000 operators blocks, at most 200."""
+        asked = self.asked(NetronQuery)
+        body = graph_document(
+            self.profile(profile_id),
+            scope=asked["scope"],
+            row=asked["op"],
+            colour=asked["colour"],
+            side=asked["side"] or None,
+        )
+        return HttpResponse(body, content_type="application/json")
+
+
+class GraphModel(DataView):
+    """The uploaded model."""
+
+    @documented(
+        "Find the model",
+        answers={200: ModelAnswer},
+        operation_id="profiles_graph_model",
+    )
+    def get(self, request: Request, profile_id: int) -> Response:
+        """Where a viewer gets the model of the task, or why it cannot be drawn."""
+        return Response(model_view(self.profile(profile_id)))
+
+
+def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
+    operators, columns = data.graph.operators, data.columns
+    operator = int(wiring.rows[place])
+    row = int(operators.row[operator])
+    known = row != MISSING
+    return {
+        "node": place,
+        "row": row if known else None,
+        "id": operators.ids[operator],
+        "name": operators.names[operator],
+        "type": operators.types[operator] or "",
+        "params": _raw(operators.params, operator),
+        "device_s": float(columns.device.end_s[row]) if known else None,
+        "host_s": float(columns.host.end_s[row]) if known else None,
+        "outputs": [data.graph.variables.ids[each] for each in wiring.makes[place]],
+    }
+
+
+def _edges(data: ProfileData, wiring: Wiring, place: int) -> Iterator[dict[str, Any]]:
+    """What a node reads."""
+    variables = data.graph.variables
+    for slot, variable in enumerate(wiring.reads[place]):
+        maker = int(wiring.source[variable])
+        yield {
+            "variable": variables.ids[variable],
+            "name": variables.names[variable],
+            "from_node": None if maker == MISSING else maker,
+            "to_node": place,
+            "slot": slot,
+            "is_constant": bool(wiring.is_constant[variable]),
+            "shape": _raw(variables.shapes, variable),
+            "dtype": variables.dtypes[variable],
+        }
+
+
+def _raw(column: TextColumn, row: int) -> msgspec.Raw | None:
+    """JSON that stays as it is."""
+    text = column[row]
+    return None if text is None else msgspec.Raw(text.encode())

@@ -1,0 +1,350 @@
+"""What addresses of results may ask; the names are those of the pages' own addresses."""
+
+from dataclasses import replace
+from typing import get_args
+
+from django.http import QueryDict
+from rest_framework import serializers
+
+from profiles.analysis.comparison.classify import STATUSES
+from profiles.analysis.comparison.comparison import FEWEST, MOST
+from profiles.analysis.comparison.question import SORTS
+from profiles.analysis.comparison.waterfall import BYS
+from profiles.analysis.drawing.colours import METRICS
+from profiles.analysis.query import Order
+from profiles.tables.request import (
+    AGGREGATES,
+    MOST_ROWS,
+    ORDERS,
+    TableRequest,
+    read_request,
+)
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+
+ROWS_LIMIT = 500
+MOST_TYPES = 200
+LONGEST_TEXT = 500
+#: of rows, steps and passes, which are far fewer
+ROW_LIMIT = 2**31 - 1
+_TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|ns)?$"
+
+
+def _text(help_text: str, *, limit: int = LONGEST_TEXT) -> serializers.CharField:
+    return serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=limit,
+        help_text=help_text,
+    )
+
+
+def _choice(choices: tuple[str, ...], usual: str, help_text: str) -> serializers.ChoiceField:
+    return serializers.ChoiceField(
+        choices, required=False, default=usual, help_text=f"{help_text} Usually `{usual}`."
+    )
+
+
+def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, default=low, min_value=low, max_value=high, help_text=help_text
+    )
+
+
+def _row(help_text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, default=None, min_value=0, max_value=ROW_LIMIT, help_text=help_text
+    )
+
+
+def _duration(help_text: str) -> serializers.RegexField:
+    return serializers.RegexField(_TIME, required=False, max_length=40, help_text=help_text)
+
+
+class TableQuery(fields.Query):
+    """Which operators, in which order: every option of `profile_analyze`."""
+
+    type = serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_TEXT),
+        required=False,
+        default=list,
+        max_length=MOST_TYPES,
+        help_text="Operators of this type; may be repeated.",
+    )
+    name = _text(
+        "A regular expression (RE2) that the name begins with; text as it is wants a backslash "
+        "before ( ) [ ] { } . * + ? | ^ $."
+    )
+    dtype = _text("Operators with an input of this data type, such as `Float32`.")
+    min = _duration("Self time at least: `0.1ms`, `100us`, or `1e-4`, which is seconds.")
+    max = _duration("Self time at most, written alike.")
+    end = _choice(
+        ("end", "kern"),
+        "end",
+        "Whether self times reach to the operator's end or to its first kernel.",
+    )
+    agg = serializers.ChoiceField(
+        AGGREGATES, required=False, help_text="Groups instead of operators: what of self times."
+    )
+    over = _choice(("type", "all"), "type", "With `agg`: a group for each type, or a single one.")
+    order = _choice(
+        ORDERS,
+        "time",
+        "By what rows are ordered. Groups know no ids, names, shapes and statistics; one pass "
+        "knows no statistics (p10, p90, min, cv, count): then it is the time.",
+    )
+    up = serializers.ChoiceField(
+        ["0", "1"], required=False, help_text="1: the smallest first; usually the largest."
+    )
+    side = _choice(("device", "host"), "device", "Whose times.")
+    rows = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_ROWS,
+        help_text="The table ends after so many rows; all if not given.",
+    )
+
+
+class PassesQuery(TableQuery):
+    """The same of one pass."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        found["pass"] = _whole(
+            "Times of this profiled pass, from 1; 0 or nothing: medians over all passes.", high=999
+        )
+        return found
+
+
+class OperatorsQuery(PassesQuery):
+    """A window of the table."""
+
+    offset = _whole("Rows to pass over.")
+    limit = serializers.IntegerField(
+        required=False,
+        default=50,
+        min_value=1,
+        max_value=ROWS_LIMIT,
+        help_text="At most so many rows.",
+    )
+    around = _row(
+        "Instead of `offset`: begin at the window of `limit` rows with this operator (its `row`)."
+    )
+
+
+class ExportQuery(PassesQuery):
+    """What goes into a file."""
+
+
+class TextQuery(PassesQuery):
+    """What of one pass is printed: the options of `profile_analyze` that are about text too."""
+
+    rows = serializers.IntegerField(
+        required=False,
+        default=MOST_ROWS,
+        min_value=1,
+        max_value=MOST_ROWS,
+        help_text="At most so many rows of each table.",
+    )
+    only = serializers.ChoiceField(
+        ["summary", "device", "host"],
+        required=False,
+        default="",
+        help_text="One part alone (`--print-only`); usually all: summary, device, host.",
+    )
+    copies = serializers.ChoiceField(
+        ["1"],
+        required=False,
+        help_text="Two lines more about operators that copy (`--copy-time`).",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        del found["side"]
+        found["order"] = _choice(
+            get_args(Order), "time", "By what rows are ordered; groups know no ids and shapes."
+        )
+        found["style"] = _choice(
+            ("table", "names", "wiki"),
+            "table",
+            "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
+            "(`--confluence`).",
+        )
+        found["pass"] = _whole("The profiled pass, from 1; 0 or nothing: the first.", high=999)
+        return found
+
+
+class TimelineQuery(fields.Query):
+    """Which part of the timeline; both ends or none."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        for name, text in (("from", "Where it begins"), ("to", "Where it ends")):
+            found[name] = serializers.FloatField(
+                required=False,
+                min_value=0,
+                max_value=1e15,
+                help_text=f"{text}, µs from the timeline's own beginning.",
+            )
+        return found
+
+
+class MemoryQuery(fields.Query):
+    """Whose memory."""
+
+    device = _text("Such as `cpu0`; that with most if not given.", limit=100)
+
+
+class GraphQuery(fields.Query):
+    """A window of the executed graph."""
+
+    offset = _whole("Nodes to pass over, in order of execution.")
+    limit = serializers.IntegerField(
+        required=False,
+        default=200,
+        min_value=1,
+        max_value=2000,
+        help_text="At most so many nodes.",
+    )
+
+
+class ViewQuery(fields.Query):
+    """One view of the graph."""
+
+    scope = _text("Address of a block, as `view` names them; empty, or of none: all of the graph.")
+    op = _row("Instead of `scope`: the view that shows this operator (its `row`).")
+
+
+class NetronQuery(ViewQuery):
+    """One view of the graph, in colours."""
+
+    colour = _choice(METRICS, "time", "What colours say.")
+    side = serializers.ChoiceField(
+        ["device", "host"],
+        required=False,
+        default="",
+        help_text="Whose times; usually the device's, where there are any.",
+    )
+
+
+class ChosenQuery(fields.Query):
+    """Which profiles are compared."""
+
+    p = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=999_999_999),
+        min_length=FEWEST,
+        max_length=MOST,
+        help_text="Ids of profiles, repeated; the first is the baseline.",
+    )
+
+
+class RowsQuery(ChosenQuery):
+    """Which rows of a comparison."""
+
+    status = serializers.ListField(
+        child=serializers.ChoiceField(STATUSES),
+        required=False,
+        default=list,
+        max_length=len(STATUSES),
+        help_text="Rows with any of these in any profile; may be repeated.",
+    )
+    q = _text("Part of the name or type of an operator of the row.", limit=200)
+    min = serializers.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1000,
+        help_text="Least change, percent of the baseline's total.",
+    )
+    rows = serializers.ChoiceField(
+        ["all"], required=False, help_text="Leave nothing out for having changed too little."
+    )
+    side = _choice(("device", "host"), "device", "Whose times.")
+    sort = _choice(SORTS, "change", "The order of rows.")
+
+
+class CompareQuery(RowsQuery):
+    """A window of a comparison's rows, and its waterfall."""
+
+    by = _choice(BYS, "row", "What a step of the waterfall is.")
+    offset = _whole("Rows to pass over.")
+    limit = serializers.IntegerField(
+        required=False,
+        default=100,
+        min_value=1,
+        max_value=ROWS_LIMIT,
+        help_text="At most so many rows.",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        found["with"] = _whole(
+            "Whom the waterfall goes to: a place in `p`, from 1 (the first after the baseline).",
+            low=1,
+            high=MOST - 1,
+        )
+        return found
+
+
+class ChangeGraphQuery(ChosenQuery, ViewQuery):
+    """The graph of one of the profiles, in the colours of the difference."""
+
+    side = _choice(("device", "host"), "device", "Whose times.")
+    graph = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST - 1,
+        help_text="Whose graph: a place in `p`, from 0; that of `with` if not given.",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        found["with"] = _whole("Who is compared with the baseline.", low=1, high=MOST - 1)
+        return found
+
+
+class CandidatesQuery(fields.Query):
+    """What can be added to a comparison."""
+
+    p = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=999_999_999),
+        required=False,
+        default=list,
+        max_length=MOST,
+        help_text="Those chosen already; others of the first one's model come first.",
+    )
+    find = _text(
+        "Words that all occur in model, device, version or file name; `#12` is a task, `2026-11` "
+        "or `2026-11-20` a time.",
+        limit=200,
+    )
+    page = _whole("Page of 20, from 1.", low=1, high=1_000_000)
+
+
+class ValuesQuery(fields.Query):
+    """Which rows of two dumps."""
+
+    differing = serializers.ChoiceField(
+        ["1"], required=False, help_text="Without the rows that are equal."
+    )
+    offset = _whole("Rows to pass over.")
+    limit = serializers.IntegerField(
+        required=False,
+        default=200,
+        min_value=1,
+        max_value=ROWS_LIMIT,
+        help_text="At most so many rows.",
+    )
+
+
+def table_request(parameters: QueryDict, passes: int) -> TableRequest:
+    """What a checked address asks the table for, as the page reads it.
+
+    Raises DomainError export_question for a pattern or a pass that cannot be.
+    """
+    asked = read_request(parameters, passes=passes)
+    if asked.problems:
+        detail = " ".join(asked.problems.values())
+        raise DomainError("export_question", status=422, detail=detail)
+    return replace(asked, columns=(), page=1)

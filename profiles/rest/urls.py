@@ -1,0 +1,87 @@
+"""Addresses of results below `/api/v1/profiles/`."""
+
+from django.urls import path
+
+from profiles.rest import compare_views as compare
+from profiles.rest import figure_views as figures
+from profiles.rest import graph_views as graph
+from profiles.rest import opened_views as opened
+from profiles.rest import operator_views as operators
+from profiles.rest import views
+
+urlpatterns = [
+    path("", views.ProfileList.as_view(), name="profiles"),
+    path("opened/", opened.OpenedList.as_view(), name="opened-list"),
+    path("opened/<int:upload_id>/", opened.OpenedDetail.as_view(), name="opened"),
+    path("opened/<int:upload_id>/uploads/", opened.OpenedUploads.as_view(), name="opened-uploads"),
+    path("opened/<int:upload_id>/submit/", opened.OpenedSubmit.as_view(), name="opened-submit"),
+    path("opened/<int:upload_id>/retry/", opened.OpenedRetry.as_view(), name="opened-retry"),
+    path("opened/<int:upload_id>/profile/", views.ProfileOfOpened.as_view(), name="opened-profile"),
+    path(
+        "opened/<int:upload_id>/files/<int:number>/",
+        opened.OpenedContent.as_view(),
+        name="opened-file",
+    ),
+    path("of-task/<int:task_id>/", views.ProfileOfTask.as_view(), name="task-profile"),
+    path(
+        "of-task/<int:task_id>/measurement/",
+        figures.Measurement.as_view(),
+        name="task-measurement",
+    ),
+    path("compare/", compare.Compare.as_view(), name="compare"),
+    path("compare/csv/", compare.CompareCsv.as_view(), name="compare-csv"),
+    path("compare/graph/", compare.CompareGraph.as_view(), name="compare-graph"),
+    path("compare/candidates/", compare.CompareCandidates.as_view(), name="compare-candidates"),
+    path("values/<int:task_id>/", compare.ValuesBeside.as_view(), name="values-beside"),
+    path("values/<int:task_id>/<int:other_id>/", compare.Values.as_view(), name="values"),
+    path("<int:profile_id>/", views.ProfileDetail.as_view(), name="profile"),
+    path("<int:profile_id>/operators/", operators.Operators.as_view(), name="profile-operators"),
+    path(
+        "<int:profile_id>/operators/<int:row>/",
+        operators.Operator.as_view(),
+        name="profile-operator",
+    ),
+    path("<int:profile_id>/text/", operators.Text.as_view(), name="profile-text"),
+    path("<int:profile_id>/export/<str:name>/", operators.Export.as_view(), name="profile-export"),
+    path("<int:profile_id>/raw/<int:number>/", operators.Raw.as_view(), name="profile-raw"),
+    path("<int:profile_id>/statistics/", figures.Statistics.as_view(), name="profile-statistics"),
+    path("<int:profile_id>/advice/", figures.Advice.as_view(), name="profile-advice"),
+    path("<int:profile_id>/graph/", graph.Graph.as_view(), name="profile-graph"),
+    path("<int:profile_id>/graph/netron/", graph.NetronGraph.as_view(), name="profile-netron"),
+    path("<int:profile_id>/graph/model/", graph.GraphModel.as_view(), name="profile-model"),
+    path(
+        "<int:profile_id>/pictures/operators/",
+        figures.PictureOperators.as_view(),
+        name="profile-picture-operators",
+    ),
+    path(
+        "<int:profile_id>/pictures/timeline/",
+        figures.PictureTimeline.as_view(),
+        name="profile-picture-timeline",
+    ),
+    path(
+        "<int:profile_id>/pictures/types/",
+        figures.PictureTypes.as_view(),
+        name="profile-picture-types",
+    ),
+    path(
+        "<int:profile_id>/pictures/scopes/",
+        figures.PictureScopes.as_view(),
+        name="profile-picture-scopes",
+    ),
+    path(
+        "<int:profile_id>/pictures/roofline/",
+        figures.PictureRoofline.as_view(),
+        name="profile-picture-roofline",
+    ),
+    path(
+        "<int:profile_id>/pictures/memory/",
+        figures.PictureMemory.as_view(),
+        name="profile-picture-memory",
+    ),
+    path(
+        "<int:profile_id>/pictures/cumulative/",
+        figures.PictureCumulative.as_view(),
+        name="profile-picture-cumulative",
+    ),
+]

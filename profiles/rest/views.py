@@ -1,0 +1,76 @@
+"""Results: those of tasks and those that were opened from files."""
+
+from django.db.models import QuerySet
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.models import Profile, ProfileUpload
+from profiles.rest.access import ResultView, without_result
+from profiles.rest.answers import ProfileAnswer, ProfileRow
+from profiles.rest.filters import ProfileFilters
+from profiles.selectors import profile_of, profiles_visible_to
+from webprofile.errors import DomainError
+from webprofile.rest.schema import documented
+from webprofile.rest.views import ApiListView
+
+
+class ProfileList(ApiListView):
+    """Results."""
+
+    serializer_class = ProfileRow
+    filterset_class = ProfileFilters
+
+    def rows(self) -> QuerySet[Profile]:
+        return profiles_visible_to(self.reader).prefetch_related("attempt__task__files")
+
+    @documented("List profiles", answers={200: ProfileRow(many=True)}, operation_id="profiles_list")
+    def get(self, request: Request) -> Response:
+        """Those of one's own tasks and those that one opened; an administrator sees all."""
+        return self.list(request)
+
+
+class ProfileDetail(ResultView):
+    """One result."""
+
+    @documented("Show a profile", answers={200: ProfileAnswer}, operation_id="profiles_show")
+    def get(self, request: Request, profile_id: int) -> Response:
+        """Totals, where it is from, its raw files and exports."""
+        return Response(ProfileAnswer(self.profile(profile_id)).data)
+
+
+class ProfileOfTask(ResultView):
+    """The result of a task."""
+
+    @documented(
+        "Show a task's profile",
+        answers={200: ProfileAnswer},
+        errors={409: ["profile_not_yet", "profile_never"]},
+        operation_id="profiles_of_task",
+    )
+    def get(self, request: Request, task_id: int) -> Response:
+        """The profile that a task left. While the task has not ended, 409 tells its state."""
+        task = self.task(task_id)
+        found = profile_of(task)
+        if found is not None:
+            return Response(ProfileAnswer(self.profile(found.pk)).data)
+        raise without_result(task)
+
+
+class ProfileOfOpened(ResultView):
+    """The result of an opened profile."""
+
+    @documented(
+        "Show an opened profile's result",
+        answers={200: ProfileAnswer},
+        errors={409: ["opened_not_yet", "opened_failed"]},
+        operation_id="profiles_of_opened",
+    )
+    def get(self, request: Request, upload_id: int) -> Response:
+        """What was made of the files. While they are not read, 409 tells the state."""
+        upload = self.upload(upload_id)
+        if upload.state == ProfileUpload.State.READY:
+            return Response(ProfileAnswer(self.profile(upload.profile.pk)).data)
+        failed = upload.state == ProfileUpload.State.FAILED
+        code = "opened_failed" if failed else "opened_not_yet"
+        state = ProfileUpload.State(upload.state).label
+        raise DomainError(code, status=409, opened=upload.pk, state=state)

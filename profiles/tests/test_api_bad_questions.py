@@ -1,0 +1,141 @@
+"""What programs ask of results in vain, and how often a list asks the database."""
+
+import pytest
+
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from tasks.tests.make import make_user
+from webprofile.tests.documented_api import caller, refused
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage", "quick_reader")]
+
+ROOT = "/api/v1/profiles/"
+HUGE = 2**63
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def opened(alice):
+    passes = [{"1": 0.01, "2": 0.02}, {"1": 0.012, "2": 0.02}]
+    return make_opened(alice, *(to_json(make_profile(each)) for each in passes))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "operators/", "text/", "export/csv/", "raw/1/", "graph/", "statistics/"]
+)
+def test_a_number_of_nothing_is_not_found(alice, path):
+    for number in (0, 987654321, HUGE, HUGE**3):
+        refused(caller(alice).get(f"{ROOT}{number}/{path}"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        (f"operators/{HUGE}/", 404, "not_found"),
+        (f"raw/{HUGE}/", 404, "not_found"),
+        (f"operators/?around={HUGE}", 400, "query_invalid"),
+        (f"operators/?offset={HUGE}", 400, "query_invalid"),
+        ("operators/?offset=2147483647", 200, ""),
+        ("operators/?around=2147483647", 200, ""),
+        ("operators/?name=" + "(" * 200 + ")" * 200, 200, ""),
+        ("operators/?name=(a%2B)%2B%24", 200, ""),
+        ("operators/?name=(%3F%3C%3Da)b", 422, "export_question"),
+        ("operators/?name=a%7B1000%7D%7B1000%7D", 422, "export_question"),
+        ("operators/?name=" + "x" * 501, 400, "query_invalid"),
+        ("operators/?name=%00", 400, "query_invalid"),
+        ("operators/?" + "&".join(["type=a"] * 201), 400, "query_invalid"),
+        ("operators/?min=1e999", 400, "query_invalid"),
+        ("operators/?min=1e99", 200, ""),
+        ("operators/?min=nan", 400, "query_invalid"),
+        ("operators/?min=2s&max=1s", 200, ""),
+        ("operators/?agg=median", 400, "query_invalid"),
+        ("operators/?pass=3", 422, "export_question"),
+        ("operators/?rows=0", 400, "query_invalid"),
+        ("text/?name=(", 422, "export_question"),
+        ("text/?order=cv", 400, "query_invalid"),
+        ("text/?side=host", 400, "query_unknown"),
+        ("text/?only=both", 400, "query_invalid"),
+        ("text/?style=latex", 400, "query_invalid"),
+        ("text/?copies=yes", 400, "query_invalid"),
+        ("text/?rows=0", 400, "query_invalid"),
+        ("export/pdf/", 404, "export_unknown"),
+        ("export/csv/?name=(", 422, "export_question"),
+        ("export/csv/?limit=1", 400, "query_unknown"),
+        ("graph/?limit=2001", 400, "query_invalid"),
+        ("graph/netron/?scope=nowhere", 200, ""),
+        ("graph/netron/?op=99", 404, "operator_not_drawn"),
+        ("pictures/timeline/?from=1", 422, "window_bad"),
+        ("pictures/timeline/?from=nan&to=inf", 400, "query_invalid"),
+        ("pictures/memory/?device=nowhere", 200, ""),
+        ("pictures/types/?x=1", 200, ""),
+        ("pictures/pie/", 404, "not_found"),
+    ],
+)
+def test_whatever_is_asked_of_a_profile_is_answered_or_refused(alice, opened, path, status, code):
+    answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/{path}")
+    assert answer.status_code == status, answer.content
+    assert not code or answer.json()["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "code"),
+    [
+        ("", 400, "query_invalid"),
+        ("p=1", 400, "query_invalid"),
+        ("p=x&p=1", 400, "query_invalid"),
+        ("p=1&p=999999999", 404, "not_found"),
+        ("p=1&p=1000000000", 400, "query_invalid"),
+        ("&".join(f"p={n}" for n in range(1, 10)), 400, "query_invalid"),
+        ("p={id}&p={id}", 422, "comparison_choice"),
+        ("p={id}&p={id}&with=9", 400, "query_invalid"),
+        ("p={id}&p={id}&status=odd", 400, "query_invalid"),
+        ("p={id}&p={id}&min=-1", 400, "query_invalid"),
+        ("p={id}&p={id}&q=%00", 400, "query_invalid"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused(alice, opened, question, status, code):
+    asked = question.replace("{id}", str(opened.profile.pk))
+    refused(caller(alice).get(f"{ROOT}compare/?{asked}"), status, code)
+
+
+def test_eight_profiles_are_compared(alice):
+    found = [
+        make_opened(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
+    ]
+    pairs = "&".join(f"p={profile.pk}" for profile in found)
+    answer = caller(alice).get(f"{ROOT}compare/?{pairs}&rows=all&with=7").json()
+    assert [each["letter"] for each in answer["profiles"]] == list("ABCDEFGH")
+    (row,) = answer["rows"]
+    assert [other["difference_s"] for other in row["others"]] == pytest.approx(
+        [n / 1000 for n in range(1, 8)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [("", 5), ("opened/", 5), ("?title=mi", 5), ("compare/candidates/", 6)],
+)
+def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
+    alice, path, most, django_assert_max_num_queries
+):
+    contents = (to_json(make_profile({"1": 0.01 + n / 1000})) for n in range(20))
+
+    def add(number):
+        for _ in range(number):
+            make_opened(alice, next(contents), name="mine")
+            make_result(next(contents), owner=alice)
+
+    add(1)
+    client = caller(alice)
+    client.get(f"{ROOT}{path}")
+    with django_assert_max_num_queries(most) as few:
+        client.get(f"{ROOT}{path}")
+    add(4)
+    with django_assert_max_num_queries(most) as many:
+        client.get(f"{ROOT}{path}")
+    assert len(many) == len(few)

@@ -1,0 +1,136 @@
+"""One profile, asked in three ways: over the API, on its page, and by the command; same figures."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from profiles.analysis.numbers import percent, short
+from profiles.management.commands.profile_analyze import Command, analysis
+from profiles.tests.advice_data import by_hand, recorded
+from profiles.tests.make import to_json
+from profiles.tests.opened import make_opened
+from tasks.tests.make import make_user
+from webprofile.tests.documented_api import caller
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage", "quick_reader")]
+
+MODEL, COPIES = "resnet18_planned", "waiting_copies"
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+def second_pass(name):
+    """The same model, run once more: each operator took a little longer, the last ones most."""
+    profile = json.loads(recorded(name))
+    for place, nodes in enumerate(profile["profiler"]["device"].values()):
+        for times in nodes.values():
+            times["end"] += place * 1e-6
+    return to_json(profile)
+
+
+def by_command(folder, name, arguments):
+    """What `manage.py profile_analyze` prints for a recorded profile."""
+    file = folder / f"{name}.json"
+    file.write_bytes(recorded(name))
+    parser = Command().create_parser("manage.py", "profile_analyze")
+    return analysis(parser.parse_args([str(file), *shlex.split(arguments)]))
+
+
+QUESTIONS = {
+    MODEL: [
+        ("", "-t 1000 --show-host"),
+        ("rows=5", "-t 5 --show-host"),
+        (
+            "rows=9&only=device&type=ConvolutionForward&type=Elemwise",
+            "-t 9 --print-only device --type ConvolutionForward --type Elemwise",
+        ),
+        (
+            "only=host&name=.*conv&min=1us&max=10ms",
+            "-t 1000 --print-only host --opr-name '.*conv' --min-time 1e-6 --max-time 1e-2",
+        ),
+        ("only=device&dtype=Float32&end=kern", "-t 1000 --print-only device --input-dtype Float32 "
+                                               "--top-end-key kern"),
+        ("only=device&agg=sum", "-t 1000 --print-only device --aggregate sum --aggregate-by type"),
+        ("agg=mean&over=all", "-t 1000 --show-host --aggregate mean"),
+        ("rows=7&agg=max&order=computation", "-t 7 --show-host --aggregate max --aggregate-by type "
+                                             "--order-by computation"),
+        ("only=device&order=flops&up=1", "-t 1000 --print-only device --order-by +flops"),
+        ("only=device&order=in_shapes", "-t 1000 --print-only device --order-by in_shapes"),
+        ("style=names&only=device", "-t 1000 --print-only device --dump-only-opr"),
+        ("style=wiki&rows=12", "-t 12 --show-host --confluence"),
+        ("only=summary", "--print-only summary"),
+    ],
+    COPIES: [
+        ("copies=1", "-t 1000 --show-host --copy-time"),
+        ("copies=1&only=summary&style=wiki", "--copy-time --print-only summary --confluence"),
+        ("copies=1&only=summary&type=Elemwise", "--copy-time --print-only summary --type Elemwise"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_path, name):
+    profile = make_opened(alice, recorded(name)).profile
+    client = caller(alice)
+    for question, arguments in QUESTIONS[name]:
+        answer = client.get(f"/api/v1/profiles/{profile.pk}/text/?{question}")
+        assert answer.status_code == 200, answer.content
+        assert answer.content.decode() == by_command(tmp_path, name, arguments), question
+
+
+def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
+    profile = make_opened(alice, recorded(MODEL)).profile
+    address = f"/api/v1/profiles/{profile.pk}/operators/?limit=500"
+    found = caller(alice).get(address).json()["operators"]
+    expected = [row for row in by_hand(MODEL) if row["device_s"] is not None]
+    assert len(found) == len(expected) > 60
+    by_id = {row["key"]: row for row in expected}
+    for row in found:
+        one = by_id[row["id"]]
+        assert (row["name"], row["type"]) == (one["name"], one["type"])
+        assert row["self_s"] == pytest.approx(one["device_s"], rel=1e-12)
+    total_s = sum(row["device_s"] for row in expected)
+    assert [row["self_s"] for row in found] == sorted(
+        (row["self_s"] for row in found), reverse=True
+    )
+    assert found[0]["share"] == pytest.approx(found[0]["self_s"] / total_s)
+    assert found[-1]["cumulative_share"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "?order=flops", "?name=.*conv&order=name&up=1", "?side=host&min=1us", "?pass=2",
+     "?order=cv", "?end=kern&rows=11"],
+)  # fmt: skip
+def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
+    profile = make_opened(alice, recorded(MODEL), second_pass(MODEL)).profile
+    client = caller(alice)
+    page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
+    shown = re.findall(
+        r'data-row="(\d+)".*?operators__time[^>]*>([^<]*)<br><span[^>]*>([^<]*)<', page
+    )
+    answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    told = [(str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in answer["operators"]]
+    assert shown == told
+    assert len(told) >= 10
+
+
+@pytest.mark.parametrize("question", ["?agg=sum", "?agg=mean&order=memory", "?agg=max&over=all"])
+def test_groups_of_the_page_and_those_of_the_api_are_the_same(alice, question):
+    profile = make_opened(alice, recorded(MODEL)).profile
+    client = caller(alice)
+    page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
+    shown = re.findall(
+        r'class="operators__name"[^>]*>(?:<bdi>)?([^<]*)</bdi>.*?× (\d+)<.*?'
+        r"operators__time[^>]*>([^<]*)<",
+        page,
+    )
+    answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    told = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in answer["groups"]]
+    assert shown == told
+    assert told

@@ -1,0 +1,1 @@
+"""Tasks in the API: asked for, uploaded, followed, cancelled, repeated, deleted."""

@@ -1,0 +1,306 @@
+"""What goes out about tasks."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile
+from tasks.reasons import wording_of
+from tasks.states import Outcome, Status, TaskState
+
+
+class ArrayAnswer(serializers.Serializer):
+    """An array, as the header of its file says."""
+
+    name = serializers.CharField(help_text="The input variable that it feeds.", allow_blank=True)
+    dtype = serializers.CharField(help_text="Type of its numbers, such as `float32`.")
+    shape = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Its lengths along each axis."
+    )
+
+
+class FileAnswer(serializers.ModelSerializer[TaskFile]):
+    """A file of the user's."""
+
+    is_stored = serializers.SerializerMethodField(
+        help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
+    )
+    arrays = ArrayAnswer(many=True, help_text="What its header says, once it was looked at.")
+
+    class Meta:
+        model = TaskFile
+        fields = (
+            "id", "kind", "name", "size_bytes", "md5", "sha256", "input", "option", "arrays",
+            "is_stored",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "kind": {"help_text": "The model, data for inputs, or the content of an option."},
+            "name": {"help_text": "As its owner calls it."},
+            "size_bytes": {"help_text": "Its size in bytes."},
+            "md5": {"help_text": "Its MD5, 32 hexadecimal digits."},
+            "sha256": {"help_text": "What a device found; empty until one did."},
+            "input": {"help_text": "The input variable; empty for JSON, which names its own."},
+            "option": {"help_text": "The option whose content it is, or empty."},
+        }
+
+    def get_is_stored(self, file: TaskFile) -> bool:
+        return file.stored_at is not None and file.purged_at is None
+
+
+class ReasonAnswer(serializers.Serializer):
+    """Why a task ended otherwise than well."""
+
+    code = serializers.CharField(help_text="Stable code.")
+    blame = serializers.CharField(help_text="Who can mend it: `user`, `device` or `server`.")
+    title = serializers.CharField(help_text="In the reader's words.")
+    next_step = serializers.CharField(help_text="What to do now, in the reader's words.")
+
+
+class GivenInputAnswer(serializers.Serializer):
+    """An input variable that no file feeds."""
+
+    name = serializers.CharField(help_text="The variable.")
+    literal = serializers.CharField(help_text="Its numbers, or empty for random ones.")
+    shape = serializers.ListField(
+        child=serializers.IntegerField(), allow_null=True, help_text="Null: the model's own."
+    )
+    dtype = serializers.CharField(help_text="Type of random numbers; empty: the model's own.")
+
+
+class TargetAnswer(serializers.Serializer):
+    """What a device must have."""
+
+    labels = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="Labels with their values."
+    )
+    pool = serializers.CharField(required=False, help_text="Name of a pool of devices.")
+    versions = serializers.CharField(
+        required=False, help_text="Range of MegEngine versions, such as `>=1.12,<1.14`."
+    )
+
+
+class PlanAnswer(serializers.Serializer):
+    """What is measured."""
+
+    preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
+    clean = serializers.BooleanField(help_text="Whether there is a run without profiling.")
+    clean_min_s = serializers.FloatField(help_text="It lasts at least so long, s.")
+    clean_min_iterations = serializers.IntegerField(help_text="It has at least so many iterations.")
+    profiled = serializers.IntegerField(help_text="How many profiled runs.")
+
+
+class TaskRow(serializers.ModelSerializer[Task]):
+    """A task in a list."""
+
+    status = serializers.ChoiceField(
+        Status.choices, help_text="Where it is, in the six words that pages use."
+    )
+    worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
+    worker_name = serializers.CharField(source="worker.name", help_text="Name of its device.")
+    owner = serializers.CharField(source="owner.email", help_text="E-mail of who asked for it.")
+    model_name = serializers.CharField(help_text="File name of its model.")
+    reason = serializers.SerializerMethodField(
+        help_text="Why it ended otherwise than well; null if it did not."
+    )
+    outcome = serializers.ChoiceField(
+        [*Outcome.choices, ("", "not ended")], help_text="How it ended; empty until it has."
+    )
+
+    class Meta:
+        model = Task
+        fields: tuple[str, ...] = (
+            "id", "title", "status", "state", "outcome", "reason", "detail", "owner", "worker",
+            "worker_name", "runtime_version", "model_name", "priority", "created_at",
+            "submitted_at", "finished_at",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "title": {"help_text": "Its owner's own words."},
+            "state": {"help_text": "Where it is, exactly."},
+            "detail": {"help_text": "What the device or the server said, in English."},
+            "runtime_version": {"help_text": "Version of MegEngine."},
+            "priority": {"help_text": "More goes first, among its owner's tasks."},
+            "created_at": {"help_text": "When it was asked for."},
+            "submitted_at": {"help_text": "When its files had arrived; null until then."},
+            "finished_at": {"help_text": "When it ended; null until then."},
+        }
+
+    @extend_schema_field(ReasonAnswer(allow_null=True))
+    def get_reason(self, task: Task) -> dict[str, Any] | None:
+        wording = wording_of(task.reason)
+        if wording is None:
+            return None
+        return {
+            "code": task.reason,
+            "blame": wording.blame.value,
+            "title": str(wording.title),
+            "next_step": str(wording.next_step),
+        }
+
+
+class AttemptAnswer(serializers.ModelSerializer[Attempt]):
+    """One try of a task on a device."""
+
+    worker_name = serializers.CharField(source="worker.name", help_text="The device.")
+
+    class Meta:
+        model = Attempt
+        fields = (
+            "number", "worker_name", "created_at", "started_at", "ended_at", "end_reason",
+            "exit_code", "download_s", "run_s", "command",
+        )  # fmt: skip
+        extra_kwargs = {
+            "number": {"help_text": "From 1."},
+            "created_at": {"help_text": "When the device was given it."},
+            "started_at": {"help_text": "When load_and_run began; null until then."},
+            "ended_at": {"help_text": "When it ended; null until then."},
+            "end_reason": {"help_text": "Code of how it ended; empty until then."},
+            "exit_code": {"help_text": "Of load_and_run; null if it did not end by itself."},
+            "download_s": {"help_text": "How long the device fetched files, s."},
+            "run_s": {"help_text": "How long it ran, s."},
+            "command": {"help_text": "The command line of its first process."},
+        }
+
+
+class TaskAnswer(TaskRow):
+    """A task."""
+
+    purpose = serializers.ChoiceField(Purpose.choices, help_text="Whom it is for.")
+    options = serializers.DictField(
+        child=serializers.JSONField(),
+        help_text="Options of load_and_run that differ from their defaults: true, numbers, texts.",
+    )
+    plan = PlanAnswer(help_text="What is measured.")
+    inputs = GivenInputAnswer(many=True, help_text="Input variables that no file feeds.")
+    target = TargetAnswer(
+        allow_null=True, help_text="What any device must have; null: it was asked for by name."
+    )
+    copied_from = serializers.IntegerField(
+        source="copied_from_id", allow_null=True, help_text="The task that this one repeats."
+    )
+    files = FileAnswer(many=True, help_text="Its files: the model first.")
+    attempts = serializers.SerializerMethodField(help_text="Its attempts, the first one first.")
+
+    class Meta(TaskRow.Meta):
+        fields = (
+            *TaskRow.Meta.fields,
+            "purpose", "options", "plan", "inputs", "seed", "target", "timeout_s", "copied_from",
+            "files", "attempts",
+        )  # fmt: skip
+        extra_kwargs = TaskRow.Meta.extra_kwargs | {
+            "seed": {"help_text": "Of all random values."},
+            "timeout_s": {"help_text": "How long a run may take, s."},
+        }
+
+    @extend_schema_field(AttemptAnswer(many=True))
+    def get_attempts(self, task: Task) -> Any:
+        attempts = task.attempts.select_related("worker").order_by("number")
+        return AttemptAnswer(attempts, many=True).data
+
+
+class UploadAnswer(serializers.Serializer):
+    """Where one file is to be sent: `PUT`, with exactly its bytes."""
+
+    file = serializers.IntegerField(help_text="Number of the file.")
+    name = serializers.CharField(help_text="Its name.")
+    url = serializers.CharField(help_text="Presigned address, for some minutes.")
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+
+
+class CreatedTask(TaskAnswer):
+    """A task, and where to send its files."""
+
+    uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")
+
+    class Meta(TaskAnswer.Meta):
+        fields = (*TaskAnswer.Meta.fields, "uploads")
+
+
+class UploadsAnswer(serializers.Serializer):
+    """Where to send files."""
+
+    uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")
+
+
+class EventAnswer(serializers.ModelSerializer[TaskEvent]):
+    """A line of a task's history."""
+
+    status = serializers.SerializerMethodField(help_text="The task's status since then.")
+    outcome = serializers.SerializerMethodField(help_text="How it ended, or empty.")
+    reason = serializers.SerializerMethodField(help_text="Code of why, or empty.")
+    state = serializers.SerializerMethodField(help_text="The task's state since then.")
+
+    class Meta:
+        model = TaskEvent
+        fields = ("seq", "kind", "state", "status", "outcome", "reason", "at")
+        extra_kwargs = {
+            "seq": {"help_text": "Its number among the task's events, from 1, without gaps."},
+            "kind": {"help_text": "What happened, such as `task.running`."},
+            "at": {"help_text": "When."},
+        }
+
+    @extend_schema_field(serializers.ChoiceField([*TaskState.choices, ("", "the same")]))
+    def get_state(self, event: TaskEvent) -> str:
+        state = event.kind.removeprefix("task.")
+        return state if state in TaskState.values else ""
+
+    @extend_schema_field(serializers.ChoiceField([*Status.choices, ("", "the same")]))
+    def get_status(self, event: TaskEvent) -> str:
+        return str(event.data.get("status", ""))
+
+    def get_outcome(self, event: TaskEvent) -> str:
+        return str(event.data.get("outcome", ""))
+
+    def get_reason(self, event: TaskEvent) -> str:
+        return str(event.data.get("reason", ""))
+
+
+class EventsAnswer(serializers.Serializer):
+    """A piece of a task's history."""
+
+    results = EventAnswer(many=True, help_text="In order.")
+    last_seq = serializers.IntegerField(help_text="What to give as `after` the next time.")
+    is_complete = serializers.BooleanField(help_text="Whether there are no further ones now.")
+
+
+class ArtifactAnswer(serializers.Serializer):
+    """A file that an attempt left."""
+
+    name = serializers.CharField(help_text="Its name, such as `profile.json`.")
+    attempt = serializers.IntegerField(help_text="Number of the attempt.")
+    size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
+    md5 = serializers.CharField(help_text="Its MD5, 32 hexadecimal digits.")
+    title = serializers.CharField(help_text="What it is, in the reader's words.")
+    url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
+
+
+class CancelledAnswer(serializers.Serializer):
+    """What became of each task, in the order asked for."""
+
+    cancelled = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ended, or told to end."
+    )
+    ended = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Had ended otherwise before."
+    )
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
+    """Filters of the task list under a name."""
+
+    class Meta:
+        model = SavedView
+        fields = ("id", "name", "query", "created_at")
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "What its owner calls it."},
+            "query": {"help_text": "As in the page's address, without `?`."},
+            "created_at": {"help_text": "When it was saved."},
+        }

@@ -1,0 +1,331 @@
+"""What comes in about tasks: shape and types. The rules are in `tasks.admission`."""
+
+from dataclasses import replace
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounts.models import User
+from agent.protocol.plan import PRESETS
+from tasks.admission import SEED_LIMIT, TITLE_LIMIT
+from tasks.api import completed
+from tasks.asking import TaskRequest
+from tasks.forms import FileBody, InputBody
+from tasks.measuring import limits_of, read_plan
+from tasks.models import TaskFile
+from tasks.selectors import tasks_visible_to
+from tasks.targets import read_target
+from tasks.turns import ANY_PRIORITY
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+
+MOST_FILES = 200
+MOST_AT_ONCE = 500
+
+
+class FileAsked(fields.Body):
+    """A file: announced for an upload, or taken over from an earlier task."""
+
+    kind = serializers.ChoiceField(
+        TaskFile.Kind.choices,
+        help_text="`model` (one), `data` for inputs, or the content of an `option`.",
+    )
+    name = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        trim_whitespace=False,
+        help_text="Its name, without a path. Data ends in .npy, .json, .ppm or .pgm.",
+    )
+    size_bytes = fields.Integer(
+        required=False, default=0, help_text="Its exact size in bytes: the upload must have it."
+    )
+    md5 = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it.",
+    )
+    input = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        help_text="The input variable that it feeds; none for .json, which names its own.",
+    )
+    option = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="The option whose content it is.",
+    )
+    from_file = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Take over this file of an earlier task, instead of an upload.",
+    )
+    from_task = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="For an option: take over the cache that this task left.",
+    )
+
+
+class InputAsked(fields.Body):
+    """An input variable without a file: numbers, or random values."""
+
+    name = fields.Text(max_length=1000, help_text="The variable.")
+    literal = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100_000,
+        help_text="Its numbers, such as `[[1,2.5],[3,4]]`.",
+    )
+    shape = serializers.ListField(
+        child=fields.Integer(),
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=20,
+        help_text="Of random values; null: the model's own.",
+    )
+    dtype = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="Of random values, such as `float32`; empty: the model's own.",
+    )
+
+
+class PlanAsked(fields.Body):
+    """What is measured: a preset, or `custom` with its numbers."""
+
+    preset = serializers.ChoiceField(
+        [*PRESETS, "custom"], required=False, help_text="The numbers are for `custom` alone."
+    )
+    clean = fields.Flag(required=False, help_text="A run without profiling.")
+    clean_min_s = fields.Number(required=False, help_text="It lasts at least so long, s.")
+    clean_min_iterations = fields.Integer(
+        required=False, help_text="It has at least so many iterations."
+    )
+    profiled = fields.Integer(
+        required=False,
+        max_value=int(limits_of("profiled")[1]),
+        help_text="How many profiled runs.",
+    )
+
+
+class TargetAsked(fields.Body):
+    """What any device must have; each key is optional."""
+
+    labels = serializers.DictField(
+        child=fields.Text(max_length=200),
+        required=False,
+        help_text='Labels with their values, such as `{"chip": "Kirin 990"}`.',
+    )
+    pool = fields.Text(
+        required=False, allow_blank=True, max_length=200, help_text="Name of a pool of devices."
+    )
+    versions = fields.Text(
+        required=False,
+        allow_blank=True,
+        max_length=200,
+        help_text="Range of MegEngine versions, such as `>=1.12,<1.14`.",
+    )
+
+
+@extend_schema_field(
+    {"oneOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "maxLength": 10_000}]}
+)
+class OptionValue(serializers.Field):
+    """true, a number or a text."""
+
+    default_error_messages = {"invalid": "true, false, a number or a text"}
+
+    def to_internal_value(self, data: Any) -> bool | int | float | str:
+        if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):
+            return data
+        self.fail("invalid")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class TaskBody(fields.Body):
+    """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
+
+    worker = fields.Key(
+        required=False, allow_null=True, default=None, help_text="Number of the device."
+    )
+    runtime_version = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="One of the device's versions of MegEngine.",
+    )
+    target = TargetAsked(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Instead of `worker` and `runtime_version`: what any device must have.",
+    )
+    title = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=TITLE_LIMIT,
+        help_text="Your own words, to find it again.",
+    )
+    priority = fields.Integer(
+        required=False,
+        default=0,
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        help_text="More goes first, among your own tasks; more than a little is for "
+        "administrators.",
+    )
+    options = serializers.DictField(
+        child=OptionValue(help_text="true, a number or a text."),
+        required=False,
+        default=dict,
+        help_text="Options of load_and_run by name, as `/docs/options/?format=json` lists them.",
+    )
+    plan = PlanAsked(
+        required=False, default=dict, help_text="What is measured; `quick` if nothing is given."
+    )
+    seed = fields.Integer(
+        required=False, default=0, max_value=SEED_LIMIT, help_text="Of all random values."
+    )
+    inputs = InputAsked(  # type: ignore[call-arg]
+        many=True,
+        required=False,
+        default=list,
+        max_length=MOST_FILES,
+        help_text="Input variables that no file feeds; the rest get random values.",
+    )
+    files = FileAsked(  # type: ignore[call-arg]
+        many=True, max_length=MOST_FILES, help_text="The model, data, and content of options."
+    )
+    copied_from = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The task that this one repeats with changes.",
+    )
+
+
+class CancelBody(fields.Body):
+    """Which tasks to cancel: either of the two."""
+
+    tasks = serializers.ListField(
+        child=fields.Key(),
+        required=False,
+        default=list,
+        max_length=MOST_AT_ONCE,
+        help_text="Numbers of tasks; what is not yours or has ended is passed over.",
+    )
+    all_mine = fields.Flag(
+        required=False, default=False, help_text="All of your own that have not ended."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs["tasks"]) is attrs["all_mine"]:
+            raise DomainError("cancel_which", field="tasks")
+        return attrs
+
+
+class MoveBody(fields.Body):
+    """Where to."""
+
+    worker = fields.Key(help_text="Number of the device.")
+
+
+class TaskChange(fields.Body):
+    """What may be changed of a task that has not started."""
+
+    priority = fields.Integer(
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        help_text="More goes first, among its owner's tasks.",
+    )
+
+
+class SavedViewBody(fields.Body):
+    """Filters under a name."""
+
+    name = fields.Text(max_length=60, help_text="One of the same name is replaced.")
+    query = fields.Text(max_length=1000, help_text="As in the page's address, without `?`.")
+
+
+class EventsQuery(fields.Query):
+    """From where on."""
+
+    after = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Events after this number.",
+    )
+    limit = serializers.IntegerField(
+        required=False, default=200, min_value=1, max_value=1000, help_text="At most so many."
+    )
+
+
+class AttemptQuery(fields.Query):
+    """Which attempt."""
+
+    attempt = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=32767,
+        help_text="Number of the attempt; the last one if not given.",
+    )
+
+
+class LogQuery(AttemptQuery):
+    """Which part of a log."""
+
+    offset = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told.",
+    )
+
+
+def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:
+    """The request of a validated `TaskBody`; files of earlier tasks are looked up.
+
+    Raises DomainError, naming the field.
+    """
+    files = tuple(completed(FileBody(**file), reader) for file in body["files"])
+    inputs = (InputBody(**given) for given in body["inputs"])
+    target = body["target"]
+    asked = TaskRequest(
+        runtime_version=body["runtime_version"],
+        options=body["options"],
+        files=files,
+        inputs=tuple(each.as_request(number) for number, each in enumerate(inputs)),
+        plan=read_plan(body["plan"]),
+        seed=body["seed"],
+        target=None if target is None else read_target(target),
+        priority=body["priority"],
+        title=body["title"],
+    )
+    if body["copied_from"] is None:
+        return asked
+    origin = tasks_visible_to(reader).filter(pk=body["copied_from"]).first()
+    if origin is None:
+        raise DomainError("source_unknown", field="copied_from", task=body["copied_from"])
+    return replace(asked, copied_from=origin)

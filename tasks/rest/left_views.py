@@ -1,0 +1,171 @@
+"""What a task leaves while it goes its way: events, log, artifacts; and the files it came with."""
+
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles import storage
+from profiles.models import Artifact
+from profiles.shown.attempt_words import artifact_title
+from tasks.models import Attempt, LogChunk, Task
+from tasks.rest.answers import ArtifactAnswer, EventAnswer, EventsAnswer
+from tasks.rest.bodies import AttemptQuery, EventsQuery, LogQuery
+from tasks.rest.views import TaskView
+from tasks.selectors import events_after, last_attempt
+from webprofile.rest.schema import documented, redirect_to
+
+NEXT_OFFSET = OpenApiParameter(
+    "Log-Next-Offset",
+    int,
+    OpenApiParameter.HEADER,
+    response=[200],
+    description="What to give as `offset` the next time, bytes.",
+)
+
+
+class PlainText(BaseRenderer):
+    """So that `Accept: text/plain` finds what it asks for; the view makes the text itself."""
+
+    media_type = "text/plain"
+    format = "txt"
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        return str(data).encode()
+
+
+class TaskEvents(TaskView):
+    """A task's history."""
+
+    @documented(
+        "List events", answers={200: EventsAnswer}, query=EventsQuery, operation_id="tasks_events"
+    )
+    def get(self, request: Request, task_id: int) -> Response:
+        """The events after a number, in order: ask again with `last_seq` to miss none."""
+        task = self.task(task_id)
+        query = self.query(EventsQuery)
+        found = list(events_after(task, query["after"])[: query["limit"] + 1])
+        shown = found[: query["limit"]]
+        answer = {
+            "results": EventAnswer(shown, many=True).data,
+            "last_seq": shown[-1].seq if shown else query["after"],
+            "is_complete": len(found) == len(shown),
+        }
+        return Response(answer)
+
+
+class TaskLog(TaskView):
+    """What load_and_run printed."""
+
+    renderer_classes = (PlainText, JSONRenderer)
+
+    @documented(
+        "Read a log",
+        answers={(200, "text/plain"): OpenApiResponse(str, description="The log's text.")},
+        errors={404: ["not_found"]},
+        query=LogQuery,
+        parameters=[NEXT_OFFSET],
+        operation_id="tasks_log",
+    )
+    def get(self, request: Request, task_id: int) -> HttpResponse:
+        """The text from an offset on; it grows while the task runs. An attempt without a log, or
+        a task without an attempt, has an empty one.
+        """
+        query = self.query(LogQuery)
+        attempt = attempt_of(self.task(task_id), query.get("attempt"))
+        text, end = log_from(attempt, query["offset"]) if attempt else ("", query["offset"])
+        headers = {"Log-Next-Offset": str(end)}
+        return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+class TaskArtifacts(TaskView):
+    """The files that attempts left."""
+
+    @documented(
+        "List artifacts",
+        answers={200: ArtifactAnswer(many=True)},
+        operation_id="tasks_artifacts",
+    )
+    def get(self, request: Request, task_id: int) -> Response:
+        """Those of all attempts, by attempt and name."""
+        task = self.task(task_id)
+        found = Artifact.objects.filter(attempt__task=task, is_stored=True)
+        ordered = found.select_related("attempt").order_by("attempt__number", "name")
+        return Response(ArtifactAnswer([_artifact(task, each) for each in ordered], many=True).data)
+
+
+class TaskArtifact(TaskView):
+    """One file that an attempt left."""
+
+    @documented(
+        "Fetch an artifact",
+        answers=redirect_to("the file in storage"),
+        query=AttemptQuery,
+        operation_id="tasks_artifact",
+    )
+    def get(self, request: Request, task_id: int, name: str) -> HttpResponse:
+        """A redirect to storage. Do not send the token along."""
+        task = self.task(task_id)
+        attempt = attempt_of(task, self.query(AttemptQuery).get("attempt"))
+        found = Artifact.objects.filter(attempt=attempt, name=name, is_stored=True).first()
+        if attempt is None or found is None:
+            raise Http404
+        return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
+
+
+class TaskFileContent(TaskView):
+    """One file that a task came with."""
+
+    @documented(
+        "Fetch a file of a task",
+        answers=redirect_to("the file in storage"),
+        operation_id="tasks_file",
+    )
+    def get(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
+        """A redirect to storage. Do not send the token along."""
+        stored = self.task(task_id).files.filter(purged_at=None).exclude(stored_at=None)
+        found = self.find(stored, file_id)
+        return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+
+def attempt_of(task: Task, number: int | None) -> Attempt | None:
+    """The attempt of this number, the last one without; None if there is none yet.
+
+    Raises Http404 for a number that the task does not have.
+    """
+    if number is None:
+        return last_attempt(task)
+    found = task.attempts.filter(number=number).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def log_from(attempt: Attempt, offset: int) -> tuple[str, int]:
+    """The log from a byte on, and where it ends now. A character that is cut is left out."""
+    last = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
+    end = last.offset + last.size if last else 0
+    parts = []
+    for chunk in LogChunk.objects.filter(attempt=attempt).order_by("offset"):
+        if chunk.offset + chunk.size > offset:
+            raw = chunk.text.encode()
+            parts.append(raw[max(0, offset - chunk.offset) :].decode(errors="ignore"))
+    return "".join(parts), max(end, offset)
+
+
+def _artifact(task: Task, artifact: Artifact) -> dict[str, Any]:
+    address = reverse("api:task-artifact", args=[task.pk, artifact.name])
+    number = artifact.attempt.number
+    return {
+        "name": artifact.name,
+        "attempt": number,
+        "size_bytes": artifact.size_bytes,
+        "md5": artifact.md5,
+        "title": str(artifact_title(artifact.name)),
+        "url": f"{address}?attempt={number}",
+    }

@@ -1,0 +1,192 @@
+"""Queues: the place of a task, moving it, and what would become of a request."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.models import AccessToken
+from tasks import rebinding, saved_views
+from tasks.admission import admit, allowed_priority, quota_of
+from tasks.cancelling import tasks_cancel, tasks_cancel_own
+from tasks.command_line import commands_of
+from tasks.listing.filters import TaskFilterForm
+from tasks.models import SavedView
+from tasks.queue import facts_of, outlook
+from tasks.rest.answers import CancelledAnswer, SavedViewAnswer, TaskAnswer
+from tasks.rest.bodies import (
+    CancelBody,
+    MoveBody,
+    SavedViewBody,
+    TaskBody,
+    TaskChange,
+    request_asked,
+)
+from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
+from tasks.rest.views import REFUSALS, TaskView
+from webprofile.errors import DomainError
+from webprofile.rest.schema import documented
+from webprofile.rest.views import ApiListView, ApiView
+from webprofile.wording import word
+from workers.models import Worker
+
+
+class TasksCancel(ApiView):
+    """The end of several tasks."""
+
+    @documented(
+        "Cancel several tasks",
+        body=CancelBody,
+        answers={200: CancelledAnswer},
+        errors={422: ["invalid", "cancel_which"]},
+        operation_id="tasks_cancel_several",
+    )
+    def post(self, request: Request) -> Response:
+        """Some by their numbers, or all of one's own."""
+        body = self.read(CancelBody)
+        if body["all_mine"]:
+            report = tasks_cancel_own(owner=self.reader)
+        else:
+            report = tasks_cancel(body["tasks"], by=self.reader)
+        return Response(CancelledAnswer(asdict(report)).data)
+
+
+class TasksJudge(ApiView):
+    """What would become of a request."""
+
+    scope = AccessToken.Scope.READ  # it changes nothing
+
+    @documented(
+        "Judge a request",
+        body=TaskBody,
+        answers={200: JudgedAnswer},
+        operation_id="tasks_judge",
+    )
+    def post(self, request: Request) -> Response:
+        """Says of a request for a task, without making it, whether it would be refused, where it
+        would go, what would run there and how long it would wait.
+        """
+        body = self.read(TaskBody)
+        answer: dict[str, Any] = {
+            "refusal": None,
+            "worker": None,
+            "runtime_version": "",
+            "commands": [],
+            "queue": None,
+            "quota": quota_of(self.reader)._asdict(),
+        }
+        try:
+            answer |= self._judged(body)
+        except DomainError as error:
+            answer["refusal"] = {"code": error.code, "field": error.field, "detail": word(error)}
+        return Response(JudgedAnswer(answer).data)
+
+    def _judged(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked = request_asked(body, self.reader)
+        worker = Worker.objects.filter(pk=body["worker"]).first()
+        found = admit(owner=self.reader, worker=worker, request=asked)
+        commands = commands_of(
+            found.options, plan=asked.plan, files=asked.files, inputs=found.inputs
+        )
+        priority = allowed_priority(self.reader, asked.priority)
+        return {
+            "worker": found.worker.pk,
+            "runtime_version": found.runtime_version,
+            "commands": commands,
+            "queue": outlook(
+                found.worker, found.runtime_version, owner=self.reader, priority=priority
+            ),
+        }
+
+
+class TaskQueue(TaskView):
+    """A task's place."""
+
+    @documented("Show the queue", answers={200: PlaceAnswer}, operation_id="tasks_queue")
+    def get(self, request: Request, task_id: int) -> Response:
+        """The place of a waiting task, how long it may take, why it waits, and where it would
+        start sooner.
+        """
+        facts = facts_of(self.task(task_id), reader=self.reader)
+        return Response(PlaceAnswer({"queue": facts}).data)
+
+
+class TaskMove(TaskView):
+    """Another device."""
+
+    @documented(
+        "Move a task",
+        body=MoveBody,
+        answers={200: TaskAnswer},
+        errors={409: ["not_waiting"], 422: REFUSALS},
+        operation_id="tasks_move",
+    )
+    def post(self, request: Request, task_id: int) -> Response:
+        """Lets a waiting task wait for another device, with the same version of MegEngine."""
+        task = self.task(task_id)
+        worker = Worker.objects.filter(pk=self.read(MoveBody)["worker"]).first()
+        if worker is None:
+            raise DomainError("worker_unknown", field="worker")
+        rebinding.task_move(task, to=worker)
+        return self.shown(task)
+
+
+class TaskPriority(TaskView):
+    """The place among one's own tasks."""
+
+    @documented(
+        "Change the priority",
+        body=TaskChange,
+        answers={200: TaskAnswer},
+        errors={409: ["not_waiting"], 422: ["invalid", "priority_bad"]},
+        operation_id="tasks_prioritize",
+    )
+    def post(self, request: Request, task_id: int) -> Response:
+        """Of a task that has not started."""
+        task = self.task(task_id)
+        priority = self.read(TaskChange)["priority"]
+        rebinding.task_prioritize(task, priority=priority, by=self.reader)
+        return self.shown(task)
+
+
+class SavedViewList(ApiListView):
+    """Filters of the task list under names."""
+
+    serializer_class = SavedViewAnswer
+
+    def rows(self) -> QuerySet[SavedView]:
+        return self.reader.saved_views.all()
+
+    @documented("List saved views", answers={200: SavedViewAnswer(many=True)})
+    def get(self, request: Request) -> Response:
+        """One's own."""
+        return self.list(request)
+
+    @documented(
+        "Save a view",
+        body=SavedViewBody,
+        answers={201: SavedViewAnswer},
+        errors={422: ["invalid", "view_*"]},
+    )
+    def post(self, request: Request) -> Response:
+        """One of the same name is replaced. What is no filter of the page is left out; nothing but
+        that is refused.
+        """
+        body = self.read(SavedViewBody)
+        form = TaskFilterForm(QueryDict(body["query"]), reader=self.reader)
+        query = form.query if form.is_valid() else ""
+        view = saved_views.view_save(self.reader, name=body["name"], query=query)
+        return Response(SavedViewAnswer(view).data, status=201)
+
+
+class SavedViewDetail(ApiView):
+    """One saved view."""
+
+    @documented("Delete a saved view", answers={204: None})
+    def delete(self, request: Request, view_id: int) -> Response:
+        """It is gone at once; tasks stay."""
+        saved_views.view_delete(self.find(self.reader.saved_views.all(), view_id))
+        return Response(status=204)

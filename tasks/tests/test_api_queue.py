@@ -1,0 +1,103 @@
+"""The queue over the API: where a task stands, where it could go, what a request would become."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from tasks.models import Task
+from tasks.services import task_cancel
+from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/tasks/"
+MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
+
+
+def caller(user):
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def client(alice):
+    return caller(alice)
+
+
+def refused(answer, status, code):
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
+
+
+def test_a_waiting_task_has_a_place_and_a_cause(client, alice):
+    first, second = make_waiting_task(owner=alice), make_waiting_task(owner=alice)
+    queue = client.get(f"{TASKS}{second.pk}/queue/").json()["queue"]
+    assert (queue["position"], queue["worker"]) == (2, first.worker_id)
+    assert queue["causes"][0]["code"] == "behind"
+    assert queue["causes"][0]["text"]
+    task_cancel(first)
+    assert client.get(f"{TASKS}{first.pk}/queue/").json() == {"queue": None}
+    refused(caller(make_user("bob")).get(f"{TASKS}{second.pk}/queue/"), 404, "not_found")
+
+
+def test_a_request_is_judged_without_making_a_task(client):
+    worker = make_worker()
+    asked = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
+    judged = client.post(f"{TASKS}judge/", asked | {"options": {"iter": 7}}).json()
+    assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
+    assert "--iter=7" in judged["commands"][0]["line"]
+    assert judged["queue"]["position"] == 1
+    assert judged["quota"]["live"] == 0
+    away = client.post(f"{TASKS}judge/", asked | {"runtime_version": "9"}).json()
+    assert (away["refusal"]["code"], away["commands"]) == ("runtime_missing", [])
+    hidden = make_worker(is_public=False)
+    none = client.post(f"{TASKS}judge/", asked | {"worker": hidden.pk}).json()
+    assert none["refusal"]["code"] == "worker_unknown"
+    assert none["queue"] is None
+    assert not Task.objects.exists()
+
+
+def test_a_waiting_task_is_moved_to_another_device(client, alice):
+    here, there = make_worker(), make_worker()
+    task = make_waiting_task(owner=alice, worker=here)
+    address = f"{TASKS}{task.pk}/move/"
+    assert client.post(address, {"worker": there.pk}).json()["worker"] == there.pk
+    hidden = make_worker(is_public=False)
+    for worker in (hidden.pk, 9**9):
+        refused(client.post(address, {"worker": worker}), 422, "worker_unknown")
+    task_cancel(task)
+    refused(client.post(address, {"worker": here.pk}), 409, "not_waiting")
+
+
+def test_a_priority_is_changed_as_far_as_one_may(client, alice):
+    task = make_task(owner=alice)
+    address = f"{TASKS}{task.pk}/priority/"
+    assert client.post(address, {"priority": 1}).json()["priority"] == 1
+    refused(client.post(address, {"priority": 99}), 422, "priority_bad")
+    refused(client.post(address, {"priority": 10**6}), 422, "invalid")
+    assert (
+        caller(make_user("root", is_staff=True)).post(address, {"priority": 99}).json()["priority"]
+        == 99
+    )
+    task_cancel(task)
+    refused(client.post(address, {"priority": 1}), 409, "not_waiting")
+
+
+def test_views_are_saved_under_names_and_are_ones_own(client):
+    address = f"{TASKS}views/"
+    made = client.post(address, {"name": "failed", "query": "status=failed"})
+    assert made.status_code == 201
+    again = client.post(address, {"name": "failed", "query": "odd=1&q=net&page=9"}).json()
+    assert [row["query"] for row in client.get(address).json()["results"]] == ["q=net"]
+    refused(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "view_name_bad")
+    for query in ("status=odd", "odd=1", "%00", "since=2026-02-30"):
+        refused(client.post(address, {"name": "x", "query": query}), 422, "view_query_bad")
+    stranger = caller(make_user("bob"))
+    assert stranger.get(address).json()["results"] == []
+    refused(stranger.delete(f"{address}{again['id']}/"), 404, "not_found")
+    assert client.delete(f"{address}{again['id']}/").status_code == 204
+    assert client.get(address).json()["results"] == []

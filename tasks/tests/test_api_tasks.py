@@ -1,0 +1,371 @@
+"""Tasks over the API: what a program does, and what a stranger's program gets."""
+
+import hashlib
+
+import httpx2
+import pytest
+from rest_framework.test import APIClient
+
+from accounts.models import AuditEntry
+from accounts.tests.test_administrators import at_once, database_on_disk  # noqa: F401
+from profiles import storage as object_store
+from profiles.models import Artifact, RemovedObjects
+from profiles.removal import removed_sweep
+from tasks.models import Attempt, IdempotencyKey, LogChunk, Task
+from tasks.services import task_cancel
+from tasks.tests.make import (
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    npy_bytes,
+)
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/tasks/"
+FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
+
+
+def caller(user):
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def client(alice):
+    return caller(alice)
+
+
+def asked(**changes):
+    """A request for a task."""
+
+    def file(kind, name, **more):
+        content = FILES[name]
+        digest = hashlib.md5(content).hexdigest()
+        return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest} | more
+
+    worker = None if "worker" in changes else make_worker().pk
+    return {
+        "worker": worker,
+        "runtime_version": "1.13.0",
+        "files": [file("model", "net.mge"), file("data", "data.npy", input="data")],
+    } | changes
+
+
+def upload(made):
+    for target in made["uploads"]:
+        content = FILES[target["name"]]
+        sent = httpx2.put(target["url"], content=content, headers=target["headers"])
+        assert sent.status_code == 200
+
+
+def refused(answer, status, code):
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    return answer.json()
+
+
+def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
+    body = asked(title="night", options={"iter": 3}, plan={"preset": "standard"}, seed=2**63 - 1)
+    answer = client.post(TASKS, body)
+    made = answer.json()
+    assert answer.status_code == 201, made
+    assert answer["Location"] == f"{TASKS}{made['id']}/"
+    assert (made["status"], made["title"], made["seed"]) == ("initiated", "night", 2**63 - 1)
+    submit = f"{TASKS}{made['id']}/submit/"
+    refused(client.post(submit), 409, "upload_missing")
+    upload(made)
+    done = client.post(submit)
+    assert (done.status_code, done.json()["status"]) == (200, "waiting")
+    assert all(file["is_stored"] for file in done.json()["files"])
+    assert client.post(submit).json()["status"] == "waiting"
+    link = client.get(f"{TASKS}{made['id']}/files/{made['files'][0]['id']}/")
+    assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"a model")
+
+
+def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
+    made = client.post(TASKS, asked()).json()
+    model, data = made["uploads"]
+    httpx2.put(model["url"], content=b"b model", headers=model["headers"])
+    httpx2.put(data["url"], content=FILES["data.npy"], headers=data["headers"])
+    refused(client.post(f"{TASKS}{made['id']}/submit/"), 409, "upload_damaged")
+    upload(client.post(f"{TASKS}{made['id']}/uploads/").json())
+    assert client.post(f"{TASKS}{made['id']}/submit/").status_code == 200
+    refused(client.post(f"{TASKS}{made['id']}/uploads/"), 409, "not_initiated")
+
+
+def test_the_rules_of_the_page_hold_with_the_same_codes(client):
+    private = make_worker(is_public=False)
+    assert refused(client.post(TASKS, asked(worker=private.pk)), 422, "worker_unknown") == refused(
+        client.post(TASKS, asked(worker=2**63 - 1)), 422, "worker_unknown"
+    )
+    away = make_worker(online=False)
+    found = refused(client.post(TASKS, asked(worker=away.pk)), 422, "worker_is_offline")
+    assert found["field"] == "worker"
+    refused(client.post(TASKS, asked(runtime_version="0.1")), 422, "runtime_missing")
+    refused(client.post(TASKS, asked(files=[])), 422, "one_model_wanted")
+    refused(client.post(TASKS, asked(plan={"preset": "custom", "profiled": 0})), 422, "plan_empty")
+    refused(client.post(TASKS, asked(copied_from=1)), 422, "source_unknown")
+    refused(client.post(TASKS, asked(options={"no_such": 1})), 422, "option_unknown")
+    refused(client.post(TASKS, asked(options={"iter": [1]})), 422, "invalid")
+    assert not Task.objects.exists()
+
+
+def test_any_device_that_fits_a_target_takes_the_task(client):
+    fits = make_worker(labels={"chip": "fast"})
+    make_worker(labels={"chip": "slow"})
+    body = asked(worker=None, runtime_version="", target={"labels": {"chip": "fast"}})
+    assert client.post(TASKS, body).json()["worker"] == fits.pk
+    body["target"] = {"labels": {"chip": "none"}}
+    refused(client.post(TASKS, body), 422, "target_label_unmet")
+
+
+def test_a_repeated_request_with_a_key_is_one_task_with_fresh_addresses(client):
+    body, key = asked(), {"HTTP_IDEMPOTENCY_KEY": "night-1"}
+    first = client.post(TASKS, body, **key)
+    again = client.post(TASKS, body, **key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json()["id"] == again.json()["id"]
+    assert len(again.json()["uploads"]) == 2
+    refused(client.post(TASKS, body | {"title": "other"}, **key), 422, "idempotency_key_reused")
+    assert Task.objects.count() == 1
+    # another user's key of the same name is another one
+    assert caller(make_user("bob")).post(TASKS, body, **key).status_code == 201
+
+
+def test_a_key_whose_request_is_under_way_waits_until_that_is_given_up(client, alice):
+    body, key = asked(), {"HTTP_IDEMPOTENCY_KEY": "k"}
+    client.post(TASKS, body, **key)
+    IdempotencyKey.objects.update(task=None)
+    refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
+    IdempotencyKey.objects.update(created_at="2026-01-01T00:00:00Z", request_sha256="")
+    assert client.post(TASKS, body, **key).status_code == 201
+
+
+def test_a_key_of_a_refused_request_may_be_used_again(client):
+    worker = make_worker(online=False)
+    key = {"HTTP_IDEMPOTENCY_KEY": "k"}
+    refused(client.post(TASKS, asked(worker=worker.pk), **key), 422, "worker_is_offline")
+    assert client.post(TASKS, asked(), **key).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "schlüssel"])
+def test_a_key_that_is_none_is_refused(client, key):
+    answer = client.post(TASKS, asked(), HTTP_IDEMPOTENCY_KEY=key)
+    refused(answer, 422, "idempotency_key_bad")
+
+
+def test_files_of_an_earlier_task_are_taken_over_without_an_upload(client, alice, storage):
+    made = client.post(TASKS, asked()).json()
+    upload(made)
+    client.post(f"{TASKS}{made['id']}/submit/")
+    files = [{"kind": file["kind"], "from_file": file["id"]} for file in made["files"]]
+    again = client.post(TASKS, asked(files=files, copied_from=made["id"])).json()
+    assert (again["uploads"], again["copied_from"]) == ([], made["id"])
+    assert client.post(f"{TASKS}{again['id']}/submit/").json()["status"] == "waiting"
+    stranger = caller(make_user("bob"))
+    refused(stranger.post(TASKS, asked(files=files)), 422, "file_unknown")
+
+
+def test_a_task_is_repeated_as_it_was(client, storage):
+    made = client.post(TASKS, asked()).json()
+    upload(made)
+    client.post(f"{TASKS}{made['id']}/submit/")
+    refused(client.post(f"{TASKS}{made['id']}/retry/"), 409, "not_ended")
+    client.post(f"{TASKS}{made['id']}/cancel/")
+    answer = client.post(f"{TASKS}{made['id']}/retry/", HTTP_IDEMPOTENCY_KEY="again")
+    assert answer.status_code == 201
+    assert (answer.json()["status"], answer.json()["copied_from"]) == ("waiting", made["id"])
+    same = client.post(f"{TASKS}{made['id']}/retry/", HTTP_IDEMPOTENCY_KEY="again")
+    assert same.json()["id"] == answer.json()["id"]
+
+
+def test_one_some_or_all_of_ones_own_tasks_are_cancelled(client, alice):
+    bob = make_user("bob")
+    one, two, three, four = (make_waiting_task(owner=alice) for _ in range(4))
+    foreign = make_waiting_task(owner=bob)
+    assert client.post(f"{TASKS}{one.pk}/cancel/").json()["status"] == "cancelled"
+    assert client.post(f"{TASKS}{one.pk}/cancel/").json()["status"] == "cancelled"
+    several = client.post(f"{TASKS}cancel/", {"tasks": [one.pk, two.pk, two.pk, foreign.pk, 9**9]})
+    unknown = [foreign.pk, 9**9]
+    assert several.json() == {"cancelled": [one.pk, two.pk], "ended": [], "unknown": unknown}
+    everything = client.post(f"{TASKS}cancel/", {"all_mine": True}).json()
+    assert everything == {"cancelled": [four.pk, three.pk], "ended": [], "unknown": []}
+    for body in ({}, {"all_mine": True, "tasks": [1]}):
+        refused(client.post(f"{TASKS}cancel/", body), 422, "cancel_which")
+    foreign.refresh_from_db()
+    assert foreign.status == "waiting"
+
+
+def test_all_mine_are_not_those_of_others_even_for_an_administrator(alice):
+    root = make_user("root", is_staff=True)
+    make_waiting_task(owner=alice)
+    own = make_waiting_task(owner=root)
+    answer = caller(root).post(f"{TASKS}cancel/", {"all_mine": True})
+    assert answer.json()["cancelled"] == [own.pk]
+
+
+def test_a_deleted_task_is_gone_and_its_files_leave_storage(client, alice, storage, settings):
+    attempt = make_attempt(make_waiting_task(owner=alice))
+    task = attempt.task
+    keys = [task.files.first().object_key, f"attempts/{attempt.pk}/profile.json"]
+    for key in keys:
+        object_store.write(key, b"content")
+    refused(client.delete(f"{TASKS}{task.pk}/"), 409, "task_live")
+    Attempt.objects.update(ended_at="2026-01-01T00:00:00Z")
+    Task.objects.filter(pk=task.pk).update(**{"state": "finished", "outcome": "cancelled"})
+    assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
+    refused(client.get(f"{TASKS}{task.pk}/"), 404, "not_found")
+    refused(client.delete(f"{TASKS}{task.pk}/"), 404, "not_found")
+    removed_sweep()
+    assert [object_store.head(key) for key in keys] == [None, None]
+    # a presigned address was still good: what comes late goes too, and then the rows
+    object_store.write(keys[0], b"late")
+    RemovedObjects.objects.update(due_at="2026-01-01T00:00:00Z")
+    removed_sweep()
+    assert object_store.head(keys[0]) is None
+    assert not RemovedObjects.objects.exists()
+
+
+def test_storage_that_is_away_keeps_nobody_from_deleting(client, alice, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:1"
+    task = make_task(owner=alice)
+    task_cancel(task)
+    assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
+    removed_sweep()
+    assert RemovedObjects.objects.get().is_last is False
+
+
+def test_deleting_another_users_task_is_written_down(alice):
+    task = make_task(owner=alice)
+    task_cancel(task)
+    assert caller(make_user("root", is_staff=True)).delete(f"{TASKS}{task.pk}/").status_code == 204
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.before["owner"]) == ("task.delete", alice.email)
+
+
+def test_events_follow_each_other_without_gaps(client, alice):
+    task = make_waiting_task(owner=alice)
+    task_cancel(task)
+    address = f"{TASKS}{task.pk}/events/"
+    first = client.get(f"{address}?limit=1").json()
+    assert (first["last_seq"], first["is_complete"]) == (1, False)
+    assert first["results"][0]["status"] == "waiting"
+    rest = client.get(f"{address}?after=1").json()
+    assert [event["state"] for event in rest["results"]] == ["finished"]
+    assert (rest["results"][0]["outcome"], rest["is_complete"]) == ("cancelled", True)
+    assert client.get(f"{address}?after=99").json()["results"] == []
+    refused(client.get(f"{address}?after=-1"), 400, "query_invalid")
+    refused(client.get(f"{address}?limit=100000"), 400, "query_invalid")
+
+
+def test_a_log_is_read_piece_by_piece_in_bytes(client, alice):
+    task = make_waiting_task(owner=alice)
+    address = f"{TASKS}{task.pk}/log/"
+    assert client.get(address).content == b""
+    attempt = make_attempt(task)
+    offset = 0
+    for seq, text in enumerate(["loading\n", "测量\n", "done\n"]):
+        size = len(text.encode())
+        LogChunk.objects.create(attempt=attempt, seq=seq, offset=offset, size=size, text=text)
+        offset += size
+    whole = client.get(address)
+    assert whole["Content-Type"] == "text/plain; charset=utf-8"
+    assert (whole.content.decode(), whole["Log-Next-Offset"]) == ("loading\n测量\ndone\n", "20")
+    assert client.get(f"{address}?offset=8").content.decode() == "测量\ndone\n"
+    assert client.get(f"{address}?offset=9").content.decode() == "量\ndone\n"
+    assert client.get(f"{address}?offset=20").content == b""
+    assert client.get(f"{address}?attempt=1", HTTP_ACCEPT="text/plain").status_code == 200
+    refused(client.get(f"{address}?attempt=2"), 404, "not_found")
+    refused(client.get(f"{address}?offset=x", HTTP_ACCEPT="text/plain"), 400, "query_invalid")
+
+
+def test_artifacts_are_listed_and_fetched_from_storage(client, alice, storage):
+    attempt = make_attempt(make_waiting_task(owner=alice))
+    task = attempt.task
+    Artifact.objects.create(attempt=attempt, name="log.txt", size_bytes=3, md5="0" * 32)
+    Artifact.objects.create(
+        attempt=attempt, name="profile.json", size_bytes=3, md5="0" * 32, is_stored=False
+    )
+    object_store.write(f"attempts/{attempt.pk}/log.txt", b"log")
+    (row,) = client.get(f"{TASKS}{task.pk}/artifacts/").json()
+    assert (row["name"], row["attempt"]) == ("log.txt", 1)
+    link = client.get(row["url"])
+    assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"log")
+    for name in ("profile.json", "nothing", "..%2F..%2Fsecret"):
+        refused(client.get(f"{TASKS}{task.pk}/artifacts/{name}/"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "rest"),
+    [
+        ("get", ""), ("delete", ""), ("post", "uploads/"), ("post", "submit/"),
+        ("post", "cancel/"), ("post", "retry/"), ("get", "events/"), ("get", "log/"),
+        ("get", "artifacts/"), ("get", "artifacts/log.txt/"), ("get", "files/1/"),
+    ],
+)  # fmt: skip
+def test_another_users_task_looks_like_none(alice, method, rest):
+    task = make_task(owner=alice)
+    stranger = caller(make_user("bob"))
+    hidden = getattr(stranger, method)(f"{TASKS}{task.pk}/{rest}")
+    missing = getattr(stranger, method)(f"{TASKS}{task.pk + 10**6}/{rest}")
+    assert hidden.status_code == missing.status_code == 404
+    assert hidden.json() == missing.json()
+    assert getattr(APIClient(), method)(f"{TASKS}{task.pk}/{rest}").status_code == 401
+
+
+def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
+    x86, pi = make_worker("x86"), make_worker("pi", version="1.12.0")
+    first = make_task(owner=alice, worker=x86, title="Night run")
+    second = make_task(owner=alice, worker=pi, runtime_version="1.12.0", title="day run")
+    task_cancel(second)
+
+    def found(query):
+        return [row["id"] for row in client.get(f"{TASKS}?{query}").json()["results"]]
+
+    assert found("") == [second.pk, first.pk]
+    assert found("status=cancelled") == [second.pk]
+    assert found("status=cancelled&status=initiated") == [second.pk, first.pk]
+    assert found(f"worker={x86.pk}") == found("worker_name=x86") == [first.pk]
+    assert found("version=1.12.0") == [second.pk]
+    assert found("title=NIGHT") == [first.pk]
+    assert found("title=run&status=running") == []
+    assert found("model_name=NET") == found("search=NET") == [second.pk, first.pk]
+    assert found("search=night") == [first.pk]
+    assert found("created_after=2999-01-01T00:00:00Z") == []
+    assert found("created_before=2999-01-01") == [second.pk, first.pk]
+    assert found(f"owner={alice.email.upper()}") == [second.pk, first.pk]
+    for odd in ("0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00", "x", ""):
+        refused(client.get(f"{TASKS}?created_after={odd}"), 400, "query_invalid")
+
+
+def test_a_page_of_tasks_takes_as_many_queries_as_a_row(client, alice, django_assert_num_queries):
+    worker = make_worker()
+    make_task(owner=alice, worker=worker)
+    with django_assert_num_queries(4):  # session, user, tasks, files
+        client.get(TASKS)
+    for _ in range(10):
+        make_task(owner=alice, worker=worker)
+    with django_assert_num_queries(4):
+        client.get(TASKS)
+
+
+@pytest.mark.usefixtures("database_on_disk")
+def test_of_the_same_request_twice_at_once_comes_one_task():
+    user, body = at_once(lambda: make_user("alice"), asked)
+
+    def ask():
+        answer = caller(user).post(TASKS, body, HTTP_IDEMPOTENCY_KEY="k")
+        return answer.status_code, answer.json().get("id")
+
+    answers = at_once(*[ask] * 4)
+    assert at_once(Task.objects.count) == [1]
+    assert {status for status, _ in answers} <= {201, 409}
+    assert len({made for status, made in answers if status == 201}) == 1

@@ -1,0 +1,68 @@
+"""Lists in pages that stay right while rows come and go: `next` and `previous` carry a cursor."""
+
+from typing import Any
+
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
+
+from webprofile.errors import DomainError
+
+LONGEST_PAGE = 200
+
+
+class CursorPages(CursorPagination):
+    """Newest first, by primary key: `?limit=` rows a page, 1 to `LONGEST_PAGE`."""
+
+    page_size = 50
+    max_page_size = LONGEST_PAGE
+    page_size_query_param = "limit"
+    page_size_query_description = f"Rows of a page, 1 to {LONGEST_PAGE}; 50 if not given."
+    cursor_query_description = "Where a page begins: as in `next` and `previous` of another page."
+    ordering = "-id"
+
+    def get_page_size(self, request: Request) -> int:
+        given = request.query_params.get("limit")
+        if given is None:
+            return self.page_size
+        text = str(given)
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= LONGEST_PAGE):
+            raise DomainError("limit_bad", field="limit", status=400, limit=LONGEST_PAGE)
+        return int(text)
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """As DRF reads it, but what is no place in a list of ids is refused."""
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound as error:
+            raise _cursor_bad() from error
+        if cursor is not None and cursor.position is not None:
+            place = str(cursor.position)
+            if not (place.isascii() and place.isdigit() and len(place) < 19):
+                raise _cursor_bad()
+        return cursor
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        address: dict[str, Any] = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "description": "A page of a list, the newest row first.",
+            "required": ["next", "previous", "results"],
+            "properties": {
+                "next": address | {"description": "Address of the next page; null: the last one."},
+                "previous": address | {"description": "Of the one before; null: the first one."},
+                "results": schema | {"description": "The page's rows."},
+            },
+        }
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        parameters: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
+        for parameter in parameters:
+            if parameter["name"] == "limit":
+                limits = {"minimum": 1, "maximum": LONGEST_PAGE, "default": self.page_size}
+                parameter["schema"] |= limits
+        return parameters
+
+
+def _cursor_bad() -> DomainError:
+    return DomainError("cursor_bad", field="cursor", status=400)

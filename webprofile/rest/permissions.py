@@ -1,0 +1,33 @@
+"""Whether a caller may use a view at all; which rows exist for him, selectors say."""
+
+from typing import Any
+
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from webprofile.rest.authentication import Scope, is_access_token, scopes_of
+
+
+class MayCall(BasePermission):
+    """Goes by `is_public`, `is_interactive` and `scope` of the view (`webprofile.rest`)."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if view.is_public:
+            return True
+        if not request.user.is_authenticated:
+            return False
+        if view.is_interactive and is_access_token(request):
+            raise PermissionDenied(code="token_not_here")
+        wanted = scope_wanted(view, request.method or "")
+        if wanted not in scopes_of(request):
+            raise PermissionDenied(code="scope_missing")
+        if wanted == Scope.ADMIN and not request.user.is_staff:
+            raise PermissionDenied(code="administrators_only")
+        return True
+
+
+def scope_wanted(view: Any, method: str) -> str:
+    """The scope that a token needs for a method of this view."""
+    usual = Scope.READ if method in SAFE_METHODS else Scope.WRITE
+    return str(view.scope or usual)

@@ -1,0 +1,168 @@
+"""What resources derive from, and the views that belong to the whole API."""
+
+import datetime
+from typing import Any, TypeVar, cast
+
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone, translation
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularJSONAPIView
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.models import User
+from webprofile.rest.fields import Body, Query
+from webprofile.rest.problems import QueryInvalid
+from webprofile.rest.schema import documented
+from webprofile.wording import WORDINGS
+
+_Row = TypeVar("_Row", bound=Model)
+
+
+class ApiView(APIView):
+    """A resource; see `webprofile.rest` for the attributes."""
+
+    scope: str = ""
+    is_public = False
+    is_interactive = False
+
+    @property
+    def reader(self) -> User:
+        """The user who asks."""
+        return cast(User, self.request.user)
+
+    def read(self, body: type[Body], **context: Any) -> dict[str, Any]:
+        """The body's validated data. Raises ValidationError, which names every bad field."""
+        found = body(data=self.request.data, context={"request": self.request, **context})
+        found.is_valid(raise_exception=True)
+        return cast(dict[str, Any], found.validated_data)
+
+    def query(self, query: type[Query]) -> dict[str, Any]:
+        """The address's validated question. Raises QueryInvalid."""
+        found = query(data=self.request.query_params.dict())
+        if not found.is_valid():
+            raise QueryInvalid(found.errors)
+        return cast(dict[str, Any], found.validated_data)
+
+    def find(self, rows: "QuerySet[_Row]", key: Any) -> _Row:
+        """The row with this primary key. Raises Http404, also for one that is not the reader's."""
+        found = rows.filter(pk=key).first()
+        if found is None:
+            raise Http404
+        return found
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """No row is called by a NUL, and PostgreSQL would not even look for one."""
+        super().initial(request, *args, **kwargs)
+        if any("\0" in str(part) for part in kwargs.values()):
+            raise Http404
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Programs get times in UTC, whatever zone the reader chose for pages."""
+        with timezone.override(datetime.UTC):
+            return super().dispatch(request, *args, **kwargs)
+
+    def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """The methods, in `Allow`."""
+        return Response(status=204)
+
+    def finalize_response(
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Nothing that is the reader's alone, or a secret, may be kept on the way."""
+        answer = super().finalize_response(request, cast(Any, response), *args, **kwargs)
+        answer.headers.setdefault("Cache-Control", "no-store, private")
+        return answer
+
+
+class ApiListView(ListModelMixin, ApiView, GenericAPIView):
+    """A list in cursor pages; `self.list(request)` answers."""
+
+    def rows(self) -> "QuerySet[Any]":
+        """The rows that exist for the reader."""
+        raise NotImplementedError
+
+    def get_queryset(self) -> "QuerySet[Any]":
+        if getattr(self, "swagger_fake_view", False):  # the schema is made without a reader
+            shown: Any = self.get_serializer_class()
+            return cast("QuerySet[Any]", shown.Meta.model.objects.none())
+        return self.rows()
+
+
+class ProblemMeaning(serializers.Serializer):
+    """A code and its text."""
+
+    code = serializers.CharField(help_text="As in `code` of an error.")
+    text = serializers.CharField(
+        help_text="Its text; what stands in `%(...)s` is filled in where it occurs."
+    )
+
+
+class ProblemList(ApiView):
+    """What the codes of errors mean."""
+
+    is_public = True
+
+    @documented("List codes of errors", answers={200: ProblemMeaning(many=True)})
+    def get(self, request: Request) -> Response:
+        """All codes with their texts, in the reader's language."""
+        return Response([_meaning(code) for code in WORDINGS])
+
+
+class ProblemDetail(ApiView):
+    """What one code means."""
+
+    is_public = True
+
+    @documented("Explain a code", answers={200: ProblemMeaning})
+    def get(self, request: Request, code: str) -> Response:
+        """The address that `type` of an error names."""
+        if code not in WORDINGS:
+            raise Http404
+        return Response(_meaning(code))
+
+
+def _meaning(code: str) -> dict[str, str]:
+    return {"code": code, "text": str(WORDINGS[code])}
+
+
+class NothingHere(ApiView):
+    """Every address below `/api/v1/` that is none."""
+
+    is_public = True
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise Http404
+
+
+class SchemaView(SpectacularJSONAPIView):
+    """The schema, made once: it is the same for everybody."""
+
+    is_public = True
+    is_interactive = False
+    scope = ""
+    _made: Any = None
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        if SchemaView._made is None:
+            with translation.override("en"):
+                generator: Any = self.generator_class(api_version=None)
+                SchemaView._made = generator.get_schema(request=None, public=True)
+        return Response(
+            SchemaView._made,
+            headers={"Content-Disposition": 'inline; filename="web-profile.json"'},
+        )
+
+
+def docs(request: HttpRequest) -> HttpResponse:
+    """The schema as a page on which requests can be tried."""
+    return render(request, "rest/docs.html")

@@ -1,0 +1,67 @@
+"""A caller who believes the API's description: each answer must be one that the schema names."""
+
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from django.test import Client
+from django.urls import resolve
+from rest_framework.test import APIClient
+
+ROOT = "/api/v1/"
+PROBLEM = "application/problem+json"
+#: not of single operations: the method is none, or there is no such address
+_OF_NO_OPERATION = (404, 405)
+
+
+class DocumentedClient(APIClient):
+    """Fails at an answer whose status, media type or code its operation does not name."""
+
+    def request(self, **kwargs: Any) -> Any:
+        answer = super().request(**kwargs)
+        path = kwargs["PATH_INFO"]
+        if path.startswith(ROOT):
+            check_answer(kwargs["REQUEST_METHOD"].lower(), path, answer)
+        return answer
+
+
+def caller(user: Any) -> DocumentedClient:
+    """Somebody who is logged in."""
+    client = DocumentedClient()
+    client.force_login(user)
+    return client
+
+
+def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """The problem, which must be this one."""
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
+    return dict(answer.json())
+
+
+def check_answer(method: str, path: str, answer: Any) -> None:
+    operation = operation_of(method, path)
+    if operation is None:
+        assert answer.status_code in _OF_NO_OPERATION, (method, path, answer.status_code)
+        return
+    documented = operation["responses"].get(str(answer.status_code))
+    place = f"{method} {path}: {answer.status_code}"
+    assert documented is not None, f"{place} is not documented: {answer.content!r}"
+    kind = answer.headers.get("Content-Type", "").partition(";")[0]
+    kinds = documented.get("content", {})
+    assert not answer.content or kind in kinds, f"{place} {kind} is not among {[*kinds]}"
+    if kind == PROBLEM:
+        code = answer.json()["code"]
+        named = re.findall("`([^`]+)`", documented["description"])
+        assert any(fnmatchcase(code, each) for each in named), f"{place} {code} not in {named}"
+
+
+def operation_of(method: str, path: str) -> Any:
+    """What the schema says of the operation; None if there is none."""
+    route = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", f"/{resolve(path).route}")
+    return schema()["paths"].get(route, {}).get(method)
+
+
+@cache
+def schema() -> Any:
+    return Client().get(f"{ROOT}schema/").json()

@@ -1,0 +1,153 @@
+"""Whatever a page can do, the API can: each route of the pages beside the route of the API."""
+
+from fnmatch import fnmatchcase
+
+from django.contrib import admin
+
+from accounts.models import User
+from webprofile.tests.permission_table import web_routes
+from workers.models import Worker
+
+#: names of pages' routes, and the routes of the API that do the same
+SAME = {
+    "tasks:list": ["tasks"],
+    "tasks:rows": ["tasks"],
+    "tasks:act": ["tasks-cancel", "task", "task-retry"],
+    "tasks:save-view": ["saved-views"],
+    "tasks:delete-view": ["saved-view"],
+    "tasks:new": ["tasks"],
+    "tasks:command": ["tasks-judge"],
+    "tasks:outlook": ["tasks-judge", "worker-queue"],
+    "tasks:cancel-several": ["tasks-cancel"],
+    "tasks:detail": ["task", "task-events", "task-log", "task-queue", "task-artifacts"],
+    "tasks:status": ["task"],
+    "tasks:uploads": ["task-uploads"],
+    "tasks:submit": ["task-submit"],
+    "tasks:cancel": ["task-cancel"],
+    "tasks:move": ["task-move"],
+    "tasks:priority": ["task-priority"],
+    "tasks:file": ["task-file"],
+    "tasks:result": ["task-profile", "task-measurement", "profile-statistics", "profile-advice"],
+    "tasks:result-text": ["profile-text"],
+    "tasks:artifact": ["task-artifact"],
+    "tasks:attempt-artifact": ["task-artifact"],
+    "tasks:rerun": ["task-retry"],
+    "tasks:copy-data": ["task", "tasks"],
+    "tasks:compare-choose": ["values-beside"],
+    "tasks:compare-io": ["values"],
+    "workers:list": ["workers"],
+    "workers:rows": ["workers"],
+    "workers:list-json": ["workers"],
+    "workers:detail": ["worker", "worker-runtimes", "worker-tasks", "worker-health-checks"],
+    "workers:check": ["admin-worker-check"],
+    "profiles:list": ["opened-list", "profiles"],
+    "profiles:opened-list": ["opened-list"],
+    "profiles:opened": ["opened", "opened-profile"],
+    "profiles:opened-status": ["opened"],
+    "profiles:opened-uploads": ["opened-uploads"],
+    "profiles:opened-submit": ["opened-submit"],
+    "profiles:opened-retry": ["opened-retry"],
+    "profiles:opened-rename": ["opened"],
+    "profiles:opened-delete": ["opened"],
+    "profiles:opened-file": ["opened-file"],
+    "profiles:exports": ["schema"],
+    "profiles:compare": ["compare", "compare-candidates"],
+    "profiles:compare-graph": ["compare-graph"],
+    "profiles:compare-csv": ["compare-csv"],
+    "profiles:compare-json": ["compare"],
+    "profiles:detail": ["profile", "profile-statistics", "profile-advice"],
+    "profiles:original": ["profile-raw"],
+    "profiles:export": ["profile-export"],
+    "profiles:operators": ["profile-operators"],
+    "profiles:operator-order": ["profile-operators"],
+    "profiles:operator": ["profile-operator"],
+    "profiles:graph": ["profile-graph"],
+    "profiles:graph-document": ["profile-netron"],
+    "profiles:graph-model": ["profile-model"],
+    **{
+        f"profiles:picture-{name}": [f"profile-picture-{name}"]
+        for name in (
+            "operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative",
+        )
+    },
+    "options": ["options", "worker-options"],
+    "accounts:profile": ["me"],
+    "accounts:tokens": ["access-tokens"],
+    "accounts:token-revoke": ["access-token"],
+    "accounts:session-end": ["own-session"],
+    "accounts:session-end-all": ["own-sessions"],
+    "account_change_password": ["own-password"],
+    "account_login": ["token-obtain", "token-refresh"],
+    "account_logout": ["token-revoke"],
+    "usersessions_list": ["own-sessions"],
+    "set_language": ["me"],
+    "admin:accounts_auditentry_changelist": ["admin-audit"],
+    "admin:accounts_auditentry_change": ["admin-audit-entry"],
+    "admin:accounts_user_changelist": ["admin-users"],
+    "admin:accounts_user_add": ["admin-users"],
+    "admin:accounts_user_change": ["admin-user", "admin-user-sessions", "admin-user-tokens"],
+    "admin:accounts_user_password_set": ["admin-user-password"],
+    "admin:accounts_user_session_end": ["admin-user-session"],
+    "admin:workers_worker_changelist": ["admin-workers"],
+    "admin:workers_worker_add": ["admin-workers"],
+    "admin:workers_worker_change": ["admin-worker", "admin-worker-health-checks"],
+    "admin:workers_worker_enrolled": ["admin-workers", "admin-worker-enrol"],
+    "admin:workers_worker_users": ["admin-worker", "admin-grants", "admin-grants-remove"],
+    "admin:workers_pool_changelist": ["admin-pools"],
+    "admin:workers_pool_add": ["admin-pools"],
+    "admin:workers_pool_change": ["admin-pool"],
+    "admin:workers_pool_delete": ["admin-pool"],
+    "admin:profiles_profileupload_changelist": ["opened-list"],
+    "admin:profiles_profileupload_change": ["opened"],
+    "admin:profiles_profileupload_delete": ["opened"],
+}  # fmt: skip
+#: acts of the administration, each at an address `act/<its name>/`
+ACTS = {
+    Worker: {"health_check": "admin-worker-check"},
+    User: {
+        "grant_workers": "admin-grants",
+        "ungrant_workers": "admin-grants-remove",
+        "end_sessions": "admin-user-sessions",
+    },
+}
+#: what only a browser has: its pages, forms in front of a log-in, second factors, a viewer's files
+OF_BROWSERS = [
+    "home", "healthz", "/favicon.ico", "netron", "/netron/*", "agent*", "api:*", "account_*",
+    "mfa_*", "socialaccount_*", "openid_*", "/accounts/*", "accounts:password-check", "admin:index",
+    "admin:log*", "admin:password_change*", "admin:autocomplete", "admin:jsi18n", "admin:app_list",
+    "admin:view_on_site", "/admin/*", "admin:*_history", "admin:*_act",
+    # nobody has the right
+    "admin:accounts_auditentry_add", "admin:*_auditentry_delete", "admin:*_user_delete",
+    "admin:*_worker_delete", "admin:profiles_profileupload_add",
+]  # fmt: skip
+
+
+def names():
+    return {route.name for route in web_routes()}
+
+
+def test_each_route_of_a_page_has_its_like_in_the_api():
+    missing = [
+        name
+        for name in sorted(names())
+        if name not in SAME and not any(fnmatchcase(name, each) for each in OF_BROWSERS)
+    ]
+    assert missing == []
+
+
+def test_what_is_told_to_be_alike_exists():
+    known = names()
+    assert set(SAME) <= known
+    told = {f"api:{name}" for same in SAME.values() for name in same}
+    assert told <= known
+
+
+def test_each_act_of_the_administration_has_its_like_in_the_api():
+    known = names()
+    for model, others in ACTS.items():
+        acts = [act.name for act in admin.site._registry[model].get_acts()]
+        assert len(acts) >= 7
+        noun = model._meta.model_name
+        for act in acts:
+            name = others.get(act, f"admin-{noun}-{act}")
+            assert f"api:{name}" in known, (noun, act)

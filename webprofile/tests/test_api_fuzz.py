@@ -1,0 +1,197 @@
+"""The whole API as its schema describes it, asked with what fits the schema and what does not.
+
+By turns a user asks, with the access part of a log-in, and an administrator with an access token;
+most numbers and names in requests are those of things that exist. Whatever a request changed is
+changed back. Of the thousands of requests at the borders of what the schema allows some are sent,
+always the same; with `API_FUZZ=all` in the environment every one is, and `API_FUZZ=N` asks N
+times as often besides, with other values each time, which takes minutes.
+"""
+
+import logging
+import os
+import re
+import uuid
+from collections import Counter
+from fnmatch import fnmatchcase
+
+import pytest
+import schemathesis
+from django.conf import settings as django_settings
+from django.core.cache import cache
+from django.core.wsgi import get_wsgi_application
+from django.test import override_settings
+from hypothesis import HealthCheck, settings
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from accounts.access_tokens import token_issue
+from accounts.models import User
+from accounts.refresh_tokens import pair_issue
+from profiles import storage as object_store
+from profiles.derived import deriving
+from profiles.tests.reader_process import forking_reader
+from tasks.tests.make import make_task, make_worker
+from webprofile.tests.permission_world import World, rolled_back
+
+pytestmark = pytest.mark.django_db
+
+ASKED = os.environ.get("API_FUZZ", "")
+SENDS_ALL = bool(ASKED)
+TIMES = int(ASKED) if ASKED.isdigit() else 1
+#: of requests that are no borders, for each operation
+EXAMPLES = 3
+#: borders that are tried at each operation before the sampling begins
+FIRST = 6
+EVERY = 20
+#: of several rows by their numbers, in bodies
+LISTS = {"tasks": "task_id", "users": "user_id", "workers": "worker_id"}
+KEYS = {"worker": "worker_id", "copied_from": "task_id", "from_file": "file_id"}
+
+django_app = get_wsgi_application()
+
+
+def app(environ, start_response):
+    """As a server calls it, which knows where a request comes from."""
+    return django_app(environ | {"REMOTE_ADDR": "127.0.0.1"}, start_response)
+
+
+schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", app)
+rejection = schema.config.checks.negative_data_rejection
+#: what is wrong may be too long besides
+rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
+_turns: Counter[str] = Counter()
+_borders: Counter[str] = Counter()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    """Thousands of refusals are meant; writing them down takes a third of the time."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def things(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
+    """Numbers and names of what exists, by the part of an address that they stand for."""
+    folder = tmp_path_factory.mktemp("agent")
+    changed = {
+        "S3_ENDPOINT_URL": object_storage,
+        "S3_PUBLIC_ENDPOINT_URL": object_storage,
+        "S3_BUCKET": f"test-{uuid.uuid4().hex}",
+        "AGENT_FOLDER": str(folder),
+    }
+    with (
+        override_settings(**changed),
+        pytest.MonkeyPatch.context() as patch,
+        forking_reader(django_settings.BASE_DIR) as reader,
+        django_db_blocker.unblock(),
+        rolled_back(),
+    ):
+        patch.setattr(deriving, "subprocess", reader)
+        object_store._internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        values = World(folder).values
+        worker = make_worker("openbox")
+        initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
+        names = {
+            "pools": values["api:pool.name"],
+            "workers": worker.name,
+            "artifacts": "bin_io_dump.zip",
+            "export": "csv",
+        }
+        yield values | {"worker_id": worker.pk, "initiated": initiated.pk, "names": names}
+
+
+def person_of(place):
+    """A user or an administrator, by turns; what is for administrators is mostly asked by one."""
+    _turns[place] += 1
+    apart = 5 if "/admin/" in place else 2
+    return "alice" if _turns[place] % apart == 0 else "root"
+
+
+def credentials(name):
+    cache.clear()  # limits of log-ins are no faults
+    user = User.objects.get(email=f"{name}@example.com")
+    if name == "alice":
+        return pair_issue(user).access
+    return token_issue(user, name="fuzz", scopes=["read", "write", "admin"], days=1)[1]
+
+
+def is_sent(case):
+    if case.meta.phase.name.value != "coverage" or SENDS_ALL:
+        return True
+    place = f"{case.method} {case.path}"
+    _borders[place] += 1
+    return _borders[place] <= FIRST or _borders[place] % EVERY == 0
+
+
+def aim(case, things):
+    """Put what exists where the schema asks for a number or a name; three requests of four."""
+    place = f"{case.method} {case.path}"
+    if _turns[place] % 4 == 3:
+        return
+    modes = {where.name: info.mode for where, info in case.meta.components.items()}
+
+    def fits(where):
+        return modes.get(where, GenerationMode.POSITIVE) is GenerationMode.POSITIVE
+
+    if case.path_parameters and fits("PATH"):
+        parts = case.path.strip("/").split("/")
+        before = dict(zip(parts[1:], parts, strict=False))
+        for name in case.path_parameters:
+            known = things["names"].get(before[f"{{{name}}}"]) if name == "name" else things[name]
+            case.path_parameters[name] = known
+        if "task_id" in case.path_parameters and _turns[place] % 4 == 1:
+            case.path_parameters["task_id"] = things["initiated"]
+    if isinstance(case.body, dict) and fits("BODY"):
+        _aim_body(case.body, things)
+    if case.query and "p" in case.query and fits("QUERY"):
+        case.query["p"] = [str(things["profile_id"])] * 2
+
+
+def _aim_body(body, things):
+    for key, value in body.items():
+        if key in LISTS and isinstance(value, list):
+            body[key] = [things[LISTS[key]] for each in value if isinstance(each, int)]
+        elif key in KEYS and isinstance(value, int):
+            body[key] = things[KEYS[key]]
+        elif key == "runtime_version":
+            body[key] = "1.13.0"
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    _aim_body(each, things)
+
+
+def has_a_documented_code(context, response, case):
+    """An error has a code, and it is one of those that the operation names."""
+    if response.headers.get("content-type", [""])[0] != "application/problem+json":
+        return
+    answers = case.operation.definition.raw["responses"]
+    if str(response.status_code) not in answers:
+        return  # another check's finding
+    code = response.json()["code"]
+    named = re.findall("`([^`]+)`", answers[str(response.status_code)]["description"])
+    assert any(fnmatchcase(code, each) for each in named), f"{code} is none of {named}"
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES * TIMES,
+    deadline=None,
+    derandomize=TIMES == 1,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_no_request_ends_in_a_fault_or_in_an_answer_that_is_not_documented(case, things):
+    if not is_sent(case):
+        return
+    person = person_of(f"{case.method} {case.path}")
+    aim(case, things)
+    with rolled_back():
+        # what is a cursor, and whether a device is online, no schema can say
+        case.call_and_validate(
+            headers={"Authorization": f"Bearer {credentials(person)}"},
+            excluded_checks=[positive_data_acceptance],
+            additional_checks=[has_a_documented_code],
+        )

@@ -1,0 +1,275 @@
+"""What every resource of the API shares: who asks, errors, pages, languages, limits."""
+
+import datetime
+import json
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from accounts.access_tokens import token_issue, token_revoke
+from accounts.models import AccessToken
+from accounts.refresh_tokens import pair_issue
+from tasks.tests.make import make_task, make_user
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/tasks/"
+
+
+def bearer(secret):
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client
+
+
+def issued(user, *scopes):
+    return token_issue(user, name="script", scopes=scopes or ("read", "write"), days=1)[1]
+
+
+def problem(answer, status, code):
+    """The body, which must be a complete problem."""
+    assert answer.status_code == status, answer.content
+    assert answer["Content-Type"] == "application/problem+json"
+    body = answer.json()
+    assert (body["status"], body["code"]) == (status, code)
+    assert body["type"].endswith(f"/api/v1/problems/{code}/")
+    assert body["title"]
+    assert body["detail"]
+    return body
+
+
+def test_a_session_a_jwt_and_an_access_token_let_the_same_user_in():
+    user = make_user()
+    session = APIClient()
+    session.force_login(user)
+    for client in (session, bearer(pair_issue(user).access), bearer(issued(user))):
+        assert client.get("/api/v1/me/").json()["email"] == user.email
+
+
+def test_nobody_is_told_to_log_in_and_how():
+    answer = APIClient().get(TASKS)
+    problem(answer, 401, "not_authenticated")
+    assert answer["WWW-Authenticate"] == 'Bearer realm="api"'
+
+
+@pytest.mark.parametrize(
+    "secret", ["mwp_", "mwp_" + "a" * 40, "x.y.z", "", "mwp_ä", "a b", "mwp_" + "a" * 10_000]
+)
+def test_a_token_that_is_none_lets_nobody_in(secret):
+    assert bearer(secret).get(TASKS).status_code == 401
+
+
+def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
+    user = make_user()
+    expired, revoked, live = issued(user), issued(user), issued(user)
+    jwt = pair_issue(user).access
+    first, second, _ = AccessToken.objects.order_by("id")
+    AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
+    token_revoke(second)
+    bodies = [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (expired, revoked)]
+    type(user).objects.filter(pk=user.pk).update(is_active=False)
+    bodies += [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (live, jwt)]
+    assert all(body == bodies[0] for body in bodies)
+
+
+def test_a_changed_password_ends_the_tokens_of_a_log_in():
+    user = make_user()
+    client = bearer(pair_issue(user).access)
+    user.set_password("another long password")
+    user.save()
+    problem(client.get(TASKS), 401, "token_invalid")
+
+
+def test_a_scope_is_what_a_token_may_do():
+    user = make_user()
+    task = make_task(owner=user)
+    reading = bearer(issued(user, "read"))
+    assert reading.get(TASKS).status_code == 200
+    problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
+    writing = bearer(issued(user, "write"))
+    problem(writing.get(TASKS), 403, "scope_missing")
+    assert writing.post(f"{TASKS}{task.pk}/cancel/").status_code == 200
+
+
+def test_an_administrators_token_without_the_scope_sees_what_a_user_sees():
+    admin, bob = make_user("root", is_staff=True), make_user("bob")
+    task = make_task(owner=bob)
+    plain, grand = bearer(issued(admin)), bearer(issued(admin, "read", "admin"))
+    assert plain.get(f"{TASKS}{task.pk}/").status_code == 404
+    assert plain.get("/api/v1/me/").json()["is_administrator"] is False
+    assert grand.get(f"{TASKS}{task.pk}/").status_code == 200
+    admin.refresh_from_db()
+    assert admin.is_staff
+
+
+def test_a_page_of_another_site_cannot_use_the_session():
+    user = make_user()
+    task = make_task(owner=user)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+    problem(client.post(f"{TASKS}{task.pk}/cancel/"), 403, "csrf_failed")
+    assert client.get(TASKS).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "more", "status", "code"),
+    [
+        ("get", "/api/v1/nothing/", {}, 404, "not_found"),
+        ("get", "/api/v1/tasks", {}, 404, "not_found"),
+        ("get", f"{TASKS}9999999999999999999999999/", {}, 404, "not_found"),
+        ("get", f"{TASKS}abc/", {}, 404, "not_found"),
+        ("put", TASKS, {"data": {}}, 405, "method_not_allowed"),
+        ("trace", TASKS, {}, 405, "method_not_allowed"),
+        ("get", TASKS, {"HTTP_ACCEPT": "text/html"}, 406, "not_acceptable"),
+        ("post", TASKS, {"data": "a=b", "content_type": "text/plain"}, 415, "media_type_unknown"),
+        ("get", f"{TASKS}?limit=0", {}, 400, "limit_bad"),
+        ("get", f"{TASKS}?limit=10&limit=x", {}, 400, "limit_bad"),
+        ("get", f"{TASKS}?cursor=nonsense", {}, 400, "cursor_bad"),
+        ("get", f"{TASKS}?cursor=cD1hYmM=", {}, 400, "cursor_bad"),  # p=abc
+        ("get", f"{TASKS}?statuss=failed", {}, 400, "query_unknown"),
+        ("get", f"{TASKS}?status=odd", {}, 400, "query_invalid"),
+        ("get", f"{TASKS}?worker=99999999999999999999", {}, 400, "query_invalid"),
+        ("get", f"{TASKS}?title=%00", {}, 400, "query_invalid"),
+    ],
+)
+def test_every_error_is_a_problem_with_a_stable_code(method, path, more, status, code):
+    client = APIClient()
+    client.force_login(make_user())
+    answer = client.trace(path) if method == "trace" else getattr(client, method)(path, **more)
+    problem(answer, status, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code"),
+    [
+        ("{", 400, "malformed"),
+        ("", 422, "invalid"),
+        ("[" * 100_000, 400, "malformed"),
+        ('{"title": NaN}', 400, "malformed"),
+        ('{"title": "\\ud800"}', 400, "malformed"),
+        (b"\xff\xfe", 400, "malformed"),
+        ("9" * 5000, 400, "malformed"),
+        ("[]", 422, "invalid"),
+        ("null", 422, "invalid"),
+        ('{"files": [], "titel": "x"}', 422, "invalid"),
+        (json.dumps({"title": "x" * 300_000}), 413, "body_too_large"),
+    ],
+)
+def test_a_body_that_is_none_is_refused(text, status, code):
+    client = APIClient()
+    client.force_login(make_user())
+    problem(client.post(TASKS, text, content_type="application/json"), status, code)
+
+
+def test_a_wrong_field_is_named_with_its_place():
+    client = APIClient()
+    client.force_login(make_user())
+    body = {"worker": "1", "files": [{"kind": "model"}, {"kind": "odd", "size_bytes": True}]}
+    errors = problem(client.post(TASKS, body), 422, "invalid")["errors"]
+    assert {(each["field"], each["code"]) for each in errors} == {
+        ("worker", "invalid"),
+        ("files.1.kind", "invalid_choice"),
+        ("files.1.size_bytes", "invalid"),
+    }
+
+
+def test_errors_speak_the_readers_language_and_keep_their_code():
+    client = APIClient()
+    chinese = problem(client.get(TASKS, HTTP_ACCEPT_LANGUAGE="zh-CN"), 401, "not_authenticated")
+    english = problem(client.get(TASKS, HTTP_ACCEPT_LANGUAGE="en"), 401, "not_authenticated")
+    assert chinese["detail"] != english["detail"]
+    assert chinese["title"] != english["title"]
+
+
+def test_a_code_is_explained_at_the_address_that_an_error_names():
+    address = APIClient().get(TASKS).json()["type"]
+    found = APIClient().get(address[address.index("/api/") :])
+    assert found.json()["code"] == "not_authenticated"
+    listed = APIClient().get("/api/v1/problems/").json()
+    assert found.json() in listed
+
+
+def test_pages_follow_each_other_while_rows_come_and_go():
+    user = make_user()
+    tasks = [make_task(owner=user) for _ in range(5)]
+    client = APIClient()
+    client.force_login(user)
+    first = client.get(f"{TASKS}?limit=2").json()
+    assert first["previous"] is None
+    make_task(owner=user)
+    second = client.get(first["next"]).json()
+    shown = [row["id"] for row in first["results"] + second["results"]]
+    assert shown == [task.pk for task in reversed(tasks)][:4]
+    back = client.get(second["previous"]).json()
+    assert [row["id"] for row in back["results"]] == shown[:2]
+
+
+def test_times_are_utc_whatever_zone_the_reader_chose():
+    user = make_user(time_zone="Asia/Shanghai")
+    task = make_task(owner=user)
+    client = APIClient()
+    client.force_login(user)
+    at = client.get(f"{TASKS}{task.pk}/").json()["created_at"]
+    assert at.endswith("Z")
+    assert datetime.datetime.fromisoformat(at) == task.created_at
+
+
+def test_a_method_is_asked_for_by_options_and_a_head_has_no_body():
+    client = APIClient()
+    client.force_login(make_user())
+    answer = client.options(TASKS)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert {"GET", "POST", "HEAD"} <= set(answer["Allow"].split(", "))
+    head = client.head(TASKS)
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def test_nothing_is_kept_on_the_way():
+    client = APIClient()
+    client.force_login(make_user())
+    assert client.get(TASKS)["Cache-Control"] == "no-store, private"
+
+
+def test_a_caller_who_asks_too_often_is_told_when_to_come_back(settings):
+    settings.API_RATES = {"user": "3/min", "anonymous": "2/min"}
+    user = make_user("eager")
+    client, other = bearer(issued(user)), bearer(issued(make_user("calm")))
+    assert [client.get(TASKS).status_code for _ in range(3)] == [200] * 3
+    limited = client.get(TASKS)
+    problem(limited, 429, "throttled")
+    assert 0 < int(limited["Retry-After"]) <= 60
+    assert other.get(TASKS).status_code == 200
+
+
+def test_a_cache_that_is_away_keeps_nobody_out(settings):
+    settings.API_RATES = {"user": "3/min"}
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": "redis://127.0.0.1:1/0",
+        }
+    }
+    assert bearer(issued(make_user())).get(TASKS).status_code == 200
+
+
+def test_a_fault_of_ours_is_a_problem_too(settings):
+    settings.S3_ENDPOINT_URL = "not an address"
+    user = make_user()
+    client = APIClient(raise_request_exception=False)
+    client.force_login(user)
+    problem(client.post(f"{TASKS}{make_task(owner=user).pk}/submit/"), 500, "server_error")
+
+
+def test_a_foreign_host_is_refused_in_the_same_form():
+    problem(APIClient().get(TASKS, HTTP_HOST="evil.example"), 400, "malformed")
+
+
+def test_the_schema_is_public_and_the_page_about_it_has_no_inline_script():
+    schema = APIClient().get("/api/v1/schema/")
+    assert json.loads(schema.content)["info"]["title"] == "MegEngine Web Profile"
+    page = APIClient().get("/api/v1/docs/").content.decode()
+    assert "swagger-ui-bundle.js" in page
+    assert "<script>" not in page
+    assert "<style" not in page

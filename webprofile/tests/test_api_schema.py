@@ -1,0 +1,193 @@
+"""What the API says of itself, and that it keeps to what it says about tokens."""
+
+import io
+import re
+from fnmatch import fnmatchcase
+
+import pytest
+from django.core.management import call_command
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.test import APIClient
+
+from accounts.access_tokens import token_issue
+from accounts.models import AccessToken
+from accounts.refresh_tokens import pair_issue
+from tasks.tests.make import make_user
+from webprofile.wording import WORDINGS
+
+SCOPES = AccessToken.Scope.values
+SAFE = {"get"}
+#: they ask by a body and change nothing
+READING = {("post", "/api/v1/tasks/judge/")}
+#: of somebody's own account: a program's token has no say
+OF_PEOPLE = (
+    "/api/v1/access-tokens/",
+    "/api/v1/access-tokens/{token_id}/",
+    "/api/v1/me/password/",
+    "/api/v1/me/sessions/",
+    "/api/v1/me/sessions/{session_id}/",
+)
+#: the token says itself which it is: what it may do besides does not matter
+OF_ITS_OWN = {("delete", "/api/v1/access-tokens/current/")}
+FOR_ALL = ("/api/v1/auth/", "/api/v1/options/", "/api/v1/problems/")
+FOR_PROGRAMS = re.compile(r"access token needs the scope `(\w+)`")
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def operations_of(schema):
+    return [
+        (method, path, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+OPERATIONS = [
+    (method, path)
+    for method, path, _ in operations_of(SchemaGenerator().get_schema(request=None, public=True))
+]
+
+
+def properties_of(schema, path):
+    """(where, property) of all objects, however deep."""
+    for name, each in (schema.get("properties") or {}).items():
+        yield f"{path}.{name}", each
+        yield from properties_of(each, f"{path}.{name}")
+    inner = [schema[key] for key in ("items", "additionalProperties") if schema.get(key)]
+    inner += [each for key in ("oneOf", "anyOf", "allOf") for each in schema.get(key, [])]
+    for each in inner:
+        if isinstance(each, dict):
+            yield from properties_of(each, path)
+
+
+def codes_in(text):
+    return re.findall("`([^`]+)`", text)
+
+
+def test_the_schema_is_valid_and_made_without_a_warning(capsys):
+    call_command("spectacular", validate=True, fail_on_warn=True, stdout=io.StringIO())
+    told = capsys.readouterr().err
+    assert "Warning" not in told
+    assert "Error" not in told
+
+
+def test_every_field_parameter_and_answer_is_described(schema):
+    components = schema["components"]["schemas"]
+    bare = [
+        where
+        for name, component in components.items()
+        for where, each in properties_of(component, name)
+        if not each.get("description")
+    ]
+    bare += [
+        name for name, each in components.items() if "enum" not in each and not each["description"]
+    ]
+    for method, path, operation in operations_of(schema):
+        place = f"{method} {path}"
+        parts = [operation, *operation.get("parameters", []), *operation["responses"].values()]
+        bare += [place for part in parts if not part.get("description")]
+        bare += [] if operation.get("summary") else [place]
+    assert bare == []
+
+
+def test_numbers_of_time_and_size_say_their_unit(schema):
+    # a number whose name is of a quantity carries the unit in its name or in its description
+    units = re.compile(r"_(s|ms|us|bytes)$")
+    quantity = re.compile(r"(^|_)(time|duration|size|age|latency|memory|timeout|wait|bandwidth)$")
+    told = re.compile(r"\b(bytes|s|ms|µs|of 1|0 to 1)\b|%")
+    silent = [
+        where
+        for name, component in schema["components"]["schemas"].items()
+        for where, each in properties_of(component, name)
+        if each.get("type") in ("number", "integer", ["number", "null"], ["integer", "null"])
+        and quantity.search(where.rpartition(".")[2])
+        and not units.search(where)
+        and not told.search(each["description"])
+    ]
+    assert silent == []
+
+
+def test_every_operation_names_its_errors_and_each_code_is_explained(schema):
+    for method, path, operation in operations_of(schema):
+        place = f"{method} {path}"
+        answers = operation["responses"]
+        is_public = operation.get("security", [{}]) in ([], [{}])
+        wanted = {"400", "404", "406", "429"} | (set() if is_public else {"401", "403"})
+        if "requestBody" in operation:
+            wanted |= {"413", "415", "422"}
+        assert wanted <= answers.keys(), place
+        for status, answer in answers.items():
+            if status < "400":
+                continue
+            shape = answer["content"]["application/problem+json"]["schema"]
+            assert shape == {"$ref": "#/components/schemas/Problem"}, place
+            codes = codes_in(answer["description"])
+            assert codes, place
+            for code in codes:
+                assert any(fnmatchcase(known, code) for known in WORDINGS), f"{place}: {code}"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=lambda part: part)
+def test_a_token_does_what_its_scope_says_and_nothing_else(schema, method, path):
+    said = FOR_PROGRAMS.search(schema["paths"][path][method]["description"])
+    if path.startswith(FOR_ALL):
+        assert said is None
+        return
+    root = make_user("root", is_staff=True, is_superuser=True)
+    if path in OF_PEOPLE:
+        assert said is None
+        assert code_of(root, SCOPES, method, path) == "token_not_here"
+        return
+    wanted = "read" if method in SAFE or (method, path) in READING else "write"
+    if path.startswith("/api/v1/admin/"):
+        wanted = "admin"
+    if (method, path) in OF_ITS_OWN:
+        wanted = "read"
+    assert said is not None
+    assert said[1] == wanted
+    others = [scope for scope in SCOPES if scope != wanted]
+    assert code_of(root, others, method, path) == "scope_missing"
+    assert code_of(root, [wanted], method, path) not in (
+        "scope_missing",
+        "token_not_here",
+        "administrators_only",
+    )
+    if wanted == "admin":
+        person = bearer(pair_issue(make_user("bob")).access)
+        assert asked(person, method, path).json()["code"] == "administrators_only"
+
+
+@pytest.mark.django_db
+def test_every_address_refuses_methods_that_it_does_not_have(schema):
+    client = APIClient()
+    client.force_login(make_user("root", is_staff=True, is_superuser=True))
+    for path, operations in schema["paths"].items():
+        for method in {"get", "post", "put", "patch", "delete"} - operations.keys():
+            answer = asked(client, method, path)
+            place = f"{method} {path}: {answer.status_code}"
+            assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed"), place
+            assert {each.upper() for each in operations} <= set(answer["Allow"].split(", ")), place
+
+
+def bearer(text):
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    return client
+
+
+def asked(client, method, path):
+    address = re.sub(r"{(\w+_id|row|number)}", "987654321", path)
+    return getattr(client, method)(re.sub(r"{\w+}", "nothing", address), {}, format="json")
+
+
+def code_of(user, scopes, method, path):
+    """The code of the error, or None."""
+    secret = token_issue(user, name="script", scopes=scopes, days=1)[1]
+    answer = asked(bearer(secret), method, path)
+    is_problem = answer.headers.get("Content-Type") == "application/problem+json"
+    return answer.json()["code"] if is_problem else None
