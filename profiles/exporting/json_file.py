@@ -43,7 +43,7 @@ def to_json(
         "left_out": [
             {"name": each.name, "code": each.code, "why": each.detail} for each in data.left_out
         ],
-        "operators": _operators(data, asked.rows, values),
+        "operators": operators_as_json(data, asked.rows, values),
         "groups": groups(data, asked.rows),
         "aggregate": None if asked.groups is None else list(group_rows(asked.groups)),
     }
@@ -73,7 +73,10 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
     return total if len(timed) and np.isfinite(total) else None
 
 
-def _operators(data: ProfileData, rows: Rows, values: Sequence[Values]) -> list[dict[str, Any]]:
+def operators_as_json(
+    data: ProfileData, rows: Rows, values: Sequence[Values]
+) -> list[dict[str, Any]]:
+    """The operators of `to_json`; their JSON texts stay as they are, for `msgspec` to write."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
     for each in values:
         place, _, key = each.field.key.rpartition(".")

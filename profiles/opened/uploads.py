@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Q, Sum
 from django.utils import timezone
 
+from accounts.audit import audit_record
 from accounts.models import User
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
@@ -203,12 +204,16 @@ def upload_fail(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
 
 
 @transaction.atomic
-def upload_delete(upload: ProfileUpload) -> None:
+def upload_delete(upload: ProfileUpload, *, by: User | None = None) -> None:
     """Take a profile and what was made of it from everybody's sight; the sweep removes the files.
 
     So a storage that is away keeps nobody from deleting.
+    by: who asks for it, None for the site itself; deleting another one's is noted in the audit log
     """
     if _move(upload, State.DELETED, _LIVE, deadline_at=None):
+        if by is not None and by.pk != upload.owner_id:
+            before = {"name": upload.name, "owner": upload.owner.email}
+            audit_record("profile.delete", upload, by=by, before=before)
         Profile.objects.filter(upload=upload).delete()
 
 

@@ -5,7 +5,10 @@ import re
 
 import pytest
 
+from profiles.tests.opened import make_opened
+from profiles.tests.shared_data import good_profile
 from profiles.viewer import viewer_address, viewer_files, viewer_page
+from tasks.tests.make import make_user
 from webprofile.checks import check_settings
 
 MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"
@@ -115,3 +118,37 @@ def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origi
 def test_a_wrong_second_origin_is_named(settings, origin, found):
     settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, origin
     assert [message.id for message in check_settings()] == found
+
+
+@pytest.mark.parametrize(("theme", "asked"), [("light", "not all"), ("dark", "all")])
+def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, asked):
+    address = viewer_address(theme)
+    page, style = client.get(address), client.get(f"{address}grapher.css").text
+    for text in (page.text, style):
+        assert "prefers-color-scheme" not in text
+        assert f"@media {asked} {{" in text
+    assert viewer_page(theme).styles in page["Content-Security-Policy"]
+    packed = client.get(f"{address}grapher.css", headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(packed.content).decode() == style
+    # Netron looks for bare rules where it saves a picture: these are light
+    assert ".node-item-type-heat9 path { fill: #861515; }" in style.rpartition("@media")[0]
+
+
+@pytest.mark.django_db
+def test_a_graph_is_framed_in_the_readers_theme(client, storage):
+    alice = make_user("alice", theme="dark")
+    client.force_login(alice)
+    opened = make_opened(alice, good_profile("lstm"))
+    page = client.get(f"/profiles/{opened.profile.pk}/graph/").text
+    assert f'data-viewer="{viewer_address("dark")}"' in page
+
+
+@pytest.mark.parametrize("name", ["tokens", "heat"])
+def test_dark_colours_are_the_same_whoever_asks_for_them(settings, name):
+    text = (settings.BASE_DIR / "static" / "css" / f"{name}.css").read_text()
+    blocks = re.findall(
+        r':root(?::not\(\[data-theme="light"\]\)|\[data-theme="dark"\]) \{([^}]*)', text
+    )
+    asked, chosen = (dict(re.findall(r"(--[\w-]+): ([^;]+);", block)) for block in blocks)
+    assert asked == chosen
+    assert len(asked) > 20

@@ -8,7 +8,9 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 
+from profiles.health import health_round
 from profiles.opened.sweeping import opened_sweep
+from profiles.removal import removed_sweep
 from profiles.services import abandoned_uploads_purge
 from tasks.sweeping import sweep
 
@@ -32,6 +34,8 @@ class Command(BaseCommand):
                 sweep()
                 abandoned_uploads_purge()
                 opened_sweep()
+                health_round()
+                removed_sweep()
             except Exception:  # one bad round must not end the loop
                 log.exception("sweep_failed")
                 if options["once"]:

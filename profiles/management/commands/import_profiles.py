@@ -1,0 +1,121 @@
+"""`manage.py import_profiles FOLDER|FILE... --as E-MAIL`: open many profiles for a user."""
+
+import argparse
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from accounts.models import User
+from profiles.models import ProfileUpload
+from profiles.opened.importing import profile_import, profiles_below
+from webprofile.batchfile.mistakes import BatchError
+from webprofile.errors import DomainError
+from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.terminal.arguments import seconds
+from webprofile.terminal.exit_codes import TIMED_OUT, USAGE
+from webprofile.terminal.output import plain
+from webprofile.terminal.progress import Progress
+from webprofile.wording import word
+
+POLL_S = 1.0
+#: of ids in one query
+PIECE = 500
+State = ProfileUpload.State
+
+
+class Command(BaseCommand):
+    """Exit code: 0 if all became profiles, 1 if one did not, 4 if --timeout passed."""
+
+    help = (
+        "Open profiles from this machine's disk, as the page Profiles does. The running site reads "
+        "them; --no-wait does not wait for that. May be stopped and repeated: nothing is opened "
+        "twice."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        explain_command(
+            parser,
+            "import_profiles measured/ --as you@example.com",
+            "import_profiles run-1/ run-2/ --passes --as you@example.com --no-wait",
+            notes="exit code: 0 if all became profiles, 1 if one did not, 2 for a mistake in the "
+            "arguments,\n4 if --timeout passed",
+        )
+        add = parser.add_argument
+        add("paths", nargs="+", type=Path, metavar="FOLDER|FILE", help="folders with those below")
+        add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose profiles they are")
+        add("--passes", action="store_true", help="the files of one folder are one profile")
+        add("--again", action="store_true", help="also what this user opened before")
+        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="until read")
+        add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with plain_errors():
+            owner = user_named(options["owner"], for_work=True)
+            groups = list(profiles_below(options["paths"], folder_is_one=options["passes"]))
+            if not groups:
+                raise CommandError("There is no .json file.", returncode=USAGE)
+            uploads, failed = self._open(owner, groups, again=options["again"])
+            timeout_s = options["timeout"]
+            until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+            if options["wait"]:
+                failed += _wait(uploads, until)
+        left = _live(uploads) if options["wait"] else []
+        if failed:
+            raise CommandError(f"{failed} of {len(groups)} could not be opened.")
+        if left:
+            raise CommandError("Waited long enough; reading goes on.", returncode=TIMED_OUT)
+
+    def _open(
+        self, owner: User, groups: list[tuple[Path, ...]], *, again: bool
+    ) -> tuple[list[int], int]:
+        """Numbers of those that are read now, and how many were refused."""
+        uploads: list[int] = []
+        with Progress(len(groups), "Storing", unit="profiles") as progress:
+            for files in groups:
+                try:
+                    found = profile_import(owner, files, again=again)
+                except (DomainError, BatchError, OSError) as error:
+                    if getattr(error, "code", "") == "storage_unreachable":
+                        raise  # the next one would fare no better
+                    text = word(error) if isinstance(error, DomainError) else str(error)
+                    progress.line(f"{files[0]}: {text}")
+                else:
+                    number = found.upload.pk
+                    uploads.append(number)
+                    done = f"opened as {number}" if found.is_new else f"was opened before: {number}"
+                    self.stdout.write(f"{plain(files[0])}: {done}")
+                progress.advance()
+        return uploads, len(groups) - len(uploads)
+
+
+def _wait(uploads: list[int], until: float) -> int:
+    """Until all were read, or the time is over; returns how many failed."""
+    failed = 0
+    waiting = set(uploads)
+    with Progress(len(uploads), "Reading", unit="profiles") as progress:
+        while waiting:
+            live = set(_live(sorted(waiting)))
+            for row in _rows(sorted(waiting - live)):
+                if row.state == State.FAILED:
+                    failed += 1
+                    text = word(DomainError(f"opened_{row.problem}", name=row.name))
+                    progress.line(f"opened {row.pk}: {text}")
+            progress.advance(len(waiting) - len(live))
+            waiting = live
+            if not waiting or time.monotonic() >= until:
+                break
+            time.sleep(POLL_S)
+    return failed
+
+
+def _rows(uploads: list[int]) -> Iterator[ProfileUpload]:
+    for start in range(0, len(uploads), PIECE):
+        yield from ProfileUpload.objects.filter(pk__in=uploads[start : start + PIECE])
+
+
+def _live(uploads: list[int]) -> list[int]:
+    return [row.pk for row in _rows(uploads) if row.state in (State.INITIATED, State.PROCESSING)]

@@ -1,0 +1,89 @@
+"""Profiles on this machine's disk, opened for a user as the page opens them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from accounts.models import User
+from profiles import storage
+from profiles.models import OpenedFile, ProfileUpload
+from profiles.opened.uploads import (
+    FileToOpen,
+    in_order_of_passes,
+    upload_confirm,
+    upload_create,
+    upload_delete,
+)
+from profiles.parsers.first_look import HEAD_BYTES
+from tasks.services import StoredObject
+from webprofile.batchfile.local_files import LocalFile, look_at
+
+
+def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> Iterator[tuple[Path, ...]]:
+    """The files of each profile, in the order of their passes.
+
+    A file is a profile of its own. A folder stands for its `.json` files, those below it included:
+    each a profile, or with `folder_is_one` those of one folder together. Raises OSError.
+    """
+    for path in paths:
+        if not path.is_dir():
+            yield (path,)
+            continue
+        groups: dict[Path, list[Path]] = {}
+        for found in sorted(path.rglob("*.json")):
+            if found.is_file():
+                groups.setdefault(found.parent if folder_is_one else found, []).append(found)
+        for files in groups.values():
+            order = in_order_of_passes([file.name for file in files])
+            yield tuple(files[place] for place in order)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """is_new: whether it was stored now; otherwise its owner had opened the same files before."""
+
+    upload: ProfileUpload
+    is_new: bool
+
+
+def profile_import(owner: User, files: Sequence[Path], *, again: bool = False) -> Imported:
+    """Store the passes of one profile and have them read; the same files not twice.
+
+    again: store them also if they are there
+    Raises DomainError and BatchError for files that cannot be one; nothing is left then.
+    """
+    looked = look_at(files)
+    found = None if again else _opened_before(owner, [looked[path] for path in files])
+    return Imported(found or _stored(owner, files, looked), found is None)
+
+
+def _opened_before(owner: User, files: Sequence[LocalFile]) -> ProfileUpload | None:
+    wanted = [(file.md5, file.size_bytes) for file in files]
+    kept = (ProfileUpload.State.PROCESSING, ProfileUpload.State.READY)
+    first = OpenedFile.objects.filter(number=1, md5=files[0].md5, upload__owner=owner)
+    for row in first.filter(upload__state__in=kept).select_related("upload"):
+        if list(row.upload.files.values_list("md5", "size_bytes")) == wanted:
+            return row.upload
+    return None
+
+
+def _stored(owner: User, files: Sequence[Path], looked: Mapping[Path, LocalFile]) -> ProfileUpload:
+    described = []
+    for path in files:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        found = looked[path]
+        described.append(FileToOpen(path.name, found.size_bytes, found.md5, head))
+    upload = upload_create(owner=owner, files=described)
+    stored: dict[int, StoredObject | None] = {}
+    try:
+        for row, path in zip(upload.files.all(), files, strict=True):
+            with path.open("rb") as file:
+                storage.write_from(row.object_key, file)
+            head_of = storage.head(row.object_key)
+            stored[row.number] = StoredObject(*head_of) if head_of else None
+        upload_confirm(upload, stored)
+    except BaseException:  # Ctrl-C too
+        upload_delete(upload)
+        raise
+    return upload

@@ -1,0 +1,87 @@
+"""Deleting a task: its rows at once, its objects in storage by the sweep.
+
+A storage that is away keeps nobody from deleting: the rows of `RemovedObjects` are the outbox.
+"""
+
+import datetime
+from collections.abc import Iterable
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from accounts.models import User
+from profiles import storage
+from profiles.models import RemovedObjects, artifact_key
+from tasks.announce import task_changed_on_commit
+from tasks.models import Task
+from tasks.states import TaskState
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: in one round of the sweep, since other rows wait meanwhile
+REMOVAL_LIMIT = 50
+
+
+@transaction.atomic
+def task_delete(task: Task, *, by: User | None) -> None:
+    """Remove a task that has ended, with its files, history and results. Repeating it is fine.
+
+    by: who asks for it; deleting another one's task is noted in the audit log
+    Raises DomainError task_live.
+    """
+    row = Task.objects.select_for_update().filter(pk=task.pk).first()
+    if row is None:
+        return
+    if row.state != TaskState.FINISHED:
+        raise DomainError("task_live", status=409)
+    if by is None or by.pk != row.owner_id:
+        before = {"owner": row.owner.email, "title": row.title, "outcome": row.outcome}
+        audit_record("task.delete", row, by=by, before=before)
+    task_erase(row)
+
+
+def task_erase(row: Task) -> None:
+    """Remove an ended task in the caller's transaction; nobody is asked whether that is right."""
+    prefixes = [f"tasks/{row.pk}/"]
+    prefixes += [artifact_key(str(pk), "") for pk in row.attempts.values_list("pk", flat=True)]
+    objects_remove_soon(prefixes)
+    task_changed_on_commit(row)
+    log.info("task_deleted", task=row.pk)
+    row.delete()
+
+
+def objects_remove_soon(prefixes: Iterable[str]) -> None:
+    """Have the sweep empty these prefixes; one that is to be emptied already stays as it is."""
+    now = timezone.now()
+    rows = [RemovedObjects(prefix=prefix, due_at=now) for prefix in prefixes]
+    RemovedObjects.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def removed_sweep() -> None:
+    """One round: what is due leaves storage; one that cannot keeps no other waiting."""
+    due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).order_by("due_at")
+    for row in due[:REMOVAL_LIMIT]:
+        try:
+            _remove(row)
+        except DomainError:  # storage is away
+            log.warning("removal_failed", prefix=row.prefix)
+
+
+def _remove(row: RemovedObjects) -> None:
+    """Empty a prefix twice: until presigned addresses have expired, something may come back.
+
+    Raises DomainError storage_unreachable.
+    """
+    storage.delete_below(row.prefix)
+    if row.is_last:
+        row.delete()
+        return
+    # the last PUT may begin at the end of its address's life, and take long
+    pause_s = 2 * max(settings.PRESIGN_EXPIRY_S, settings.AGENT_PRESIGN_EXPIRY_S)
+    row.is_last = True
+    row.due_at = timezone.now() + datetime.timedelta(seconds=pause_s)
+    row.save(update_fields=["is_last", "due_at"])

@@ -1,0 +1,57 @@
+"""The files of tasks on their way from this machine's disk into object storage."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from profiles import storage
+from tasks.inspection import bytes_wanted
+from tasks.models import Task, TaskFile
+from tasks.services import StoredObject, task_submit
+from tasks.states import TaskState
+
+
+class FileStore:
+    """Stores the files of many tasks; what one task brought already is copied inside storage."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], str] = {}
+
+    def store(self, row: TaskFile, path: Path) -> bool:
+        """Returns whether the file's bytes were sent.
+
+        Raises OSError; DomainError storage_unreachable, object_missing.
+        """
+        content = (row.md5, row.size_bytes)
+        if content in self._known:
+            storage.copy(self._known[content], row.object_key)
+            return False
+        with path.open("rb") as file:
+            storage.write_from(row.object_key, file)
+        self._known[content] = row.object_key
+        return True
+
+
+def task_confirm(task: Task) -> None:
+    """Put a task into the queue if storage holds all its files as they were announced.
+
+    Repeating it changes nothing. Raises DomainError as `tasks.services.task_submit`, and
+    storage_unreachable.
+    """
+    rows = list(task.files.all())
+    stored = {row.pk: _stored(row) for row in rows}
+    whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.md5)]
+    task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
+
+
+def _stored(row: TaskFile) -> StoredObject | None:
+    found = storage.head(row.object_key)
+    return None if found is None else StoredObject(*found)
+
+
+def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:
+    """The first bytes of data files, as far as they are looked into."""
+    return {
+        row.pk: storage.read_start(row.object_key, size_bytes=wanted)
+        for row in rows
+        if row.kind == TaskFile.Kind.DATA and (wanted := bytes_wanted(row.name, row.size_bytes))
+    }

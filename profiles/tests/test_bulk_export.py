@@ -1,0 +1,185 @@
+"""`manage.py export`: results of many tasks as one table, the same in every format."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import CommandError, call_command
+
+from agent.protocol import Plan
+from profiles.exporting import many
+from profiles.exporting.fields import FIELDS
+from profiles.exporting.many import ROWS, WRITERS
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.test_build import finished_attempt
+from profiles.tests.test_measurement_build import ended_attempt, measurement, profile_json, profiled
+from tasks.models import Task
+from tasks.tests.make import make_task, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+HOSTILE = '=cmd()|é,\n"x'
+
+
+@pytest.fixture
+def tasks() -> list[Task]:
+    """One measured in two passes, one with hostile names, one that never ran."""
+    alice = make_user()
+    plan = Plan(preset="custom", profiled=2)
+    files = {
+        "profile.json": profile_json(0.25),
+        "profile-2.json": profile_json(0.75),
+        "measurement.json": measurement(profiled(1, 7.0), profiled(2, 9.0), plan=plan),
+    }
+    measured = ended_attempt(plan, files, owner=alice)
+    names = make_profile({"1": 1.0, "2": 0.5}, names={"1": HOSTILE})
+    hostile = finished_attempt(to_json(names), owner=alice)
+    for attempt in (measured, hostile):
+        profile_build(attempt)
+    Task.objects.filter(pk=hostile.task_id).update(title=HOSTILE)
+    return [measured.task, hostile.task, make_task(alice)]
+
+
+def export(path: Path, *arguments: str) -> Path:
+    call_command("export", "--all", "-o", str(path), *arguments)
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    if path.suffix == ".csv":
+        return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes())
+    return pq.read_table(path).to_pylist()
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_a_row_for_each_task_has_what_it_asked_for_and_what_came_of_it(tasks, tmp_path, ending):
+    rows = rows_of(export(tmp_path / f"all.{ending}"))
+    assert [str(row["task"]) for row in rows] == [str(task.pk) for task in tasks]
+    assert [row["status"] for row in rows] == ["succeeded", "succeeded", "initiated"]
+    assert list(rows[0]) == [field.heading for field in ROWS["task"]]
+    first, last = rows[0], rows[2]
+    assert (first["owner"], first["plan"], first["model"]) == (
+        "alice@example.com", "custom", "net.mge"
+    )  # fmt: skip
+    assert float(first["device_total_s"]) == 0.5  # the median of the passes
+    assert last["device_total_s"] in (None, "")
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_a_row_for_each_operator_begins_with_its_tasks_fields(tasks, tmp_path, ending):
+    rows = rows_of(export(tmp_path / f"all.{ending}", "--rows", "operator"))
+    assert [str(row["task"]) for row in rows] == [str(tasks[0].pk)] + [str(tasks[1].pk)] * 2
+    assert [float(row["device_time_s"]) for row in rows] == [0.5, 1.0, 0.5]
+    assert list(rows[0])[-len(FIELDS) :] == [field.heading for field in FIELDS]
+    assert int(rows[0]["device_samples"]) == 2
+
+
+def test_texts_that_would_be_formulas_are_disarmed_in_csv_alone(tasks, tmp_path):
+    (row,) = (r for r in rows_of(export(tmp_path / "a.csv")) if r["title"])
+    assert row["title"].startswith("'=cmd()")
+    (row,) = (r for r in rows_of(export(tmp_path / "a.json")) if r["title"])
+    assert row["title"].startswith("=cmd()")
+
+
+def test_every_column_of_parquet_is_explained(tasks, tmp_path):
+    schema = pq.read_schema(export(tmp_path / "a.parquet", "--rows", "operator"))
+    assert schema.metadata[b"format"] == b"megengine-web-profile-results"
+    assert all(field.metadata[b"description"] for field in schema)
+    assert str(schema.field("device_time_s").type) == "double"
+    assert str(schema.field("task").type) == "int64"
+
+
+def test_the_columns_are_printed_without_a_file(capsys):
+    call_command("export", "--fields", "--rows", "operator")
+    shown = capsys.readouterr().out
+    assert all(field.help in shown for field in ROWS["operator"])
+
+
+def test_nan_is_a_number_that_is_told_and_no_gap(tmp_path):
+    fields = [many.Field("x", "number", "x"), many.Field("o", "json", "o")]
+    columns = [[math.nan, None, math.inf], ['{"a":1}', None, "[]"]]
+    found = {}
+    for ending, kind in WRITERS.items():
+        with (path := tmp_path / f"a.{ending}").open("wb") as stream:
+            writer = kind(stream, fields)
+            writer.write(columns)
+            writer.close()
+        found[ending] = rows_of(path)
+    assert [row["x"] for row in found["csv"]] == ["nan", "", "inf"]
+    assert found["json"] == [
+        {"x": None, "o": {"a": 1}},
+        {"x": None, "o": None},
+        {"x": None, "o": []},
+    ]
+    values = [row["x"] for row in found["parquet"]]
+    assert math.isnan(values[0])
+    assert values[1:] == [None, math.inf]
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_no_task_is_an_empty_table(db, tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    call_command("export", "--owner", "nobody@example.com", "-o", str(path))
+    assert rows_of(path) == []
+
+
+def test_filters_and_numbers_choose_the_tasks(tasks, tmp_path):
+    path = tmp_path / "a.json"
+    call_command("export", str(tasks[1].pk), str(tasks[2].pk), "--status", "succeeded", "-o", path)
+    assert [row["task"] for row in rows_of(path)] == [tasks[1].pk]
+    with pytest.raises(CommandError, match="--all"):
+        call_command("export", "-o", path)
+
+
+def test_a_profile_that_cannot_be_read_is_told_and_the_others_are_there(tasks, tmp_path, capsys):
+    Profile.objects.filter(attempt__task=tasks[0]).update(derived_version=0, problem="broken")
+    path = tmp_path / "a.csv"
+    with pytest.raises(CommandError, match="1 profiles"):
+        export(path, "--rows", "operator")
+    assert f"#{tasks[0].pk} " in capsys.readouterr().err
+    assert len(rows_of(path)) == 2
+
+
+def test_a_file_appears_only_when_it_is_whole(tasks, tmp_path, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    (tmp_path / "a.csv").write_text("before")
+    with pytest.raises(CommandError):
+        export(tmp_path / "none" / "a.csv")
+    with pytest.raises(CommandError, match="profiles could not be read"):
+        export(tmp_path / "a.csv", "--rows", "operator")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    with pytest.raises(CommandError, match="--format"):
+        export(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_a_full_disk_is_told_and_is_no_mistake_of_the_arguments(tasks, tmp_path, ending):
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(CommandError, match="No space left") as told:
+        export(tmp_path / "full", "--format", ending)
+    assert told.value.returncode == 1
+    with pytest.raises(CommandError) as told:
+        export(tmp_path / "none" / f"a.{ending}")
+    assert told.value.returncode == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["full"]
+
+
+def test_memory_holds_a_piece_and_not_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(many, "GROUP_ROWS", 100)
+    path = tmp_path / "a.parquet"
+    with path.open("wb") as stream:
+        writer = many.ParquetWriter(stream, ROWS["task"][:1])
+        for start in range(0, 1000, 50):
+            writer.write([list(range(start, start + 50))])
+            assert writer._rows < 100
+        writer.close()
+    assert pq.ParquetFile(path).num_row_groups == 10
+    assert pq.read_table(path)["task"].to_pylist() == list(range(1000))

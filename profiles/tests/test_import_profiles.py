@@ -1,0 +1,125 @@
+"""`manage.py import_profiles`: files on disk become opened profiles of a user."""
+
+import os
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from profiles.management.commands import import_profiles as importing
+from profiles.models import ProfileUpload
+from profiles.opened.importing import profile_import
+from profiles.opened.opening import upload_build
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.opened import objects_of
+from tasks.tests.make import make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, name in enumerate(("profile-10.json", "profile-2.json", "below/other.json")):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(to_json(make_profile({"1": 1.0 + number})))
+    (tmp_path / "notes.txt").write_text("no profile")
+    return tmp_path
+
+
+@pytest.fixture
+def actor(monkeypatch):
+    """The site's actor reads one profile whenever the command sleeps."""
+
+    def read_one(seconds: float) -> None:
+        upload_build(ProfileUpload.objects.filter(state="processing").first())
+
+    monkeypatch.setattr(importing.time, "sleep", read_one)
+
+
+def run(*arguments: object, **options) -> None:
+    names = map(str, arguments)
+    call_command("import_profiles", *names, "--as", "alice@example.com", **options)
+
+
+def test_each_file_of_a_folder_becomes_a_profile_of_its_own(alice, folder, actor):
+    run(folder)
+    uploads = ProfileUpload.objects.order_by("pk")
+    assert {upload.owner for upload in uploads} == {alice}
+    assert [upload.name for upload in uploads] == ["other", "profile-10", "profile-2"]
+    assert {upload.state for upload in uploads} == {"ready"}
+
+
+def test_the_files_of_one_folder_are_passes_in_the_order_of_their_numbers(alice, folder, actor):
+    run(folder, passes=True)
+    below, both = ProfileUpload.objects.order_by("files__number", "pk").distinct()[:2]
+    assert {upload.files.count() for upload in (below, both)} == {1, 2}
+    passes = max((below, both), key=lambda upload: upload.files.count())
+    assert [file.name for file in passes.files.all()] == ["profile-2.json", "profile-10.json"]
+
+
+def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys):
+    (folder / "twin.json").write_bytes((folder / "profile-2.json").read_bytes())
+    run(folder)
+    assert ProfileUpload.objects.count() == 3
+    run(folder)
+    run(folder / "profile-2.json", folder / "profile-10.json")
+    assert ProfileUpload.objects.count() == 3
+    assert "was opened before" in capsys.readouterr().out
+    (folder / "twin.json").unlink()
+    run(folder, passes=True, wait=False)  # two passes together are another profile
+    run(folder / "profile-2.json", again=True, wait=False)
+    assert ProfileUpload.objects.count() == 5
+
+
+def test_what_another_user_opened_is_not_this_ones(alice, folder, actor):
+    bob = make_user("bob")
+    profile_import(bob, [folder / "profile-2.json"])
+    run(folder / "profile-2.json")
+    assert {upload.owner for upload in ProfileUpload.objects.all()} == {alice, bob}
+
+
+def test_a_name_that_is_no_text_stops_nothing(alice, folder, actor):
+    (folder / os.fsdecode(b"\xff\x1b.json")).write_bytes(to_json(make_profile({"1": 9.0})))
+    with pytest.raises(CommandError, match="1 of 4"):
+        run(folder)
+    assert ProfileUpload.objects.filter(state="ready").count() == 3
+
+
+def test_what_is_no_profile_is_told_and_the_others_are_opened(alice, folder, actor, capsys):
+    (folder / "model.json").write_bytes(b"\x80\x02pickle")
+    (folder / "empty.json").write_bytes(b"")
+    (folder / "broken.json").write_bytes(b'{"profiler": 3}')
+    with pytest.raises(CommandError, match="3 of 6"):
+        run(folder)
+    told = capsys.readouterr().err
+    assert "empty.json: " in told
+    assert "model.json: " in told
+    assert ProfileUpload.objects.filter(state="ready").count() == 3
+
+
+def test_without_waiting_the_site_reads_them_later(alice, folder):
+    run(folder / "profile-2.json", wait=False)
+    assert ProfileUpload.objects.get().state == "processing"
+    with pytest.raises(CommandError) as told:
+        run(folder / "profile-2.json", timeout=0.01)
+    assert told.value.returncode == 4
+
+
+def test_a_storage_that_is_away_leaves_nothing_behind(alice, folder, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    with pytest.raises(CommandError):
+        run(folder)
+    assert [upload.state for upload in ProfileUpload.objects.all()] == ["deleted"]
+
+
+def test_what_is_not_there_is_told(alice, tmp_path):
+    with pytest.raises(CommandError, match="There is no"):
+        run(tmp_path)
+    with pytest.raises(CommandError, match="1 of 1"):
+        run(tmp_path / "none.json")
+    assert objects_of(1) == []

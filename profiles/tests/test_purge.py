@@ -1,0 +1,238 @@
+"""`manage.py purge`: what goes, what stays, and that saying how much removes nothing."""
+
+import datetime
+import io
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
+from rest_framework_simplejwt.tokens import RefreshToken
+
+from accounts.models import AuditEntry
+from profiles import retention
+from profiles import storage as object_store
+from profiles.models import Artifact, Profile, ProfileUpload, RemovedObjects, artifact_key
+from profiles.removal import removed_sweep, task_delete
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.opened import make_opened
+from tasks import services
+from tasks.attempts import attempt_assign
+from tasks.models import IdempotencyKey, LogChunk, Purpose, Task, TaskFile
+from tasks.states import TaskState
+from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
+from workers.models import HealthCheck
+
+pytestmark = pytest.mark.django_db
+LONG_AGO = datetime.timedelta(days=100)
+
+
+def purge(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("purge", "--older-than", "30", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
+    """A task with files, an artifact, a profile and a log, ended so long ago."""
+    task = make_waiting_task(**changes)
+    attempt = task.attempts.first() or attempt_assign(task, slot=0)
+    attempt.ended_at = timezone.now() - ago
+    attempt.save()
+    Artifact.objects.create(attempt=attempt, name="profile.json", size_bytes=5000, md5="0" * 32)
+    Profile.objects.create(attempt=attempt, operators=3)
+    LogChunk.objects.create(attempt=attempt, seq=1, offset=0, size=4, text="done")
+    services.transition_if(task, TaskState.FINISHED, set(TaskState), outcome="succeeded")
+    Task.objects.filter(pk=task.pk).update(finished_at=timezone.now() - ago)
+    task.refresh_from_db()
+    return task
+
+
+def what_is_left() -> tuple[int, ...]:
+    kept = TaskFile.objects.filter(purged_at=None).count()
+    rows = (Task, Artifact, Profile, LogChunk, RemovedObjects, AuditEntry)
+    return (kept, *(model.objects.count() for model in rows))
+
+
+def test_without_yes_it_says_how_much_and_removes_nothing():
+    make_ended()
+    before = what_is_left()
+    shown = purge()
+    assert what_is_left() == before
+    assert "Nothing was removed" in shown
+    files = next(line for line in shown.splitlines() if line.startswith("files"))
+    assert files.split()[-3:] == ["2", "22", "bytes"]
+    assert "4.9" in next(line for line in shown.splitlines() if line.startswith("profiles"))
+
+
+def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
+    old, young = make_ended(), make_ended(ago=datetime.timedelta(days=29))
+    purge("--yes")
+    assert set(Task.objects.all()) == {old, young}
+    assert set(TaskFile.objects.filter(purged_at=None)) == set(young.files.all())
+    assert Profile.objects.get().attempt.task == young
+    assert LogChunk.objects.get().attempt.task == young
+    assert Artifact.objects.get().attempt.task == young
+    attempt = old.attempts.get()
+    assert set(RemovedObjects.objects.values_list("prefix", flat=True)) == {
+        f"tasks/{old.pk}/", f"attempts/{attempt.pk}/"
+    }  # fmt: skip
+    # once more there is nothing left to do
+    before = what_is_left()
+    purge("--yes")
+    assert what_is_left() == before
+
+
+def test_the_objects_leave_storage(storage):
+    task = make_ended()
+    keys = [file.object_key for file in task.files.all()]
+    keys += [artifact_key(str(task.attempts.get().pk), name) for name in ("profile.json", "x.npz")]
+    for key in keys:
+        object_store.write(key, b"x")
+    purge("--yes")
+    removed_sweep()
+    assert [object_store.head(key) for key in keys] == [None] * 4
+
+
+def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storage, settings):
+    task = make_ended()
+    keys = [file.object_key for file in task.files.all()]
+    for key in keys:
+        object_store.write(key, b"x")
+    address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
+    assert "2 folders of storage are left" in purge("--yes")
+    removed_sweep()
+    assert not TaskFile.objects.filter(purged_at=None).exists()
+    assert RemovedObjects.objects.filter(is_last=False).count() == 2  # nothing is forgotten
+    settings.S3_ENDPOINT_URL = address
+    assert all(object_store.head(key) for key in keys)
+    removed_sweep()
+    assert not any(object_store.head(key) for key in keys)
+
+
+def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
+    alice = make_user()
+    for _ in range(2):
+        client.logout()
+        client.force_login(alice)
+        client.session.save()
+    RefreshToken.for_user(alice), RefreshToken.for_user(alice)
+    old = timezone.now() - LONG_AGO
+    for model, field in ((Session, "expire_date"), (OutstandingToken, "expires_at")):
+        model.objects.create(**{"pk" if model is Session else "jti": "old", field: old})
+    UserSession.objects.create(user=alice, session_key="old", ip="127.0.0.1", user_agent="x")
+    before = Session.objects.count(), OutstandingToken.objects.count()
+    purge("--yes")
+    assert (Session.objects.count(), OutstandingToken.objects.count()) == (
+        before[0] - 1, before[1] - 1
+    )  # fmt: skip
+    assert not UserSession.objects.filter(session_key="old").exists()
+
+
+def test_what_waits_or_runs_is_never_touched():
+    waiting, running = make_waiting_task(), make_waiting_task()
+    attempt_assign(running, slot=0)
+    Task.objects.update(created_at=timezone.now() - LONG_AGO, finished_at=timezone.now() - LONG_AGO)
+    before = what_is_left()
+    purge("--yes", "--only", *retention.KINDS)
+    assert what_is_left() == before
+    assert set(Task.objects.all()) == {waiting, running}
+
+
+def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
+    monkeypatch.setattr(retention, "PIECE", 2)
+    owner, worker = make_user(), make_worker()
+    for _ in range(3):
+        make_ended(owner=owner, worker=worker)
+    done = []
+
+    def stop(rows: int) -> None:
+        done.append(rows)
+        raise KeyboardInterrupt
+
+    before = timezone.now() - datetime.timedelta(days=30)
+    with pytest.raises(KeyboardInterrupt):
+        retention.purge(retention.KINDS["logs"], before, stop)
+    assert (done, LogChunk.objects.count()) == ([2], 1)
+    assert AuditEntry.objects.get().after["rows"] == 2
+    assert retention.purge(retention.KINDS["logs"], before) == retention.Amount(1, 4)
+
+
+@pytest.mark.parametrize("kind", ["files", "uploads"])
+def test_a_piece_that_would_cut_a_task_tells_of_all_its_files(monkeypatch, kind):
+    monkeypatch.setattr(retention, "PIECE", 3)
+    owner, worker = make_user(), make_worker()
+    for _ in range(3):
+        if kind == "files":
+            make_ended(owner=owner, worker=worker)
+        else:
+            services.task_abandon(make_task(owner, worker))
+    before = timezone.now() - datetime.timedelta(days=30)
+    told = retention.amount_of(retention.KINDS[kind], before)
+    steps = []
+    gone = retention.purge(retention.KINDS[kind], before, steps.append)
+    assert (told, gone, sum(steps)) == (retention.Amount(6, 66), told, 6)
+    assert AuditEntry.objects.get(action="purge").after["size_bytes"] == 66
+
+
+def test_uploads_that_were_never_completed_go_whatever_their_age():
+    task = make_task()
+    services.task_abandon(task)
+    purge("--yes", "--only", "uploads")
+    assert not TaskFile.objects.filter(purged_at=None).exists()
+    assert RemovedObjects.objects.get().prefix == f"tasks/{task.pk}/"
+
+
+def test_health_checks_and_keys_go_but_each_devices_last_check_stays():
+    task = make_ended()
+    Task.objects.update(purpose=Purpose.HEALTH)
+    old = timezone.now() - LONG_AGO
+    for result in ("passed", "failed"):
+        HealthCheck.objects.create(
+            worker=task.worker, result=result, ended_at=old, runtime_version="1", cause="asked"
+        )
+    IdempotencyKey.objects.create(user=task.owner, key="a", request_sha256="0" * 64)
+    IdempotencyKey.objects.update(created_at=old)
+    purge("--yes")
+    assert not Task.objects.exists()
+    assert not IdempotencyKey.objects.exists()
+    assert HealthCheck.objects.get().result == "failed"
+
+
+def test_whole_tasks_and_opened_profiles_go_only_if_they_are_named(storage):
+    make_ended()
+    opened = make_opened(make_user("bob"), to_json(make_profile({"1": 1.0})))
+    ProfileUpload.objects.update(created_at=timezone.now() - LONG_AGO)
+    purge("--yes")
+    opened.refresh_from_db()
+    assert (Task.objects.count(), opened.state) == (1, "ready")
+    purge("--yes", "--only", "tasks", "opened")
+    opened.refresh_from_db()
+    assert (Task.objects.count(), opened.state) == (0, "deleted")
+
+
+def test_one_entry_of_the_audit_log_tells_what_went():
+    make_ended()
+    AuditEntry.objects.create(action="old", target_type="x")
+    AuditEntry.objects.update(at=timezone.now() - LONG_AGO)
+    purge("--yes")
+    found = {entry.target_name: entry.after for entry in AuditEntry.objects.filter(action="purge")}
+    assert found["profiles"]["size_bytes"] == 5000
+    assert found["files"]["rows"] == 2
+    assert AuditEntry.objects.filter(action="old").exists()
+
+
+def test_a_task_whose_files_are_on_their_way_out_can_still_be_deleted():
+    task = make_ended()
+    purge("--yes")
+    task_delete(task, by=task.owner)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "99999999999"])
+def test_days_that_would_reach_what_is_in_use_are_refused(days):
+    with pytest.raises(CommandError) as told:
+        call_command("purge", f"--older-than={days}")
+    assert told.value.returncode == 2

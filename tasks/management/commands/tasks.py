@@ -1,0 +1,174 @@
+"""`manage.py tasks`: list tasks, and cancel, repeat or delete many at once."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
+
+from profiles.removal import task_delete
+from tasks import services
+from tasks.api import task_repeat
+from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
+from tasks.models import Task
+from tasks.states import LIVE, TaskState
+from webprofile.errors import DomainError
+from webprofile.management.bulk import confirm, explain_command, plain_errors
+from webprofile.terminal.arguments import count
+from webprofile.terminal.exit_codes import USAGE
+from webprofile.terminal.output import table
+from webprofile.terminal.progress import Progress
+from webprofile.wording import word
+
+#: of rows in memory at once
+PIECE = 200
+FIELDS = (
+    "task", "status", "reason", "owner", "worker", "version", "model", "title", "created_at",
+    "finished_at",
+)  # fmt: skip
+
+QuerySetFilter = Callable[[QuerySet[Task]], QuerySet[Task]]
+Act = Callable[[Task], str]
+
+
+_NOTES = "exit code: 0 if all that was asked for was done, 1 if something could not be"
+_EXAMPLES = {
+    "list": (
+        "tasks list --status failed --created-after 2026-11-01",
+        "tasks list --owner you@example.com --limit 0 --json",
+    ),
+    "cancel": ("tasks cancel 12 13", "tasks cancel --worker x86-1 --status waiting --yes"),
+    "retry": ("tasks retry --status failed --title nightly",),
+    "delete": ("tasks delete 12 --yes", "tasks delete --created-before 2026-01-01"),
+}
+
+
+class Command(BaseCommand):
+    """Exit code: 0 if all that was asked for was done, 1 if something could not be."""
+
+    help = "List, cancel, repeat and delete tasks; by their numbers or by filters."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        explain_command(parser, *(examples[0] for examples in _EXAMPLES.values()), notes=_NOTES)
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        for verb, text in {
+            "list": "print tasks, newest first",
+            "cancel": "end tasks that have not ended",
+            "retry": "ask once more for tasks that have ended, for their owners",
+            "delete": "remove tasks that have ended, with files and results",
+        }.items():
+            added = verbs.add_parser(verb, help=text)
+            explain_command(added, *_EXAMPLES[verb], text=text)
+            add_filters(added)
+            if verb == "list":
+                text = "so many at most; 0 for all"
+                added.add_argument("--limit", type=count, default=100, metavar="N", help=text)
+                added.add_argument("--json", action="store_true", help="one JSON object a line")
+            else:
+                added.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with plain_errors():
+            tasks = tasks_chosen(options)
+            if options["verb"] == "list":
+                self._list(tasks, options)
+                return
+            if not is_narrowed(options):
+                raise CommandError("Say which: numbers or filters.", returncode=USAGE)
+            self._act(_VERBS[options["verb"]], tasks, options)
+
+    def _list(self, tasks: QuerySet[Task], options: dict[str, Any]) -> None:
+        rows = (_row(task) for task in _limited(tasks, options["limit"]))
+        if options["json"]:
+            # one object a line: a list of 100,000 tasks needs no memory
+            for row in rows:
+                self.stdout.write(json.dumps(row))
+            return
+        shown = [list(row.values()) for row in rows]
+        self.stdout.write(table(shown, FIELDS, widest=30))
+        if len(shown) == options["limit"]:
+            self.stderr.write(f"The newest {len(shown)}; --limit shows more.", str)
+
+    def _act(
+        self, verb: tuple[str, QuerySetFilter, Act], tasks: QuerySet[Task], options: dict[str, Any]
+    ) -> None:
+        word_of_verb, fit, act = verb
+        chosen = fit(tasks)
+        self._check_known(chosen, options)
+        numbers = list(chosen.order_by("pk").values_list("pk", flat=True))
+        if not numbers:
+            self.stdout.write("No task fits; nothing was changed.")
+            return
+        confirm(f"{word_of_verb} {len(numbers)} tasks?", options)
+        failed = 0
+        with Progress(len(numbers), word_of_verb, unit="tasks") as progress:
+            for task in _read(numbers):
+                try:
+                    self.stdout.write(act(task))
+                except DomainError as error:
+                    failed += 1
+                    progress.line(f"#{task.pk} {word(error)}")
+                progress.advance()
+        if failed:
+            raise CommandError(f"{failed} of {len(numbers)} tasks could not be done.")
+
+    def _check_known(self, chosen: QuerySet[Task], options: dict[str, Any]) -> None:
+        """A number that names no task, or one of no use here, is a slip of the pen."""
+        strange = set(options["ids"]) - set(chosen.values_list("pk", flat=True))
+        if strange:
+            names = ", ".join(f"#{number}" for number in sorted(strange)[:20])
+            raise CommandError(
+                f"Not there, or not in a state for this: {names}. Nothing was changed.",
+                returncode=USAGE,
+            )
+
+
+def _limited(tasks: QuerySet[Task], limit: int) -> Iterator[Task]:
+    return (tasks[:limit] if limit > 0 else tasks).iterator(chunk_size=PIECE)
+
+
+def _read(numbers: list[int]) -> Iterable[Task]:
+    """Each when its turn comes: others go on meanwhile."""
+    for number in numbers:
+        if task := Task.objects.filter(pk=number).first():
+            yield task
+
+
+def _row(task: Task) -> dict[str, Any]:
+    values = (
+        task.pk,
+        task.status.value,
+        task.reason,
+        task.owner.email,
+        task.worker.name,
+        task.runtime_version,
+        task.model_name,
+        task.title,
+        task.created_at.isoformat(timespec="seconds"),
+        task.finished_at.isoformat(timespec="seconds") if task.finished_at else "",
+    )
+    return dict(zip(FIELDS, values, strict=True))
+
+
+def _cancel(task: Task) -> str:
+    services.task_cancel(task)
+    return f"#{task.pk} {task.status.value}"
+
+
+def _retry(task: Task) -> str:
+    copy, _ = task_repeat(task, owner=task.owner)
+    return f"#{task.pk} again as #{copy.pk}"
+
+
+def _delete(task: Task) -> str:
+    number = task.pk
+    task_delete(task, by=None)
+    return f"#{number} deleted"
+
+
+_VERBS: dict[str, tuple[str, QuerySetFilter, Act]] = {
+    "cancel": ("Cancel", lambda tasks: tasks.filter(state__in=LIVE), _cancel),
+    "retry": ("Repeat", lambda tasks: tasks.filter(state=TaskState.FINISHED), _retry),
+    "delete": ("Delete", lambda tasks: tasks.filter(state=TaskState.FINISHED), _delete),
+}

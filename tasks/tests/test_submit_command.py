@@ -1,0 +1,224 @@
+"""`manage.py submit`: what it makes, what it refuses before it makes anything, what it returns."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import User
+from profiles import storage as object_store
+from tasks.management.commands import submit as submitting
+from tasks.models import Task, TaskFile
+from tasks.states import Status, TaskState
+from tasks.tests.make import make_user, make_worker, npy_bytes
+from tasks.transitions import transition_if
+
+pytestmark = pytest.mark.usefixtures("storage")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.mge").write_bytes(b"a model")
+    (tmp_path / "twin.mge").write_bytes(b"a model")
+    (tmp_path / "other.mge").write_bytes(b"another model")
+    (tmp_path / "cat.npy").write_bytes(npy_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def alice(db):
+    make_worker("x86-1")
+    return make_user("alice")
+
+
+def submit(*arguments: str, **options) -> str:
+    out = io.StringIO()
+    call_command(
+        "submit", *arguments, "--as", "alice@example.com", stdout=out, wait=False, **options
+    )
+    return out.getvalue()
+
+
+def refused(*arguments: str, **options) -> CommandError:
+    with pytest.raises(CommandError) as told:
+        submit(*arguments, **options)
+    assert not Task.objects.exists()
+    return told.value
+
+
+def test_every_cell_of_the_matrix_waits_with_its_files_in_storage(alice, folder, capsys):
+    (folder / "batch.toml").write_text(
+        'models = ["net.mge", "other.mge"]\nworkers = "x86-1"\nrepeats = 2\nplan = "standard"\n'
+        'title = "night {model}"\npriority = 3\n[data]\ndata = "cat.npy"\n'
+        "[option_sets.plain]\n[option_sets.fast]\nfast_run = true\n"
+    )
+    submit("batch.toml")
+    tasks = list(Task.objects.order_by("pk"))
+    assert len(tasks) == 8
+    assert {task.state for task in tasks} <= {TaskState.WAITING, TaskState.ASSIGNED}
+    assert {task.owner for task in tasks} == {alice}
+    assert [task.options for task in tasks[:4]] == [{}, {}, {"fast_run": True}, {"fast_run": True}]
+    assert tasks[0].plan["preset"] == "standard"
+    assert (tasks[-1].title, tasks[-1].priority) == ("night other", 3)
+    model, data = tasks[-1].files.all()
+    assert object_store.read(model.object_key, limit_bytes=99) == b"another model"
+    assert object_store.read(data.object_key, limit_bytes=9999) == npy_bytes()
+    assert data.arrays == [{"name": "", "dtype": "float32", "shape": [1, 3]}]
+    # nobody's terminal: a line for each
+    assert f"#{tasks[0].pk} net.mge x86-1 1.13.0 plain 1/2" in capsys.readouterr().err
+
+
+def test_the_same_content_is_sent_once(alice, folder, monkeypatch):
+    sent = []
+    really = object_store.write_from
+    monkeypatch.setattr(object_store, "write_from", lambda *a: (sent.append(a[0]), really(*a)))
+    submit("-m", "net.mge", "-m", "twin.mge", "-w", "x86-1", "-r", "3")
+    assert Task.objects.count() == 6
+    assert len(sent) == 1
+    for row in TaskFile.objects.all():
+        assert object_store.read(row.object_key, limit_bytes=99) == b"a model"
+
+
+def test_a_dry_run_prints_the_matrix_and_makes_nothing(alice, folder):
+    shown = submit("-m", "*.mge", "-w", "x86-1", "-r", "2", dry_run=True)
+    assert "6 tasks; nothing was created." in shown
+    assert shown.count("net.mge") == 2
+    assert not Task.objects.exists()
+
+
+def test_all_that_the_server_would_refuse_is_told_with_its_place_before_a_task_is_made(
+    alice, folder
+):
+    np.save(folder / "complex.npy", np.zeros(3, "complex64"))
+    (folder / "empty.mge").write_bytes(b"")
+    (folder / "batch.toml").write_text(
+        'models = "net.mge"\nworkers = "x86-1"\n[[tasks]]\n[[tasks]]\nplan = "slow"\n'
+        "[[tasks]]\n[tasks.option_sets.bad]\nno_such_option = 1\n"
+        '[[tasks]]\n[tasks.data]\ndata = "complex.npy"\n[[tasks]]\nmodels = "empty.mge"\n'
+        '[[tasks]]\n[tasks.inputs]\nx = {shape = "1,x"}\n[[tasks]]\npriority = 99\n'
+    )
+    error = refused("batch.toml")
+    assert error.returncode == 2
+    places = [line.split(": ")[0] for line in str(error).splitlines()]
+    assert places == [
+        "tasks[1].plan", "tasks[2].option_sets.bad.no_such_option", "tasks[3].data",
+        "tasks[4].models", "tasks[5].inputs.0", "tasks[6].priority",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_devices_that_one_may_not_use_are_as_unknown_as_those_that_are_not(alice, folder, offline):
+    make_worker("secret", is_public=False)
+    error = refused("-m", "net.mge", "-w", "secret" if offline else "none")
+    assert "there is no device" in str(error)
+
+
+def test_two_files_for_one_variable_are_told_before_a_task_is_made(alice, folder):
+    (folder / "values.json").write_text('{"x": {"shape": [1], "type": "float32", "raw": [1]}}')
+    error = refused("-m", "net.mge", "-w", "x86-1", "-d", "values.json", "-i", "x=1")
+    assert str(error).startswith("data: ")
+
+
+def test_an_owner_who_is_not_there_or_shut_out_submits_nothing(alice, folder):
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert refused("-m", "net.mge", "-w", "x86-1").returncode == 2
+    User.objects.filter(pk=alice.pk).delete()
+    assert "There is no user" in str(refused("-m", "net.mge", "-w", "x86-1"))
+
+
+def test_storage_that_is_away_stops_the_run_and_leaves_no_half_task(alice, folder, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    with pytest.raises(CommandError) as told:
+        submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
+    assert told.value.returncode == 1
+    (task,) = Task.objects.all()
+    assert task.status == Status.FAILED
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """What the device does while the command sleeps: it ends one task with each outcome."""
+    outcomes: list[str] = []
+
+    def end_one(seconds: float) -> None:
+        task = Task.objects.exclude(state=TaskState.FINISHED).order_by("pk").first()
+        transition_if(task, TaskState.FINISHED, set(TaskState), outcome=outcomes.pop(0))
+
+    monkeypatch.setattr(submitting.time, "sleep", end_one)
+    return outcomes
+
+
+@pytest.mark.parametrize(("last", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
+def test_it_waits_for_all_and_its_exit_code_tells_whether_all_succeeded(
+    alice, folder, device, last, code
+):
+    device += ["succeeded", last]
+    out = io.StringIO()
+    arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--json", "--as", "ALICE@example.com")
+    try:
+        call_command("submit", *arguments, stdout=out)
+        ended = 0
+    except CommandError as error:
+        ended = error.returncode
+    assert ended == code
+    assert [row["status"] for row in json.loads(out.getvalue())] == ["succeeded", last]
+
+
+def test_who_waits_too_long_is_told_so_by_the_exit_code(alice, folder):
+    arguments = ("-m", "net.mge", "-w", "x86-1", "--as", alice.email, "--timeout", "0.01")
+    with pytest.raises(CommandError) as told:
+        call_command("submit", *arguments)
+    assert told.value.returncode == 4
+    assert Task.objects.get().is_live
+
+
+def test_who_stops_waiting_is_told_which_tasks_go_on(alice, folder, monkeypatch, capsys):
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submitting.time, "sleep", stop)
+    arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--as", alice.email)
+    with pytest.raises(CommandError) as told:
+        call_command("submit", *arguments)
+    assert told.value.returncode == 130
+    first, second = Task.objects.order_by("pk")
+    assert (first.is_live, second.is_live) == (True, True)
+    shown = capsys.readouterr().err
+    assert f"2 of 2 were submitted; 2 go on: {first.pk} {second.pk}" in shown
+
+
+def test_who_stops_in_the_middle_of_an_upload_leaves_no_half_task(
+    alice, folder, monkeypatch, capsys
+):
+    really, sent = object_store.write_from, []
+
+    def stop(key, file) -> None:
+        if sent:
+            raise KeyboardInterrupt
+        sent.append(key)
+        really(key, file)
+
+    monkeypatch.setattr(object_store, "write_from", stop)
+    with pytest.raises(CommandError) as told:
+        submit("-m", "net.mge", "-m", "other.mge", "-w", "x86-1")
+    assert told.value.returncode == 130
+    first, half = Task.objects.order_by("pk")
+    assert (first.is_live, half.status) == (True, Status.FAILED)
+    assert f"1 of 2 were submitted; 1 go on: {first.pk}" in capsys.readouterr().err
+
+
+def test_beyond_the_owners_limit_it_waits_for_room(alice, folder, device):
+    User.objects.filter(pk=alice.pk).update(task_limit=1)
+    device += ["succeeded"] * 3
+    call_command("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--as", alice.email)
+    assert Task.objects.filter(outcome="succeeded").count() == 3
+
+
+def test_beyond_the_owners_limit_without_waiting_the_rest_is_refused(alice, folder):
+    User.objects.filter(pk=alice.pk).update(task_limit=1)
+    with pytest.raises(CommandError, match="1 of 2 tasks"):
+        submit("-m", "net.mge", "-w", "x86-1", "-r", "2")
+    assert Task.objects.count() == 1

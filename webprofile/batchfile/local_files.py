@@ -1,0 +1,62 @@
+"""Files on this machine's disk, as a site wants to hear of them."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from webprofile.batchfile.mistakes import BatchError
+
+_PIECE_BYTES = 1 << 20
+
+
+def size_of(paths: Iterable[Path]) -> int:
+    """Of all files together, in bytes; one that went away meanwhile is for `look_at` to tell."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file as it was when it was looked at; `md5` is hexadecimal."""
+
+    path: Path
+    size_bytes: int
+    md5: str
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def look_at(
+    paths: Iterable[Path], advance: Callable[[int], object] = lambda size_bytes: None
+) -> dict[Path, LocalFile]:
+    """Size and MD5 of each file, which is read once; `advance` hears of each piece's bytes.
+
+    Raises BatchError for files that cannot be read.
+    """
+    found, mistakes = {}, []
+    for path in dict.fromkeys(paths):
+        try:
+            found[path] = _look(path, advance)
+        except OSError as error:
+            mistakes.append((str(path), error.strerror or str(error)))
+    if mistakes:
+        raise BatchError(mistakes)
+    return found
+
+
+def _look(path: Path, advance: Callable[[int], object]) -> LocalFile:
+    # MD5 guards an upload against accidents: it is what every S3 server knows
+    md5, size_bytes = hashlib.md5(usedforsecurity=False), 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            md5.update(piece)
+            size_bytes += len(piece)
+            advance(len(piece))
+    return LocalFile(path, size_bytes, md5.hexdigest())

@@ -1,0 +1,217 @@
+"""The values of one block of a file of tasks, each looked at; mistakes are collected."""
+
+import glob
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from webprofile.batchfile.mistakes import Mistakes
+
+#: key and what it holds, as `submit --help` prints them
+KEYS = {
+    "models": "a model file or several; * matches names",
+    "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
+    "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
+    "options": "a table: load_and_run's options of all tasks",
+    "option_sets": "a table of tables: each is one more factor, added to `options`",
+    "option_files": "a table: option = file",
+    "data": "a table: input variable = file; or a list of .json files, which name theirs",
+    "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
+    "plan": '"quick", "standard", "thorough", or a table of a plan of your own',
+    "repeats": "how often each task is made",
+    "seed": "of random inputs",
+    "title": "{model}, {worker}, {version}, {options} and {repeat} are filled in",
+    "priority": "more goes first among your own tasks",
+}
+MOST_REPEATS = 1000
+LONGEST_TITLE = 200
+_SCALARS = (bool, int, float, str)
+
+
+class BlockReader:
+    """place: key -> where it stands; folder: key -> what its paths count from."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        *,
+        place: Callable[[str], str],
+        folder: Callable[[str], Path],
+        mistakes: Mistakes,
+    ) -> None:
+        self._values = values
+        self._place = place
+        self._folder = folder
+        self._mistakes = mistakes
+
+    def check_keys(self) -> None:
+        for key in self._values:
+            if key not in KEYS:
+                known = ", ".join(KEYS)
+                self._wrong(key, f"there is no such key; known are {known}")
+
+    def paths(self, key: str) -> tuple[Path, ...]:
+        """Files that exist, at least one; each pattern's in the order of their names."""
+        found: list[Path] = []
+        for place, text in self._texts(key):
+            found += self._matching(key, place, text)
+        if not found and not self._values.get(key):
+            self._wrong(key, "missing")
+        return tuple(dict.fromkeys(found))
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for _, text in self._texts(key)))
+
+    def devices(self) -> tuple[str | Mapping[str, Any], ...]:
+        """Names, and tables that say what any device must have."""
+        value = self._values.get("workers", [])
+        values = value if isinstance(value, list) else [value]
+        found: list[str | Mapping[str, Any]] = []
+        for number, each in enumerate(values):
+            place = f"workers[{number}]" if isinstance(value, list) else "workers"
+            if isinstance(each, dict):
+                self._check_target(place, each)
+            elif not isinstance(each, str) or not each:
+                self._wrong(place, "expected a device's name or a table of what it must have")
+            if each not in found:
+                found.append(each)
+        if not values:
+            self._wrong("workers", "missing")
+        return tuple(found)
+
+    def _check_target(self, place: str, target: Mapping[str, Any]) -> None:
+        for key, value in target.items():
+            if key == "labels":
+                is_right = isinstance(value, dict) and all(
+                    isinstance(each, str) for each in value.values()
+                )
+            else:
+                is_right = key in {"pool", "versions"} and isinstance(value, str)
+            if not is_right:
+                self._wrong(f"{place}.{key}", "expected labels, a table of texts; pool or versions")
+
+    def whole(self, key: str, *, default: int, low: int, high: int) -> int:
+        value = self._values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self._wrong(key, f"expected a whole number from {low} to {high}")
+            return default
+        return value
+
+    def text(self, key: str) -> str:
+        value = self._values.get(key, "")
+        if not isinstance(value, str) or len(value) > LONGEST_TITLE:
+            self._wrong(key, f"expected a text of at most {LONGEST_TITLE} characters")
+            return ""
+        return value
+
+    def options(self, key: str) -> dict[str, bool | int | float | str]:
+        return self._scalars(key, self._values.get(key, {}))
+
+    def option_sets(self) -> dict[str, dict[str, bool | int | float | str]]:
+        sets = self._table("option_sets")
+        return {name: self._scalars(f"option_sets.{name}", own) for name, own in sets.items()}
+
+    def files(self) -> Iterator[tuple[str, Path, str]]:
+        """Kind, path, and the variable or option that each is for."""
+        data = self._values.get("data", {})
+        if isinstance(data, dict):
+            for name, text in data.items():
+                yield from self._file("data", f"data.{name}", text, name)
+        else:
+            for place, text in self._texts("data"):
+                if text.lower().endswith(".json"):
+                    yield from self._file("data", place, text, "")
+                else:
+                    self._wrong(place, "only .json names its variables: data.VARIABLE = FILE")
+        for name, text in self._table("option_files").items():
+            yield from self._file("option_files", f"option_files.{name}", text, name)
+
+    def inputs(self) -> tuple[dict[str, Any], ...]:
+        """As the API takes them: name with literal, or with shape and dtype."""
+        return tuple(self._input(name, given) for name, given in self._table("inputs").items())
+
+    def plan(self) -> dict[str, Any]:
+        plan = self._values.get("plan", {})
+        if isinstance(plan, str):
+            return {"preset": plan}
+        return self._scalars("plan", plan)
+
+    def _input(self, name: str, given: Any) -> dict[str, Any]:
+        if isinstance(given, dict) and set(given) <= {"shape", "dtype"}:
+            return {"name": name, **given}
+        if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+            self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
+            return {"name": name}
+        return {"name": name, "literal": str(given)}
+
+    def _file(self, kind: str, key: str, text: Any, use: str) -> Iterator[tuple[str, Path, str]]:
+        if not isinstance(text, str):
+            self._wrong(key, "expected a file")
+            return
+        path = self._folder(key.split(".")[0].split("[")[0]) / text
+        if self._is_file(key, path):
+            yield ("data" if kind == "data" else "option"), path, use
+
+    def _matching(self, key: str, place: str, text: str) -> list[Path]:
+        folder = self._folder(key)
+        if not glob.has_magic(text) or (folder / text).exists():
+            path = folder / text
+            return [path] if self._is_file(place, path) else []
+        found = sorted(folder / name for name in glob.glob(text, root_dir=folder or None))
+        found = [path for path in found if path.is_file()]
+        if not found:
+            self._wrong(place, f"no file matches “{text}”")
+        return [path for path in found if self._is_file(place, path)]
+
+    def _is_file(self, place: str, path: Path) -> bool:
+        """A pipe or a device would never end; names that are no text cannot be sent."""
+        try:
+            path.name.encode()
+            if not path.is_file() and path.exists() and not path.is_dir():
+                self._wrong(place, f"{path}: not a file")
+                return False
+            with path.open("rb"):
+                return True
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", "") or str(error)
+            if isinstance(error, UnicodeEncodeError):
+                why = "the name is no UTF-8"
+            self._wrong(place, f"{path}: {why}")
+            return False
+
+    def _texts(self, key: str) -> Iterator[tuple[str, str]]:
+        """Each text with its place; one alone stands for a list of one."""
+        value = self._values.get(key, [])
+        values = value if isinstance(value, list) else [value]
+        for number, each in enumerate(values):
+            place = f"{key}[{number}]" if isinstance(value, list) else key
+            if isinstance(each, str) and each:
+                yield place, each
+            else:
+                # YAML reads 1.10 as the number 1.1
+                self._wrong(place, "expected a text; write it in quotes")
+
+    def _table(self, key: str) -> dict[str, Any]:
+        table = self._values.get(key, {})
+        if isinstance(table, dict):
+            return table
+        self._wrong(key, "expected a table")
+        return {}
+
+    def _scalars(self, key: str, table: Any) -> dict[str, bool | int | float | str]:
+        if not isinstance(table, dict):
+            self._wrong(key, "expected a table: name = value")
+            return {}
+        found = {}
+        for name, value in table.items():
+            is_number = not isinstance(value, float) or math.isfinite(value)
+            if isinstance(value, _SCALARS) and is_number:
+                found[name] = value
+            else:
+                self._wrong(f"{key}.{name}", "expected true, false, a number or a text")
+        return found
+
+    def _wrong(self, key: str, text: str) -> None:
+        root = key.split(".")[0].split("[")[0]
+        self._mistakes.add(self._place(root) + key[len(root) :], text)

@@ -1,0 +1,187 @@
+"""The site's API over HTTP: one function a kind of request, with patience and without surprises.
+
+What fails for a moment (no connection, 429, 502 to 504) is tried again, as the answer's
+`Retry-After` says or in growing pauses. Only requests that may be repeated are: a POST that makes
+something carries an `Idempotency-Key`.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import httpx2
+
+from webprofile.batchfile.local_files import LocalFile
+from webprofile.client import __version__
+from webprofile.client.errors import ClientError, ProblemError, UnreachableError
+from webprofile.client.login_file import Login
+
+ATTEMPTS = 6
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 120.0
+_PASSING = frozenset({429, 502, 503, 504})
+_TIMEOUT = httpx2.Timeout(30.0, read=120.0)
+_PIECE_BYTES = 1 << 20
+
+Query = list[tuple[str, str | int | float | bool | None]]
+
+
+class Api:
+    """Requests below `/api/v1/` of one site."""
+
+    def __init__(self, login: Login) -> None:
+        self.site = login.site
+        headers = {"User-Agent": f"webprofile/{__version__}"}
+        # an error page of a proxy is no answer: the API sends JSON alone
+        self._http = httpx2.Client(timeout=_TIMEOUT, headers=headers)
+        self._token = login.token
+
+    def get(self, path: str, query: Query | None = None) -> Any:
+        return self._answer(self._send("GET", path, query=query)).json()
+
+    def fetch(self, path: str, query: Query | None = None) -> bytes:
+        """What is not JSON."""
+        return self._answer(self._send("GET", path, query=query, accept="*/*")).content
+
+    def post(self, path: str, body: Any = None, *, key: str = "", repeatable: bool = False) -> Any:
+        """key: an Idempotency-Key; repeatable: doing it twice is doing it once."""
+        headers = {"Idempotency-Key": key} if key else {}
+        answer = self._send(
+            "POST", path, body=body, headers=headers, repeatable=repeatable or bool(key)
+        )
+        return self._answer(answer).json() if answer.status_code != 204 else None
+
+    def delete(self, path: str) -> None:
+        self._answer(self._send("DELETE", path))
+
+    def pages(self, path: str, query: Query | None = None) -> Iterator[dict[str, Any]]:
+        """Every row of a list, page by page."""
+        page = self.get(path, [*(query or []), ("limit", 200)])
+        while True:
+            yield from page["results"]
+            if not page["next"]:
+                return
+            cursor = httpx2.URL(page["next"]).params["cursor"]
+            page = self.get(path, [*(query or []), ("limit", 200), ("cursor", cursor)])
+
+    def put_file(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        file: LocalFile,
+        sent: Callable[[int], object] = lambda size_bytes: None,
+    ) -> None:
+        """Upload a file to a presigned address, without the token, which is for the site alone.
+
+        sent: hears how many bytes went so far; they may become fewer when it is tried again
+        Raises UnreachableError; ClientError if the file cannot be read any more.
+        """
+        length = {"Content-Length": str(file.size_bytes)}
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with file.path.open("rb") as opened:
+                    content = _pieces(opened, sent)
+                    answer = self._http.put(url, headers={**headers, **length}, content=content)
+            except OSError as error:
+                raise ClientError(f"{file.path}: {error.strerror or error}") from error
+            except httpx2.LocalProtocolError as error:
+                # more or fewer bytes than it had
+                raise ClientError(f"{file.path} changed while it was sent") from error
+            except httpx2.TransportError as error:
+                if attempt == ATTEMPTS:
+                    raise UnreachableError(f"The storage does not answer: {error}") from error
+                time.sleep(_pause_s(attempt))
+                continue
+            if answer.is_success:
+                return
+            if answer.status_code < 500 or attempt == ATTEMPTS:
+                raise UnreachableError(f"The storage answered {answer.status_code} to {file.name}")
+            time.sleep(_pause_s(attempt))
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        repeatable: bool = False,
+    ) -> httpx2.Response:
+        """The first answer that is final. Raises UnreachableError."""
+        may_repeat = repeatable or method in {"GET", "DELETE"}
+        sent = {"Accept": accept, **(headers or {})}
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
+        address = f"{self.site}/api/v1/{path}"
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                answer = self._http.request(method, address, params=query, json=body, headers=sent)
+            except httpx2.TransportError as error:
+                if not may_repeat or attempt == ATTEMPTS:
+                    why = str(error) or type(error).__name__
+                    raise UnreachableError(f"{self.site} does not answer: {why}") from error
+                time.sleep(_pause_s(attempt))
+                continue
+            # 429 was not acted upon, whatever it was
+            is_passing = answer.status_code in _PASSING or _is_in_progress(answer)
+            may_now = may_repeat or answer.status_code == 429
+            if not is_passing or not may_now or attempt == ATTEMPTS:
+                return answer
+            time.sleep(_pause_s(attempt, answer.headers.get("Retry-After", "")))
+        raise AssertionError  # the loop returns or raises
+
+    def _answer(self, answer: httpx2.Response) -> httpx2.Response:
+        """Raises ProblemError, or ClientError for what is no answer of this API."""
+        if answer.is_success:
+            return answer
+        try:
+            body = answer.json()
+        except ValueError:
+            body = None
+        if isinstance(body, dict) and "code" in body:
+            raise ProblemError(answer.status_code, body)
+        if answer.status_code >= 500:
+            raise UnreachableError(f"{self.site} answered {answer.status_code}")
+        # followed, a redirection would take the token along
+        to = f" (go to {answer.headers['Location']})" if answer.has_redirect_location else ""
+        raise ClientError(
+            f"{self.site} answered {answer.status_code} at {answer.url.path}{to}: is it the site?"
+        )
+
+
+def _pieces(opened: BinaryIO, sent: Callable[[int], object]) -> Iterator[bytes]:
+    size_bytes = 0
+    while piece := opened.read(_PIECE_BYTES):
+        yield piece
+        size_bytes += len(piece)
+        sent(size_bytes)
+
+
+def _is_in_progress(answer: httpx2.Response) -> bool:
+    """The same request is under way: it will end, and then answers this one too."""
+    return answer.status_code == 409 and b"idempotency_in_progress" in answer.content
+
+
+def _pause_s(attempt: int, retry_after: str = "") -> float:
+    if retry_after.isascii() and retry_after.isdigit():
+        return min(float(retry_after), LONGEST_PAUSE_S)
+    # spread, so that many clients do not come back together
+    return FIRST_PAUSE_S * 2.0 ** (attempt - 1) * random.uniform(0.8, 1.2)

@@ -1,0 +1,137 @@
+"""login, logout."""
+
+import argparse
+import getpass
+import os
+import socket
+import sys
+from typing import Any
+
+from webprofile.client.api import Api
+from webprofile.client.commands import Parsers, added
+from webprofile.client.errors import ProblemError, UnreachableError, UsageError
+from webprofile.client.login_file import (
+    Login,
+    is_open_to_listeners,
+    login_forget,
+    login_path,
+    login_read,
+    login_write,
+    site_checked,
+)
+from webprofile.terminal.arguments import count
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
+
+LONGEST_TOKEN = 4096
+USUAL_DAYS = 90
+
+
+def add_parsers(commands: Parsers) -> None:
+    login = added(
+        commands,
+        "login",
+        "log in to a site: an access token for it is kept in a file that only you may read",
+        "https://profile.example.com --email you@example.com",
+        "https://profile.example.com --token-stdin < token.txt",
+        notes="Passwords, codes and tokens are asked for; none is an argument, so that none stands "
+        "in\nthe list of processes or in the shell's history.",
+    )
+    login.add_argument("site", nargs="?", help="such as https://profile.example.com")
+    login.add_argument("--email", help="log in with password and code; a token is made")
+    login.add_argument(
+        "--token-stdin", action="store_true", help="read an access token, no question"
+    )
+    login.add_argument(
+        "--days", type=count, default=USUAL_DAYS, help="how long a new token lives; default: 90"
+    )
+    login.set_defaults(command=log_in)
+    logout = added(commands, "logout", "revoke the token at the site and forget it here", "")
+    logout.set_defaults(command=log_out)
+
+
+def log_in(given: argparse.Namespace) -> int:
+    site = site_checked(given.site or _asked("Site: "))
+    if is_open_to_listeners(site):
+        print("Without https others can read password and token on the way.", file=sys.stderr)
+    if given.token_stdin:
+        login = _with_token(site, sys.stdin.readline(LONGEST_TOKEN).strip())
+    elif given.email:
+        login = _with_password(site, given.email, given.days)
+    else:
+        token = _secret("Access token (empty: log in with e-mail and password): ")
+        if token:
+            login = _with_token(site, token)
+        else:
+            login = _with_password(site, _asked("E-mail: "), given.days)
+    path = login_write(login, os.environ)
+    print(f"Logged in to {site} as {login.email}; the token is in {path}", file=sys.stderr)
+    return SUCCEEDED
+
+
+def log_out(given: argparse.Namespace) -> int:
+    """A token that cannot be revoked now is forgotten all the same."""
+    if not login_path(os.environ).exists():
+        print("Not logged in.", file=sys.stderr)
+        return FAILED
+    try:
+        login = login_read({**os.environ, "WEBPROFILE_SITE": "", "WEBPROFILE_TOKEN": ""})
+        with Api(login) as api:
+            api.delete("access-tokens/current/")
+    except (ProblemError, UnreachableError) as error:
+        if getattr(error, "status", 0) not in {401, 404}:  # it had ended before
+            print(f"The token is forgotten here, but not revoked: {error}", file=sys.stderr)
+            return error.exit_code
+    finally:
+        login_forget(os.environ)
+    print("Logged out.", file=sys.stderr)
+    return SUCCEEDED
+
+
+def _with_token(site: str, token: str) -> Login:
+    if not token or not token.isascii() or not token.isprintable():
+        raise UsageError("That is no access token.")
+    with Api(Login(site, token)) as api:
+        return Login(site, token, str(api.get("me/")["email"]))
+
+
+def _with_password(site: str, email: str, days: int) -> Login:
+    """A token of this machine's own, made with a pair that ends at once."""
+    body = {"email": email, "password": _secret("Password: ")}
+    with Api(Login(site, "")) as api:
+        pair = _pair(api, body)
+    with Api(Login(site, pair["access"])) as api:
+        wanted = {
+            "name": f"webprofile on {socket.gethostname()}"[:100],
+            "scopes": ["read", "write"],
+            "days": days,
+        }
+        try:
+            secret = str(api.post("access-tokens/", wanted)["secret"])
+        finally:
+            api.post("auth/token/revoke/", {"refresh": pair["refresh"]}, repeatable=True)
+    return Login(site, secret, email)
+
+
+def _pair(api: Api, body: dict[str, str]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = api.post("auth/token/", body)
+    except ProblemError as error:
+        if error.code != "code_needed":
+            raise
+        code = _asked("Code of the authenticator app: ")
+        found = api.post("auth/token/", {**body, "code": code})
+    return found
+
+
+def _asked(question: str) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("Nobody is here to ask: name the site and use --token-stdin.")
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _secret(question: str) -> str:
+    """Typed at a terminal without being shown, or one line of standard input."""
+    if sys.stdin.isatty():
+        return getpass.getpass(question)
+    return sys.stdin.readline(LONGEST_TOKEN).rstrip("\r\n")

@@ -1,0 +1,148 @@
+"""workers, list, cancel."""
+
+import argparse
+from typing import Any
+
+from webprofile.client.api import Api, Query
+from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.errors import UsageError
+from webprofile.terminal.arguments import count
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
+from webprofile.terminal.output import print_json, print_table
+
+#: arguments, and what the API calls them
+FILTERS = {
+    "status": "status",
+    "worker": "worker_name",
+    "megengine": "version",
+    "model": "model_name",
+    "title": "title",
+    "owner": "owner",
+    "created_after": "created_after",
+    "created_before": "created_before",
+}
+STATUSES = ("initiated", "waiting", "running", "succeeded", "failed", "cancelled")
+#: of one request
+PIECE = 500
+
+
+def add_parsers(commands: Parsers) -> None:
+    workers = added(
+        commands, "workers", "list the devices that you may use, with their versions", "", "--json"
+    )
+    workers.add_argument("--json", action="store_true", help="all about them as JSON")
+    workers.set_defaults(command=list_workers)
+    tasks = added(
+        commands,
+        "list",
+        "list your tasks, newest first",
+        "--status failed --created-after 2026-11-01",
+        "--worker x86-1 --limit 0 --json",
+    )
+    add_filters(tasks)
+    tasks.add_argument(
+        "--limit", type=count, default=50, metavar="N", help="so many at most; 0 for all"
+    )
+    tasks.add_argument("--json", action="store_true", help="the tasks as JSON")
+    tasks.set_defaults(command=list_tasks)
+    cancel = added(commands, "cancel", "end tasks", "12 13", "--all-mine")
+    cancel.add_argument("tasks", nargs="*", type=int, metavar="TASK")
+    cancel.add_argument("--all-mine", action="store_true", help="all that have not ended")
+    cancel.add_argument("--json", action="store_true", help="what became of each as JSON")
+    cancel.set_defaults(command=cancel_tasks)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--status", action="append", choices=STATUSES, help="any of these; may be repeated")
+    add("--worker", metavar="NAME", help="those on this device")
+    add("--megengine", metavar="VERSION", help="those with this version")
+    add("--model", metavar="TEXT", help="a part of the model's file name")
+    add("--title", metavar="TEXT", help="a part of the title")
+    add("--owner", metavar="E-MAIL", help="administrators see others' tasks too")
+    add("--created-after", metavar="TIME", help="ISO 8601, as 2026-11-21T10:00+08:00")
+    add("--created-before", metavar="TIME", help="ISO 8601")
+
+
+def query_of(given: argparse.Namespace) -> Query:
+    query: Query = []
+    for argument, name in FILTERS.items():
+        value = getattr(given, argument)
+        values = value if isinstance(value, list) else [value]
+        query += [(name, each) for each in values if each]
+    return query
+
+
+def list_workers(given: argparse.Namespace) -> int:
+    with opened() as api:
+        found = list(api.pages("workers/"))
+    if given.json:
+        print_json(found)
+        return SUCCEEDED
+    rows = [
+        (
+            worker["name"],
+            "online" if worker["is_online"] else "offline",
+            ", ".join(usable(worker)),
+            ", ".join(f"{name}={value}" for name, value in (worker.get("labels") or {}).items()),
+        )
+        for worker in found
+    ]
+    print_table(rows, ("device", "state", "MegEngine", "labels"))
+    return SUCCEEDED
+
+
+def usable(worker: dict[str, Any]) -> list[str]:
+    """The versions of a device that work."""
+    return [each["version"] for each in worker["runtimes"] if not each["problem"]]
+
+
+def list_tasks(given: argparse.Namespace) -> int:
+    with opened() as api:
+        found = listed(api, query_of(given), given.limit)
+    if given.json:
+        print_json(found)
+        return SUCCEEDED
+    rows = [
+        (
+            task["id"],
+            task["status"],
+            task["model_name"],
+            task["worker_name"],
+            task["runtime_version"],
+            task["created_at"][:16].replace("T", " "),
+            task["title"] or (task["reason"] or {}).get("title", ""),
+        )
+        for task in found
+    ]
+    print_table(
+        rows, ("task", "status", "model", "device", "MegEngine", "created (UTC)", "title or reason")
+    )
+    return SUCCEEDED
+
+
+def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
+    found = []
+    for task in api.pages("tasks/", query):
+        found.append(task)
+        if len(found) == limit:
+            break
+    return found
+
+
+def cancel_tasks(given: argparse.Namespace) -> int:
+    if bool(given.tasks) is given.all_mine:
+        raise UsageError("Name tasks, or say --all-mine.")
+    report: dict[str, list[int]] = {"cancelled": [], "ended": [], "unknown": []}
+    with opened() as api:
+        pieces = [given.tasks[at : at + PIECE] for at in range(0, len(given.tasks), PIECE)]
+        for body in [{"tasks": piece} for piece in pieces] or [{"all_mine": True}]:
+            answer = api.post("tasks/cancel/", body, repeatable=True)
+            for key, numbers in report.items():
+                numbers += answer[key]
+    if given.json:
+        print_json(report)
+    else:
+        for key, numbers in report.items():
+            print(f"{key}: {' '.join(map(str, numbers)) or 'none'}")
+    return FAILED if report["unknown"] else SUCCEEDED

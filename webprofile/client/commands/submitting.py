@@ -1,0 +1,273 @@
+"""submit: many tasks from a file or from arguments."""
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
+from webprofile.batchfile.local_files import LocalFile, look_at, size_of
+from webprofile.batchfile.matrix import AskedFile, Cell, cells_of, newest_first
+from webprofile.batchfile.mistakes import BatchError
+from webprofile.client.api import Api
+from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands.listing import usable
+from webprofile.client.commands.waiting import code_of, deadline_of, wait_until_ended
+from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.terminal.arguments import seconds
+from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
+from webprofile.terminal.output import print_json, print_table
+from webprofile.terminal.progress import Progress
+
+LONGEST_KEY = 100
+#: while the owner's limit is reached
+ROOM_PAUSE_S = 5.0
+
+#: kind, name, MD5, size
+Content = tuple[str, str, str, int]
+
+
+@dataclass
+class Run:
+    """One run: what it asks, and the files that the site has already."""
+
+    api: Api
+    workers: Mapping[str, int]
+    files: Mapping[Path, LocalFile]
+    key: str
+    deadline: float
+    known: dict[Content, int] = field(default_factory=dict)
+
+
+def add_parsers(commands: Parsers) -> None:
+    submit = added(
+        commands,
+        "submit",
+        "submit tasks, models x devices x versions x option sets x repeats, and wait for them",
+        "-m resnet18.mge -w x86-1 -d data=cat.npy -p standard -r 3",
+        "nightly.toml --dry-run",
+        "nightly.toml --no-wait --key nightly-$(date +%F)",
+        notes=f"{FORMAT_HELP}\n\n{HELP}",
+    )
+    add_batch_arguments(submit)
+    add = submit.add_argument
+    add("--dry-run", action="store_true", help="check everything, print the matrix, stop")
+    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
+    add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+    add("--key", metavar="NAME", help="a name for this run: said again within a day, nothing is "
+        "made twice and a run that broke goes on")  # fmt: skip
+    add("--json", action="store_true", help="the tasks as JSON")
+    submit.set_defaults(command=submit_batch)
+
+
+def submit_batch(given: argparse.Namespace) -> int:
+    key = given.key or uuid.uuid4().hex
+    if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(f"--key takes 1 to {LONGEST_KEY} printable ASCII characters.")
+    blocks = blocks_asked(given)
+    with opened() as api:
+        workers = list(api.pages("workers/"))
+        devices = {each["name"]: newest_first(usable(each)) for each in workers}
+        cells = cells_of(blocks, devices)
+        ids = {each["name"]: each["id"] for each in workers}
+        files = _read(cells)
+        run = Run(api, ids, files, key, deadline_of(given.timeout))
+        _check(run, cells)
+        if given.dry_run:
+            _print_matrix(cells, as_json=given.json)
+            return SUCCEEDED
+        rows = _submit(run, cells, may_wait=given.wait)
+        tasks = [row["task"] for row in rows if row["task"]]
+        found = wait_until_ended(api, tasks, run.deadline) if given.wait else {}
+    rows = [row | _result(found.get(row["task"])) for row in rows]
+    if given.json:
+        print_json(rows)
+    elif not given.wait:
+        print(" ".join(map(str, tasks)))
+    refused = len(tasks) < len(rows)
+    return FAILED if refused else code_of(found.values())
+
+
+def _read(cells: Sequence[Cell]) -> dict[Path, LocalFile]:
+    paths = {asked.path for cell in cells for asked in cell.files}
+    with Progress(size_of(paths), "Reading", unit="bytes") as progress:
+        return look_at(paths, progress.advance)
+
+
+def _check(run: Run, cells: Sequence[Cell]) -> None:
+    """Have the site judge every different cell. Raises BatchError before anything is made."""
+    mistakes: list[tuple[str, str]] = []
+    different = {
+        (id(cell.block), cell.model, cell.worker, cell.version, cell.option_set): cell
+        for cell in reversed(cells)
+    }
+    with Progress(len(different), "Checking", unit="tasks") as progress:
+        for cell in reversed(different.values()):
+            mistakes += _refusals(run, cell)
+            progress.advance()
+    if mistakes:
+        raise BatchError(mistakes)
+
+
+def _refusals(run: Run, cell: Cell) -> list[tuple[str, str]]:
+    try:
+        refusal = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)["refusal"]
+    except ProblemError as error:
+        if error.status != 422:
+            raise
+        return _told(cell, error)
+    return [] if refusal is None else [(cell.place_of(refusal["field"]), refusal["detail"])]
+
+
+def _told(cell: Cell, error: ProblemError) -> list[tuple[str, str]]:
+    if not error.errors:
+        return [(cell.place_of(error.field), error.detail)]
+    return [
+        (cell.place_of(each.get("field", "").split(".")[0]), each.get("detail", ""))
+        for each in error.errors
+    ]
+
+
+def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    try:
+        with Progress(len(cells), "Submitting", unit="tasks") as progress:
+            for cell in cells:
+                rows.append(_submitted(run, cell, progress, may_wait=may_wait))
+                progress.advance()
+    except (KeyboardInterrupt, ClientError):
+        made = sum(row["task"] is not None for row in rows)
+        print(
+            f"{made} of {len(cells)} tasks are submitted and go on. To submit the rest, and none "
+            f"twice, say the same with --key {run.key}",
+            file=sys.stderr,
+        )
+        raise
+    return rows
+
+
+def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
+    """The row of one cell, also of one that is refused. Raises what concerns the others too."""
+    number, problem = None, ""
+    try:
+        number = _make(run, cell, progress, may_wait=may_wait)
+    except ProblemError as error:
+        if error.status not in {404, 409, 422}:
+            raise
+        problem = str(error)
+    name = f"#{number}" if number else "refused"
+    progress.line(f"{name} {cell.name} {problem}".rstrip())
+    return {
+        "task": number,
+        "model": str(cell.model),
+        "worker": cell.worker,
+        "version": cell.version,
+        "option_set": cell.option_set,
+        "repeat": cell.repeat,
+        "problem": problem,
+    }
+
+
+def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
+    """A task in the queue; its number. Raises ProblemError."""
+    task = _created(run, cell, progress, may_wait=may_wait)
+    number = int(task["id"])
+    if task["status"] == "initiated":
+        paths = [asked.path for asked in cell.files]
+        # in the order in which they were announced
+        by_file = {row["id"]: path for row, path in zip(task["files"], paths, strict=True)}
+        for target in task["uploads"]:
+            file = run.files[by_file[target["file"]]]
+            run.api.put_file(target["url"], target["headers"], file, _noting(progress, file))
+        progress.note("")
+        task = run.api.post(f"tasks/{number}/submit/", repeatable=True)
+    for row in task["files"]:
+        content = (row["kind"], row["name"], row["md5"], row["size_bytes"])
+        run.known.setdefault(content, row["id"])
+    return number
+
+
+def _noting(progress: Progress, file: LocalFile) -> Callable[[int], None]:
+    """Behind the bar: how far an upload is."""
+    return lambda sent: progress.note(f"{file.name} {100 * sent // max(1, file.size_bytes)} %")
+
+
+def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
+    """Made once, however often it is asked for; waits while the owner's limit is reached."""
+    key = f"{run.key}-{cell.number}"
+    body = _body(run, cell)
+    while True:
+        try:
+            made: dict[str, Any] = run.api.post("tasks/", body, key=key)
+        except ProblemError as error:
+            whole = _body(run, cell, may_name=False)
+            if error.code == "idempotency_key_reused" and body != whole:
+                # before the run broke, this task brought its files itself
+                body = whole
+                continue
+            is_full = error.code == "quota_reached" and may_wait
+            if not is_full or time.monotonic() >= run.deadline:
+                raise
+            progress.note("waiting until one of your tasks ended")
+            time.sleep(ROOM_PAUSE_S)
+        else:
+            return made
+
+
+def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
+    """may_name: files that the site has are named instead of sent"""
+    block = cell.block
+    known = run.known if may_name else {}
+    body = {
+        "title": cell.title,
+        "priority": block.priority,
+        "options": dict(cell.options),
+        "plan": dict(block.plan),
+        "seed": block.seed,
+        "inputs": [_input(each) for each in block.inputs],
+        "files": [_file(asked, run.files[asked.path], known) for asked in cell.files],
+    }
+    if cell.target is not None:
+        return body | {"target": dict(cell.target)}
+    return body | {"worker": run.workers[cell.worker], "runtime_version": cell.version}
+
+
+def _input(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A shape may be written as `1,3,224,224` too."""
+    found = dict(given)
+    shape = found.get("shape")
+    if isinstance(shape, str) and all(part.strip().isdigit() for part in shape.split(",")):
+        found["shape"] = [int(part) for part in shape.split(",")]
+    return found
+
+
+def _file(asked: AskedFile, found: LocalFile, known: Mapping[Content, int]) -> dict[str, Any]:
+    """A file to be sent, or one that an earlier task of this run brought."""
+    use = {"input": asked.input} if asked.kind == "data" else {}
+    use |= {"option": asked.option} if asked.kind == "option" else {}
+    number = known.get((asked.kind, found.name, found.md5, found.size_bytes))
+    if number is not None:
+        return {"kind": asked.kind, "from_file": number, **use}
+    content = {"name": found.name, "size_bytes": found.size_bytes, "md5": found.md5}
+    return {"kind": asked.kind, **content, **use}
+
+
+def _result(task: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if task is None else {"status": task["status"], "reason": task.get("reason")}
+
+
+def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:
+    names = ("number", "model", "worker", "version", "option_set", "repeat")
+    rows = [
+        (each.number, each.model.name, each.worker, each.version, each.option_set, each.repeat)
+        for each in cells
+    ]
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(rows, ("", "model", "device", "MegEngine", "options", "repeat"))
+    print(f"{len(rows)} tasks; nothing was created.", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""Which site, and the token for it: from the environment, or from a file of its user's alone."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webprofile.client.errors import UsageError
+
+#: for CI, where nobody logs in
+SITE_VARIABLE = "WEBPROFILE_SITE"
+TOKEN_VARIABLE = "WEBPROFILE_TOKEN"
+
+
+@dataclass(frozen=True)
+class Login:
+    """site: its address without a slash at the end"""
+
+    site: str
+    token: str
+    email: str = ""
+
+
+def login_path(environment: Mapping[str, str]) -> Path:
+    """In the user's folder for configuration (XDG Base Directory)."""
+    home = environment.get("XDG_CONFIG_HOME", "")
+    folder = Path(home) if home.startswith("/") else Path.home() / ".config"
+    return folder / "webprofile" / "login.json"
+
+
+def login_read(environment: Mapping[str, str]) -> Login:
+    """The environment's variables win over the file. Raises UsageError if there is neither."""
+    stored = _stored(login_path(environment))
+    site = environment.get(SITE_VARIABLE, "") or stored.get("site", "")
+    token = environment.get(TOKEN_VARIABLE, "")
+    if not token and site.rstrip("/") == stored.get("site", ""):
+        # another site's token goes nowhere else
+        token = stored.get("token", "")
+    if not site or not token:
+        raise UsageError(
+            f"Not logged in: webprofile login, or set {SITE_VARIABLE} and {TOKEN_VARIABLE}."
+        )
+    return Login(site_checked(site), token, stored.get("email", ""))
+
+
+def login_write(login: Login, environment: Mapping[str, str]) -> Path:
+    """Keep a login; the file is its user's alone from its first byte on."""
+    path = login_path(environment)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(login), file)
+    part.replace(path)
+    return path
+
+
+def login_forget(environment: Mapping[str, str]) -> bool:
+    """Whether there was one."""
+    path = login_path(environment)
+    is_there = path.exists()
+    path.unlink(missing_ok=True)
+    return is_there
+
+
+def site_checked(site: str) -> str:
+    """Raises UsageError for what is no address of a site."""
+    site = site.strip().rstrip("/")
+    scheme, _, rest = site.partition("://")
+    if scheme not in {"http", "https"} or not rest or any(c in rest for c in " @?#/"):
+        raise UsageError(f"“{site}” is no address of a site, such as https://profile.example.com")
+    return site
+
+
+def is_open_to_listeners(site: str) -> bool:
+    """Whether what is sent there goes over a network without encryption."""
+    host = urlsplit(site).hostname or ""
+    return site.startswith("http://") and host not in {"localhost", "127.0.0.1", "::1"}
+
+
+def _stored(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    return found if isinstance(found, dict) else {}

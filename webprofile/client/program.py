@@ -1,0 +1,97 @@
+"""`webprofile`: the command line. Results go to standard output, all else to standard error."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from webprofile.batchfile.mistakes import BatchError
+from webprofile.client import __version__
+from webprofile.client.commands import (
+    accounts,
+    comparing,
+    exporting,
+    listing,
+    showing,
+    submitting,
+    waiting,
+)
+from webprofile.client.errors import ClientError, ProblemError
+from webprofile.client.login_file import SITE_VARIABLE, TOKEN_VARIABLE
+from webprofile.terminal.arguments import explain
+from webprofile.terminal.exit_codes import FAILED, HELP, INTERRUPTED, SUCCEEDED, USAGE
+from webprofile.terminal.output import plain_lines
+
+Command = Callable[[argparse.Namespace], int]
+_ENVIRONMENT = f"environment: {SITE_VARIABLE} and {TOKEN_VARIABLE} instead of a login (for CI)"
+
+
+#: codes of the site for a token that is none any more
+_NO_TOKEN = ("not_authenticated", "token_invalid")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code (`webprofile.terminal.exit_codes`)."""
+    given = _parser().parse_args(arguments)
+    command: Command = given.command
+    try:
+        code = command(given)
+        # what is written late fails here, where it can be told
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `webprofile list | head`: nobody reads any more, and Python would complain at its end
+        _silence()
+        return SUCCEEDED
+    except (BatchError, ClientError, OSError, UnicodeEncodeError) as error:
+        print(f"webprofile: {plain_lines(_told(error))}", file=sys.stderr)
+        if isinstance(error, OSError):
+            _silence()
+        return _code_of(error)
+    return code
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "the arguments are no UTF-8"
+    if isinstance(error, OSError):
+        return f"the output could not be written: {error.strerror or error}"
+    if isinstance(error, ProblemError) and error.code in _NO_TOKEN:
+        return f"{error}\nLog in again: webprofile login; in a CI, make another token."
+    return str(error)
+
+
+def _code_of(error: Exception) -> int:
+    if isinstance(error, ClientError):
+        return error.exit_code
+    return FAILED if isinstance(error, OSError) else USAGE
+
+
+def _silence() -> None:
+    """Standard output is of no more use: what is left in it goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="webprofile",
+        description="MegEngine Web Profile from the command line.",
+    )
+    explain(
+        parser,
+        "webprofile login https://profile.example.com --email you@example.com",
+        "webprofile submit -m resnet18.mge -w x86-1 --plan standard",
+        "webprofile submit nightly.toml --no-wait --key nightly-$(date +%F)",
+        "webprofile compare 12 17 --fail-above 5",
+        notes=f"{HELP}\n\n{_ENVIRONMENT}\nwebprofile COMMAND --help tells more",
+    )
+    parser.add_argument("--version", action="version", version=f"webprofile {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    for module in (accounts, listing, submitting, waiting, showing, comparing, exporting):
+        module.add_parsers(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

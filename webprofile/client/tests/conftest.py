@@ -1,0 +1,160 @@
+"""The real client as a process against the real site, with a proxy between them that may fail."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from accounts.access_tokens import token_issue
+from accounts.models import User
+from tasks.tests.make import make_user, make_worker, npy_bytes
+
+ROOT = Path(__file__).parents[3]
+SECONDS = 60
+
+
+@dataclass
+class Client:
+    """A machine with the client: its folder, its configuration, its environment."""
+
+    home: Path
+    environment: dict[str, str]
+
+    def start(
+        self, *arguments: object, stdin: str | None = None, stdout: IO[str] | int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "webprofile.client", *map(str, arguments)],
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if stdin is not None:
+            assert process.stdin is not None
+            process.stdin.write(stdin)
+        return process
+
+    def run(
+        self, *arguments: object, stdin: str = "", code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs to its end, which must have this exit code."""
+        process = self.start(*arguments)
+        out, err = process.communicate(stdin, timeout=SECONDS)
+        assert process.returncode == code, out + err
+        return subprocess.CompletedProcess(arguments, code, out, err)
+
+    def json(self, *arguments: object, code: int = 0):
+        return json.loads(self.run(*arguments, "--json", code=code).stdout)
+
+
+@dataclass
+class Proxy:
+    """What stands before a site: `plan` says of each request what befalls it."""
+
+    address: str
+    #: (method, path) -> "", "lost" (the answer), "429", "503" ...
+    plan: Callable[[str, str], str] = lambda method, path: ""
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    #: of what was posted to the list of tasks
+    asked: list[dict] = field(default_factory=list)
+
+
+@pytest.fixture
+def proxy(live_server) -> Iterator[Proxy]:
+    host, port = live_server.thread.host, live_server.thread.port
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            found.seen.append((self.command, self.path))
+            if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
+                found.asked.append(json.loads(body))
+            fate = found.plan(self.command, self.path)
+            if fate.isdecimal():
+                self.send_response(int(fate))
+                self.send_header("Retry-After", "0")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            site = http.client.HTTPConnection(host, port, timeout=SECONDS)
+            headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
+            site.request(self.command, self.path, body, headers)
+            answer = site.getresponse()
+            content = answer.read()
+            site.close()
+            if fate == "lost":
+                self.close_connection = True
+                self.connection.close()
+                return
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in {"transfer-encoding", "connection", "content-length"}:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = handle_one
+
+        def log_message(self, *args: object) -> None:
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *args: None  # type: ignore[method-assign]
+    found = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "net.mge").write_bytes(b"a model")
+    (tmp_path / "other.mge").write_bytes(b"another model")
+    (tmp_path / "cat.npy").write_bytes(npy_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def stranger(home: Path) -> Client:
+    """Somebody who is not logged in."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "HOME": str(home),
+    }
+    return Client(home, environment)
+
+
+@pytest.fixture
+def alice(transactional_db, storage) -> User:
+    make_worker("x86-1")
+    return make_user("alice")
+
+
+@pytest.fixture
+def client(live_server, alice: User, stranger: Client) -> Client:
+    """Alice's machine, as in a CI: site and token are in the environment."""
+    _, secret = token_issue(alice, name="CI", scopes=["read", "write"], days=1)
+    stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": secret}
+    return stranger

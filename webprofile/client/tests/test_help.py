@@ -1,0 +1,30 @@
+"""Help that shows by example, and exit codes that are told."""
+
+import subprocess
+import sys
+
+import pytest
+
+from webprofile.terminal import exit_codes
+
+COMMANDS = (
+    "login", "logout", "workers", "list", "cancel", "submit", "wait", "show", "compare", "export"
+)  # fmt: skip
+
+
+def told(*arguments: str) -> str:
+    command = [sys.executable, "-m", "webprofile.client", *arguments, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_commands_help_ends_with_an_example_of_it(command):
+    _, _, examples = told(command).partition("example")
+    assert f"  webprofile {command}" in examples
+
+
+def test_the_first_help_names_every_command_and_every_exit_code():
+    shown = told()
+    assert all(f"\n    {command} " in shown for command in COMMANDS)
+    codes = {value for name, value in vars(exit_codes).items() if isinstance(value, int)}
+    assert all(f"\n  {code} " in shown for code in codes)

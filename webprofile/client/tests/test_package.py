@@ -1,0 +1,24 @@
+"""What `pip install .` installs."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_package_of_the_client_is_installed_and_nothing_of_the_server():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for part in ("batchfile", "client", "terminal")
+        for path in (ROOT / "webprofile" / part).rglob("__init__.py")
+        if "tests" not in path.parts
+    }
+    assert set(project["tool"]["setuptools"]["packages"]) == found
+
+
+def test_the_server_has_all_that_the_client_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    locked = (ROOT / "requirements" / "embedded.txt").read_text(encoding="utf-8").lower()
+    for name in project["project"]["dependencies"]:
+        assert f"\n{name.lower()}==" in f"\n{locked}"
