@@ -21,7 +21,9 @@ log = structlog.get_logger()
 )
 def build_profile(attempt_id: str) -> None:
     """Turn an attempt's artifacts into a profile. Idempotent; retried when storage is away."""
-    attempt = Attempt.objects.select_related("task").get(pk=attempt_id)
+    attempt = Attempt.objects.select_related("task").filter(pk=attempt_id).first()
+    if attempt is None:
+        return  # its task was deleted meanwhile
     try:
         profile_build(attempt)
     except DomainError:

@@ -17,7 +17,7 @@ from profiles.shown.device_rows import device_rows
 from profiles.shown.explanations import EXPLANATIONS
 from tasks.measuring import plan_rows
 from tasks.models import Task
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import tasks_listed_for
 
 IO_DUMP_NAME = "bin_io_dump.zip"
 #: tasks that are offered for a comparison
@@ -100,7 +100,7 @@ def dump_of(task: Task) -> Artifact | None:
 
 def dumps_beside(task: Task, reader: User) -> list[Task]:
     """Other tasks of the reader whose dumps can be compared with this one's, newest first."""
-    tasks = tasks_visible_to(reader).exclude(pk=task.pk)
+    tasks = tasks_listed_for(reader).exclude(pk=task.pk)
     with_dump = _dumps().values("attempt__task_id")
     return list(tasks.filter(pk__in=with_dump)[:MOST_CHOICES])
 

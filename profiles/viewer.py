@@ -27,6 +27,9 @@ _STYLE = "grapher.css"
 _COLOUR = re.compile(r"(--[\w-]+): (#\w+);")
 _COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
+#: theme that a reader chose -> what stands in the place of the question what the system's is
+_DARK = "(prefers-color-scheme: dark)"
+_DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,17 @@ def viewer_files() -> dict[str, Path]:
     return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "netron" / _BRIDGE}
 
 
-def content(name: str) -> bytes:
+def content(name: str, theme: str = "") -> bytes:
     """What a file of the viewer holds."""
-    found = viewer_files()[name].read_bytes()
-    if name == _STYLE:
-        found += f"\n{_our_style('netron-page')}\n{_heat_style()}".encode()
-    return found
+    if name != _STYLE:
+        return viewer_files()[name].read_bytes()
+    text = viewer_files()[name].read_text(encoding="utf-8")
+    return _themed(f"{text}\n{_our_style('netron-page')}\n{_heat_style()}", theme).encode()
+
+
+def _themed(text: str, theme: str) -> str:
+    """Rules in a reader's theme. Dark ones stay apart, so that pictures Netron saves are light."""
+    return text.replace(f"@media {_DARK}", f"@media {_DARK_IF[theme]}")
 
 
 def _our_style(name: str) -> str:
@@ -65,7 +73,7 @@ def _heat_style() -> str:
     light, _, dark = _our_style("heat").partition("@media")
     rules = _our_style("netron-heat")
     dark_rules = _coloured(rules, dark)
-    return f"{_coloured(rules, light)}\n@media (prefers-color-scheme: dark) {{\n{dark_rules}}}\n"
+    return f"{_coloured(rules, light)}\n@media {_DARK} {{\n{dark_rules}}}\n"
 
 
 def _coloured(rules: str, theme: str) -> str:
@@ -82,21 +90,36 @@ def viewer_tag() -> str:
     return f"{metadata.version('netron')}-{digest.hexdigest()[:8]}"
 
 
-def viewer_address() -> str:
-    """Where a frame finds the viewer, on this origin or on the second one."""
-    return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[viewer_tag()])}"
+def theme_of(tag: str) -> str | None:
+    """The theme of an address with this tag; None if it is none of the viewer's."""
+    return next((theme for theme in _DARK_IF if tag == _themed_tag(theme)), None)
+
+
+def viewer_address(theme: str = "") -> str:
+    """Where a frame finds the viewer, on this origin or on the second one.
+
+    theme: `light` or `dark` where the reader chose one, empty for that of the system. It is a part
+    of the path, since Netron looks for its style sheet by the end of the address.
+    """
+    return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[_themed_tag(theme)])}"
+
+
+def _themed_tag(theme: str) -> str:
+    return f"{viewer_tag()}-{theme}" if theme else viewer_tag()
 
 
 @cache
-def compressed(name: str) -> bytes:
+def compressed(name: str, theme: str = "") -> bytes:
     """A file of the viewer as gzip; made once in the life of a process."""
-    return gzip.compress(content(name), 6, mtime=0)
+    if theme and name != _STYLE:
+        return compressed(name)
+    return gzip.compress(content(name, theme), 6, mtime=0)
 
 
 @cache
-def viewer_page() -> Page:
+def viewer_page(theme: str = "") -> Page:
     """The page of the viewer, to which ours is still to be added."""
-    text = (_folder() / "index.html").read_text(encoding="utf-8")
+    text = _themed((_folder() / "index.html").read_text(encoding="utf-8"), theme)
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
     # the page has another origin than its files; it reads this one's rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')

@@ -1,17 +1,28 @@
 """Whether a request for a task can be met: every reason to refuse it before it exists."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.conf import settings
 
 from accounts.models import User
 from agent.protocol import FEATURE_PLANS
 from agent.protocol.capabilities import Capabilities
+from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import Plan
 from tasks.asking import FileRequest, InputRequest, TaskRequest
 from tasks.files import check_files
 from tasks.inputs import read_inputs
 from tasks.measuring import DEFAULT
+from tasks.models import Purpose, Task
+from tasks.reasons import held_words
+from tasks.states import LIVE
+from tasks.targets import Candidate, Target, candidates
+from tasks.targets import refusal_of as refusal_of_target
+from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from workers.models import Runtime, Worker
 from workers.selectors import may_use_worker
@@ -19,29 +30,97 @@ from workers.selectors import may_use_worker
 __all__ = ["FileRequest", "InputRequest", "TaskRequest", "admit", "option_refusals", "runtime_of"]
 
 SEED_LIMIT = 2**63 - 1
+TITLE_LIMIT = 200
 
 
-def admit(
-    *, owner: User, worker: Worker, request: TaskRequest
-) -> tuple[dict[str, Value], list[InputRequest]]:
-    """Return the options that differ from their defaults, and the inputs as they are to be kept.
+@dataclass(frozen=True)
+class Admitted:
+    """A request that can be met: the device and version for it, and what is kept of it."""
+
+    worker: Worker
+    runtime_version: str
+    options: dict[str, Value]
+    inputs: list[InputRequest]
+
+
+def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitted:
+    """Return the request as it is to be kept, on `worker` or on the best one for its target.
 
     Raises DomainError, naming the field and the cause.
     """
-    runtime = runtime_of(owner, worker, request.runtime_version)
-    _check_agent(worker, request)
+    found = _candidates(owner, worker, request)
     check_files(request.files)
-    named = frozenset(file.input for file in request.files if file.input)
-    inputs = read_inputs(request.inputs, request.files, named, kind=runtime.kind)
     check_seed(request.seed)
-    for refusal in option_refusals(
+    check_priority(owner, request.priority)
+    check_title(request.title)
+    chosen = _first_that_fits(found, request)
+    named = frozenset(file.input for file in request.files if file.input)
+    return Admitted(
+        chosen.worker,
+        chosen.runtime.version,
+        check_options(request.options, files=request.option_files, profiled=False),
+        read_inputs(request.inputs, request.files, named, kind=chosen.runtime.kind),
+    )
+
+
+def _candidates(owner: User, worker: Worker | None, request: TaskRequest) -> list[Candidate]:
+    if request.target is None:
+        if worker is None:
+            raise DomainError("worker_unknown", field="worker")
+        runtime = runtime_of(owner, worker, request.runtime_version, purpose=request.purpose)
+        return [Candidate(worker, runtime)]
+    if worker is not None or request.runtime_version:
+        raise DomainError("target_and_worker", field="target")
+    return candidates_or_refuse(request.target, user=owner)
+
+
+def candidates_or_refuse(target: Target, *, user: User) -> list[Candidate]:
+    """As `targets.candidates`. Raises DomainError target_* if there are none."""
+    found = candidates(target, user=user)
+    if not found:
+        raise refusal_of_target(target, user=user)
+    return found
+
+
+def _first_that_fits(found: list[Candidate], request: TaskRequest) -> Candidate:
+    """Raises DomainError: why the first of them does not fit, if none does."""
+    refusals = []
+    for each in found:
+        refusal = misfit(each, request)
+        if refusal is None:
+            return each
+        refusals.append(refusal)
+    raise refusals[0]
+
+
+def misfit(
+    candidate: Candidate, request: TaskRequest, arrays: Iterable[Mapping[str, Any]] = ()
+) -> DomainError | None:
+    """Why this device cannot do what is asked for; None if it can.
+
+    arrays: what the headers of the files say (`TaskFile.arrays`), as far as that is known
+    """
+    runtime = candidate.runtime
+    named = frozenset(file.input for file in request.files if file.input)
+    try:
+        _check_agent(candidate.worker, request)
+        read_inputs(request.inputs, request.files, named, kind=runtime.kind)
+    except DomainError as error:
+        return error
+    if runtime.kind == Runtime.Kind.BINARY:
+        for array in arrays:
+            if array["dtype"] not in BINARY_DTYPES:
+                choices = ", ".join(BINARY_DTYPES)
+                return DomainError(
+                    "dtype_not_here", field="data", dtype=array["dtype"], choices=choices
+                )
+    refusals = option_refusals(
         request.options,
         runtime=runtime.capabilities,
         files=request.option_files,
         plan=request.plan,
-    ):
-        raise refusal
-    return check_options(request.options, files=request.option_files, profiled=False), inputs
+    )
+    return next(refusals, None)
 
 
 def _check_agent(worker: Worker, request: TaskRequest) -> None:
@@ -50,6 +129,49 @@ def _check_agent(worker: Worker, request: TaskRequest) -> None:
     is_old = features is not None and FEATURE_PLANS not in features
     if is_old and (request.plan != DEFAULT or request.inputs or request.option_files):
         raise DomainError("agent_old", field="worker", worker=worker.name)
+
+
+class Quota(NamedTuple):
+    """Tasks of a user that wait or run, and how many may at once."""
+
+    live: int
+    limit: int
+
+
+def quota_of(owner: User) -> Quota:
+    """Health checks are nobody's tasks."""
+    limit = settings.TASKS_PER_USER if owner.task_limit is None else owner.task_limit
+    tasks = Task.objects.filter(owner=owner, state__in=LIVE, purpose=Purpose.USER)
+    return Quota(tasks.count(), limit)
+
+
+def check_quota(owner: User) -> None:
+    """Raises DomainError quota_reached if the user has as many live tasks as allowed.
+
+    The user's row is locked until the transaction ends, so that two requests at once are counted
+    one after the other.
+    """
+    owner = User.objects.select_for_update().get(pk=owner.pk)
+    quota = quota_of(owner)
+    if quota.live >= quota.limit:
+        raise DomainError("quota_reached", status=409, **quota._asdict())
+
+
+def check_priority(owner: User, priority: int) -> None:
+    limit = ANY_PRIORITY if owner.is_staff else OWN_PRIORITY
+    if not -limit <= priority <= limit:
+        raise DomainError("priority_bad", field="priority", low=-limit, high=limit)
+
+
+def allowed_priority(owner: User, priority: int) -> int:
+    """A priority that somebody else may have set, as far as this user may set it."""
+    limit = ANY_PRIORITY if owner.is_staff else OWN_PRIORITY
+    return max(-limit, min(priority, limit))
+
+
+def check_title(title: str) -> None:
+    if len(title) > TITLE_LIMIT or not title.isprintable():
+        raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
 
 
 def check_seed(seed: int) -> None:
@@ -80,9 +202,15 @@ def refusal_of(error: OptionError) -> DomainError:
     )
 
 
-def runtime_of(owner: User, worker: Worker, version: str) -> Runtime:
-    """The runtime that is asked for, on a device that takes tasks of this user now."""
-    _check_worker(owner, worker)
+def runtime_of(
+    owner: User, worker: Worker, version: str, *, purpose: Purpose = Purpose.USER
+) -> Runtime:
+    """The runtime that is asked for, on a device that takes tasks of this user now.
+
+    A health check is made of devices that are held back, and asks nobody's permission.
+    """
+    is_check = purpose == Purpose.HEALTH
+    _check_worker(owner, worker, is_check=is_check)
     runtime = worker.runtimes.filter(version=version).first()
     if runtime is None:
         raise DomainError(
@@ -95,11 +223,16 @@ def runtime_of(owner: User, worker: Worker, version: str) -> Runtime:
     return runtime
 
 
-def _check_worker(owner: User, worker: Worker) -> None:
-    if not may_use_worker(owner, worker):
+def _check_worker(owner: User, worker: Worker, *, is_check: bool) -> None:
+    if not is_check and not may_use_worker(owner, worker):
         # as if it did not exist: a stranger learns nothing of private devices
         raise DomainError("worker_unknown", field="worker")
+    if worker.retired_at is not None:
+        raise DomainError("worker_retired", field="worker", worker=worker.name)
     if not worker.is_enabled:
         raise DomainError("worker_disabled", field="worker", worker=worker.name)
+    if worker.held_at is not None and not is_check:
+        reason = held_words(worker)
+        raise DomainError("worker_held", field="worker", worker=worker.name, reason=reason)
     if not worker.is_online:
         raise DomainError("worker_is_offline", field="worker", worker=worker.name)

@@ -11,6 +11,7 @@ from channels.layers import get_channel_layer
 from django.db import transaction
 
 from tasks.models import Task
+from workers.announce import worker_group
 
 log = structlog.get_logger()
 
@@ -25,10 +26,6 @@ def owner_group(user_id: int) -> str:
 
 #: administrators' lists show everybody's tasks
 ALL_TASKS_GROUP = "tasks.of.all"
-
-
-def worker_group(worker_id: int) -> str:
-    return f"worker.{worker_id}"
 
 
 def task_changed_on_commit(task: Task) -> None:
@@ -60,8 +57,3 @@ async def _send_all(groups: set[str], message: dict[str, Any]) -> None:
     layer = get_channel_layer()
     for group in groups:
         await layer.group_send(group, message)
-
-
-def workers_revoked(worker_id: int) -> None:
-    """Tell the connection of this worker's agent that its token is void."""
-    transaction.on_commit(lambda: _send({worker_group(worker_id)}, "worker.revoked"), robust=True)

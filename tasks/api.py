@@ -1,13 +1,14 @@
 """The requests with which a page or a script asks for a task: JSON in, JSON out."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, JsonResponse, QueryDict
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
@@ -21,20 +22,34 @@ from agent.protocol.options import OPTIONS, check_options, unavailable
 from agent.protocol.plan import Plan
 from profiles import storage
 from profiles.models import Artifact
+from profiles.task_files import task_confirm
 from tasks import services
-from tasks.admission import check_seed, option_refusals
+from tasks.admission import (
+    allowed_priority,
+    candidates_or_refuse,
+    check_priority,
+    check_seed,
+    option_refusals,
+    quota_of,
+)
 from tasks.asking import FileRequest, InputRequest
 from tasks.command_line import commands_of
 from tasks.copying import copy_of
-from tasks.forms import DraftBody, FileBody, read_draft_body, read_task_body
+from tasks.forms import DraftBody, FileBody, read_draft_body, read_priority, read_task_body
 from tasks.inputs import read_inputs
+from tasks.loads import loads_of
 from tasks.measuring import DEFAULT, read_plan
 from tasks.models import Task, TaskFile
+from tasks.queue import outlook
+from tasks.queue_words import queue_rows
 from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
+from tasks.targets import Candidate, newest_first, pools_of, read_target
+from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from workers.labels import labels_of
 from workers.models import Runtime, Worker
 from workers.selectors import workers_visible_to
 
@@ -56,10 +71,12 @@ def create(request: HttpRequest) -> JsonResponse:
     """A new task, answered with one presigned PUT for each file that is to be uploaded."""
     reader = reader_of(request)
     body = read_task_body(request.body)
-    worker = Worker.objects.filter(pk=body.worker).first()
-    if worker is None:
-        raise DomainError("worker_unknown", field="worker")
-    files = tuple(_completed(file, reader) for file in body.files)
+    worker = None
+    if body.worker is not None:
+        worker = Worker.objects.filter(pk=body.worker).first()
+        if worker is None:
+            raise DomainError("worker_unknown", field="worker")
+    files = tuple(completed(file, reader) for file in body.files)
     wanted = body.as_request(files)
     if body.copied_from is not None:
         origin = tasks_visible_to(reader).filter(pk=body.copied_from).first()
@@ -80,11 +97,11 @@ def create(request: HttpRequest) -> JsonResponse:
 def command(request: HttpRequest) -> JsonResponse:
     """What the form shows beside itself: command lines, what is wrong, what cannot be chosen."""
     draft = read_draft_body(request.body)
-    runtime = _runtime(reader_of(request), draft)
-    files = tuple(file.as_request() for file in draft.files)
     problems = list[DomainError]()
+    runtime = _runtime(reader_of(request), draft, problems)
+    files = tuple(file.as_request() for file in draft.files)
     plan = _plan(draft, problems)
-    _look_at_seed(draft, problems)
+    _look_at_numbers(reader_of(request), draft, problems)
     inputs = list(_inputs(draft, files, runtime, problems))
     options = frozenset(file.option for file in files if file.kind == "option")
     capabilities = runtime.capabilities if runtime else None
@@ -110,6 +127,64 @@ def command(request: HttpRequest) -> JsonResponse:
     return JsonResponse(answer)
 
 
+def where_rows(reader: User) -> dict[str, Any]:
+    """What the form offers to choose from: devices with their queues, and what they have."""
+    workers = list(workers_visible_to(reader).filter(retired_at=None).prefetch_related("pools"))
+    loads = loads_of(workers)
+    labels: dict[str, set[str]] = {}
+    for worker in workers:
+        for name, value in labels_of(worker).items():
+            labels.setdefault(name, set()).add(value)
+    versions = {runtime.version for worker in workers for runtime in worker.runtimes.all()}
+    limit = ANY_PRIORITY if reader.is_staff else OWN_PRIORITY
+    return {
+        "workers": [(worker, loads[worker.pk]) for worker in workers],
+        "labels": [(name, sorted(values)) for name, values in sorted(labels.items())],
+        "pools": sorted({name for worker in workers for name in pools_of(worker)}),
+        "versions": sorted(versions, key=newest_first, reverse=True),
+        "priority_limit": limit,
+    }
+
+
+def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
+    """What `tasks/_outlook.html` shows: the queue that a task asked for like this would enter.
+
+    params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
+    `pool`, `versions`; and `priority`
+    """
+    answer: dict[str, Any] = {"quota": quota_of(reader)}
+    try:
+        place = _place(params, reader)
+        if place is None:
+            return answer
+        facts = outlook(
+            place.worker,
+            place.runtime.version,
+            owner=reader,
+            priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
+        )
+    except DomainError as error:
+        return answer | {"problem": word(error)}
+    chosen = place if params.get("any") else None
+    return answer | {"queue": queue_rows(facts), "worker": place.worker, "chosen": chosen}
+
+
+def _place(params: QueryDict, reader: User) -> Candidate | None:
+    """The device and version that are asked for; None if none is chosen yet."""
+    if params.get("any"):
+        pairs = (text.partition("=") for text in params.getlist("labels"))
+        labels = {name: value for name, _, value in pairs}
+        target = read_target(
+            {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}}
+        )
+        return candidates_or_refuse(target, user=reader)[0]
+    wanted, version = params.get("worker", ""), params.get("runtime", "")
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and version.isprintable()):
+        return None
+    found = _named_runtime(reader, int(wanted), version[:40])
+    return None if found is None else Candidate(found.worker, found)
+
+
 def upload_targets(task: Task) -> list[dict[str, Any]]:
     """Where to PUT the files that storage does not hold yet."""
     targets = []
@@ -133,6 +208,33 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             if file.source:
                 storage.copy(file.source, row.object_key)
                 services.file_stored(row)
+    except Exception as error:
+        end_copy(task, error)
+        raise
+
+
+def task_repeat(
+    task: Task, *, owner: User, keep: Callable[[Task], object] = lambda copy: None
+) -> tuple[Task, bool]:
+    """Ask for the same once more, with copies of its files, and put it into the queue.
+
+    Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
+    it in the transaction that makes it. Raises DomainError as `tasks.services.task_rerun` and
+    `task_confirm`; whatever fails once it is made, the new task ends.
+    """
+    with transaction.atomic():
+        copy, asked = services.task_rerun(task, owner=owner)
+        keep(copy)
+    if asked is not None:
+        copy_sources(copy, asked.files)
+        copy_confirm(copy)
+    return copy, asked is not None
+
+
+def copy_confirm(task: Task) -> None:
+    """Put a task whose files were copied into the queue; whatever fails, it ends."""
+    try:
+        task_confirm(task)
     except Exception as error:
         end_copy(task, error)
         raise
@@ -169,7 +271,7 @@ def _caches(reader: User) -> QuerySet[Artifact]:
     return own.select_related("attempt__task").prefetch_related("attempt__task__files")
 
 
-def _completed(file: FileBody, reader: User) -> FileRequest:
+def completed(file: FileBody, reader: User) -> FileRequest:
     """The file as it is to be stored; one from an earlier task is looked up."""
     if file.from_file is not None:
         return _taken_over(file, file.from_file, reader)
@@ -210,15 +312,24 @@ def _taken_over(file: FileBody, taken: int, reader: User) -> FileRequest:
     return replace(copy_of(row), input=file.input.strip() or row.input)
 
 
-def _runtime(reader: User, draft: DraftBody) -> Runtime | None:
-    """The runtime that is chosen, if it is one that the reader may see."""
-    return (
-        Runtime.objects.filter(
-            worker__in=workers_visible_to(reader), worker=draft.worker, version=draft.runtime
-        )
-        .select_related("worker")
-        .first()
+def _runtime(reader: User, draft: DraftBody, problems: list[DomainError]) -> Runtime | None:
+    """The runtime that is chosen, or the best for a target, if the reader may see it."""
+    try:
+        target = draft.target_asked()
+        if target is not None:
+            return candidates_or_refuse(target, user=reader)[0].runtime
+    except DomainError as error:
+        problems.append(error)
+        return None
+    return _named_runtime(reader, draft.worker, draft.runtime)
+
+
+def _named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+    """This version on this device, if the reader may see it."""
+    found = Runtime.objects.filter(
+        worker__in=workers_visible_to(reader), worker=worker_id, version=version
     )
+    return found.select_related("worker").first()
 
 
 def _plan(draft: DraftBody, problems: list[DomainError]) -> Plan:
@@ -229,9 +340,14 @@ def _plan(draft: DraftBody, problems: list[DomainError]) -> Plan:
         return DEFAULT
 
 
-def _look_at_seed(draft: DraftBody, problems: list[DomainError]) -> None:
+def _look_at_numbers(reader: User, draft: DraftBody, problems: list[DomainError]) -> None:
+    """Seed and priority."""
     try:
         check_seed(draft.seed_number())
+    except DomainError as error:
+        problems.append(error)
+    try:
+        check_priority(reader, draft.priority_number())
     except DomainError as error:
         problems.append(error)
 

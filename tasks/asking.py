@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
 from tasks.measuring import DEFAULT
-from tasks.models import Task, TaskFile
+from tasks.models import Purpose, Task, TaskFile
+from tasks.targets import Target
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,23 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """All that makes a task but its owner and its device."""
+    """All that makes a task but its owner and its device.
 
-    runtime_version: str
+    Either a device is asked for by name, then with `runtime_version`; or with a `target`, which
+    chooses both. `priority` orders tasks as `tasks.turns` says.
+    """
+
+    runtime_version: str = ""
     options: Mapping[str, Value] = field(default_factory=dict)
     files: tuple[FileRequest, ...] = ()
     inputs: tuple[InputRequest, ...] = ()
     plan: Plan = DEFAULT
     seed: int = 0
     copied_from: Task | None = None
+    target: Target | None = None
+    priority: int = 0
+    title: str = ""
+    purpose: Purpose = Purpose.USER
 
     @property
     def option_files(self) -> frozenset[str]:

@@ -5,11 +5,14 @@ that the browser saw last. So a lost wake-up or a lost connection loses nothing.
 """
 
 import json
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.utils import translation
 
 from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
@@ -17,11 +20,29 @@ from tasks.models import Task, TaskEvent
 from tasks.selectors import events_after, log_after, tasks_visible_to
 from tasks.states import Status
 
+_SESSIONS = import_module(settings.SESSION_ENGINE)
 NOT_LOGGED_IN = 4401
 NOT_FOUND = 4404
+#: the browser comes back, and is asked anew what it may see
+OTHER_RIGHTS = 4403
 
 
-class TaskConsumer(AsyncJsonWebsocketConsumer):
+class ReadersConsumer(AsyncJsonWebsocketConsumer):
+    """A socket that hears nothing more when its session or its reader's rights have ended."""
+
+    async def is_over(self) -> bool:
+        """Close the socket of who is not logged in any more, or has other rights by now."""
+        store = _SESSIONS.SessionStore(self.scope["session"].session_key)
+        # asks for the rows anew: a password, a session or a whole user may be gone since
+        user = await database_sync_to_async(get_user)(SimpleNamespace(session=store))
+        opener = self.scope["user"]
+        if (user.pk, user.is_staff) == (opener.pk, opener.is_staff):
+            return False
+        await self.close(code=OTHER_RIGHTS if user.pk == opener.pk else NOT_LOGGED_IN)
+        return True
+
+
+class TaskConsumer(ReadersConsumer):
     """Events and log of one task, each after the number that the browser names:
     {"after": event number, "log_after": log piece's id, "language": the page's language}.
     """
@@ -61,7 +82,7 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
             return None
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        if not isinstance(content, dict) or not hasattr(self, "task"):
+        if not isinstance(content, dict) or not hasattr(self, "task") or await self.is_over():
             return
         self.event_seq = _number(content.get("after"))
         self.log_id = _number(content.get("log_after"))
@@ -72,7 +93,7 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
         await self._catch_up()
 
     async def task_changed(self, event: dict[str, Any]) -> None:
-        if self.following:
+        if self.following and not await self.is_over():
             await self._catch_up()
 
     async def _catch_up(self) -> None:
@@ -99,7 +120,7 @@ class TaskConsumer(AsyncJsonWebsocketConsumer):
         return log + news
 
 
-class TaskListConsumer(AsyncJsonWebsocketConsumer):
+class TaskListConsumer(ReadersConsumer):
     """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
 
     group = ""
@@ -120,7 +141,8 @@ class TaskListConsumer(AsyncJsonWebsocketConsumer):
             await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def task_changed(self, event: dict[str, Any]) -> None:
-        await self.send_json({"type": "changed"})
+        if not await self.is_over():
+            await self.send_json({"type": "changed"})
 
 
 class NoSuchSocket(AsyncJsonWebsocketConsumer):

@@ -3,8 +3,10 @@
 The rules are in `tasks.admission`.
 """
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
+from django.http import HttpRequest
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -20,6 +22,8 @@ from tasks.admission import seed_refusal
 from tasks.asking import FileRequest, InputRequest, TaskRequest
 from tasks.inputs import read_shape
 from tasks.measuring import read_plan
+from tasks.targets import Target, read_target
+from tasks.turns import OWN_PRIORITY
 from webprofile.errors import DomainError
 
 #: of a row in the database
@@ -72,13 +76,26 @@ class InputBody(_Body):
         return InputRequest(self.name.strip(), self.literal.strip(), found, self.dtype)
 
 
+class TargetBody(_Body):
+    """What any device must have that may take a task: see `tasks.targets`."""
+
+    labels: dict[StrictStr, StrictStr] = Field(default_factory=dict, max_length=50)
+    pool: StrictStr = Field(default="", max_length=200)
+    versions: StrictStr = Field(default="", max_length=200)
+
+
 class TaskBody(_Body):
     """{"worker": id, "runtime": "1.13.0", "options": {name: value}, "files": [...],
     "inputs": [...], "plan": {"preset": name} or a custom plan's fields, "seed": number}
+
+    Instead of worker and runtime: "target": {"labels": {...}, "pool": name, "versions": range}.
     """
 
-    worker: Key
-    runtime: Version
+    worker: Key | None = None
+    runtime: Version = ""
+    target: TargetBody | None = None
+    priority: StrictInt | StrictFloat | StrictStr = 0
+    title: StrictStr = Field(default="", max_length=1000)
     options: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
         default_factory=dict, max_length=200
     )
@@ -109,15 +126,31 @@ class TaskBody(_Body):
             inputs=tuple(each.as_request(number) for number, each in enumerate(self.inputs)),
             plan=read_plan(self.plan),
             seed=self.seed_number(),
+            target=self.target_asked(),
+            priority=self.priority_number(),
+            title=self.title,
         )
+
+    def priority_number(self) -> int:
+        """Raises DomainError priority_bad."""
+        return self.priority if isinstance(self.priority, int) else read_priority(self.priority)
+
+    def target_asked(self) -> Target | None:
+        """Raises DomainError target_*, naming the field."""
+        return None if self.target is None else read_target(self.target.model_dump())
 
 
 class DraftBody(TaskBody):
     """A task that is still being described: nothing has to be there yet."""
 
-    worker: Key | None = None  # type: ignore[assignment]
-    runtime: Version = ""
     files: list[FileBody] = Field(default_factory=list, max_length=200)
+
+
+class IdsBody(_Body):
+    """Which tasks: {"ids": [...]} or {"all": true}."""
+
+    ids: list[Key] = Field(default_factory=list, max_length=100_000)
+    all: StrictBool = False
 
 
 _T = TypeVar("_T", bound=_Body)
@@ -131,6 +164,24 @@ def read_task_body(body: bytes) -> TaskBody:
 def read_draft_body(body: bytes) -> DraftBody:
     """Parse the request. Raises DomainError bad_request."""
     return _read(DraftBody, body)
+
+
+def read_ids_body(request: HttpRequest) -> IdsBody:
+    """Parse JSON, or a form's fields `ids` and `all`. Raises DomainError bad_request."""
+    if request.content_type == "application/json":
+        return _read(IdsBody, request.body)
+    ids = request.POST.getlist("ids")
+    if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in ids):
+        raise DomainError("bad_request", status=400)
+    return IdsBody(ids=[int(text) for text in ids], all=request.POST.get("all") == "1")
+
+
+def read_priority(given: str | float) -> int:
+    """A whole number that a form sends. Raises DomainError priority_bad."""
+    text = str(given).strip()
+    if re.fullmatch(r"[+-]?[0-9]{1,4}", text):
+        return int(text)
+    raise DomainError("priority_bad", field="priority", low=-OWN_PRIORITY, high=OWN_PRIORITY)
 
 
 def _read(kind: type[_T], body: bytes) -> _T:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
 
+from workers.models import HealthCheck, Worker
+
 
 class Blame(Enum):
     USER = "user"
@@ -49,6 +51,7 @@ class Reason(Enum):
     MEASUREMENT_MISSING = "measurement_missing"
     MEASUREMENT_UNREADABLE = "measurement_unreadable"
     WORKER_DISABLED = "worker_disabled"
+    WORKER_RETIRED = "worker_retired"
     PROFILE_TOO_LARGE = "profile_too_large"
     PROFILE_TOO_HEAVY = "profile_too_heavy"
     PROFILE_TIMED_OUT = "profile_timed_out"
@@ -108,6 +111,11 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.DEVICE,
         _("The device was taken out of service."),
         _("Choose another device, or ask an administrator when this one is back."),
+    ),
+    Reason.WORKER_RETIRED: Wording(
+        Blame.DEVICE,
+        _("The device was taken out of service for good."),
+        _("Choose another device and send the task again."),
     ),
     Reason.PROFILE_TOO_LARGE: Wording(
         Blame.USER,
@@ -325,3 +333,12 @@ def wording_of(code: str) -> Wording | None:
         return WORDINGS[Reason(code)]
     except ValueError:
         return None
+
+
+def held_words(worker: Worker) -> str:
+    """Why a device is held back, in the reader's language where the check can tell; else empty."""
+    if worker.held_at is None:
+        return ""
+    last = worker.health_checks.filter(result=HealthCheck.Result.FAILED).first()
+    wording = wording_of(last.reason) if last else None
+    return str(wording.title) if wording else worker.held_reason

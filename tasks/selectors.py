@@ -3,13 +3,18 @@
 from django.db.models import QuerySet
 
 from accounts.models import User
-from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
+from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
 
 
 def tasks_visible_to(user: User) -> QuerySet[Task]:
     """A user's own tasks; an administrator sees all."""
     tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
     return tasks if user.is_staff else tasks.filter(owner=user)
+
+
+def tasks_listed_for(user: User) -> QuerySet[Task]:
+    """As `tasks_visible_to`, without health checks, which are the site's own."""
+    return tasks_visible_to(user).filter(purpose=Purpose.USER)
 
 
 def events_after(task: Task, seq: int) -> QuerySet[TaskEvent]:
@@ -27,13 +32,6 @@ def log_after(task: Task, chunk_id: int) -> QuerySet[LogChunk]:
 
 def last_attempt(task: Task) -> Attempt | None:
     return task.attempts.order_by("-number").first()
-
-
-def queue_position(task: Task) -> int:
-    """How many tasks the same device does before this one."""
-    return Task.objects.filter(
-        worker_id=task.worker_id, state="waiting", submitted_at__lt=task.submitted_at
-    ).count()
 
 
 def known_sha256(file: TaskFile) -> str | None:

@@ -17,15 +17,16 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks import announce
-from tasks.admission import admit
+from tasks.admission import admit, allowed_priority, check_quota, misfit
 from tasks.asking import TaskRequest
-from tasks.copying import request_of
+from tasks.copying import described, request_of
 from tasks.hints import assign_on_commit
 from tasks.inspection import inspect
 from tasks.measuring import timeout_s_of
-from tasks.models import Task, TaskFile
+from tasks.models import Purpose, Task, TaskFile
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
+from tasks.targets import candidates, target_of
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 from workers.models import Worker
@@ -45,21 +46,28 @@ class StoredObject:
 
 
 @transaction.atomic
-def task_create(*, owner: User, worker: Worker, request: TaskRequest) -> Task:
+def task_create(*, owner: User, worker: Worker | None = None, request: TaskRequest) -> Task:
     """Register a task in state initiated, with one row for each of its files.
 
-    Raises DomainError if the request cannot be met (`tasks.admission`).
+    Without `worker` the request's target chooses the device. Raises DomainError if the request
+    cannot be met (`tasks.admission`), quota_reached if the owner has too many live tasks.
     """
-    options, inputs = admit(owner=owner, worker=worker, request=request)
+    if request.purpose == Purpose.USER:
+        check_quota(owner)
+    found = admit(owner=owner, worker=worker, request=request)
     task = Task.objects.create(
         owner=owner,
-        worker=worker,
-        runtime_version=request.runtime_version,
-        options=options,
+        worker=found.worker,
+        runtime_version=found.runtime_version,
+        options=found.options,
         plan=request.plan.model_dump(mode="json"),
         seed=request.seed,
-        inputs=[asdict(each) for each in inputs],
+        inputs=[asdict(each) for each in found.inputs],
         copied_from=request.copied_from,
+        target=None if request.target is None else request.target.as_json(),
+        priority=request.priority,
+        title=request.title.strip(),
+        purpose=request.purpose,
         timeout_s=timeout_s_of(request.plan),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
@@ -110,9 +118,10 @@ def task_submit(
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
     _look_into(task, files, heads or {})
-    _check_feeds(task, files)
+    check_feeds(task, files)
+    where = _chosen_now(task, files)
     # first in line on commit: the device should not wait for what browsers are told
-    assign_on_commit(task.worker_id)
+    assign_on_commit(where.get("worker_id", task.worker_id))
     now = timezone.now()
     moved = transition_if(
         task,
@@ -120,6 +129,7 @@ def task_submit(
         {TaskState.INITIATED},
         submitted_at=now,
         queue_deadline_at=_from_now(settings.QUEUE_DEADLINE_S),
+        **where,
     )
     if moved:
         task.files.update(stored_at=now)
@@ -130,7 +140,8 @@ def task_submit(
 def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
     """Keep what the headers of data files say; refuse those that cannot be inputs."""
     runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
-    kind = runtime.kind if runtime else "wheel"
+    # with a target another device may take what this one cannot: see `_chosen_now`
+    kind = runtime.kind if runtime and task.target is None else "wheel"
     for file in files:
         if file.kind == TaskFile.Kind.DATA and file.pk in heads:
             found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
@@ -138,7 +149,28 @@ def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) ->
             file.save(update_fields=["arrays"])
 
 
-def _check_feeds(task: Task, files: list[TaskFile]) -> None:
+def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
+    """The columns that send a task with a target to the device that is best at this moment.
+
+    Meanwhile the files were uploaded, which may have taken hours. If no device is there any more,
+    it waits where it was; raises DomainError if none of those there can take its data.
+    """
+    if task.target is None or task.state != TaskState.INITIATED:
+        return {}
+    request = described(task)
+    arrays = [array for file in files for array in file.arrays]
+    refusals = []
+    for each in candidates(target_of(task.target), user=task.owner):
+        refusal = misfit(each, request, arrays)
+        if refusal is None:
+            return {"worker_id": each.worker.pk, "runtime_version": each.runtime.version}
+        refusals.append(refusal)
+    if refusals:
+        raise refusals[0]
+    return {}
+
+
+def check_feeds(task: Task, files: list[TaskFile]) -> None:
     """Raise DomainError if two of files, JSON's entries and given inputs are for one variable."""
     feeds = [(given["name"], "") for given in task.inputs]
     for file in files:
@@ -160,18 +192,26 @@ def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskReq
     Returns the new task, in state initiated, and the request, whose files name the objects to copy.
     Raises DomainError as `task_create`, and file_gone if a file is not in storage any more.
     """
-    request = replace(request_of(task), **changes)
-    return task_create(owner=owner, worker=task.worker, request=request), request
+    asked = request_of(task)
+    asked = replace(asked, priority=allowed_priority(owner, asked.priority))
+    request = replace(asked, **changes)
+    worker = task.worker if request.target is None else None
+    return task_create(owner=owner, worker=worker, request=request), request
 
 
 @transaction.atomic
 def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     """As `task_copy` without changes, but asked twice in a moment (a double click) it is one task.
 
-    That task comes without a request: who made it copies its files.
+    That task comes without a request: who made it copies its files. Raises DomainError not_ended
+    while the task lives, task_gone if it was deleted meanwhile.
     """
     # two that ask at the same time do so one after the other
-    Task.objects.select_for_update().get(pk=task.pk)
+    row = Task.objects.select_for_update().filter(pk=task.pk).first()
+    if row is None:
+        raise DomainError("task_gone", status=404)
+    if row.state != TaskState.FINISHED:
+        raise DomainError("not_ended", status=409)
     same = Task.objects.filter(
         copied_from=task,
         owner=owner,
@@ -185,7 +225,8 @@ def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
 
 
 def _asked(task: Task) -> tuple[Any, ...]:
-    return task.worker_id, task.runtime_version, task.options, task.plan, task.inputs, task.seed
+    where = (task.worker_id, task.runtime_version) if task.target is None else task.target
+    return where, task.options, task.plan, task.inputs, task.seed, task.title
 
 
 @transaction.atomic

@@ -44,6 +44,8 @@ ENTERED_FROM: dict[TaskState, frozenset[TaskState]] = {
     TaskState.FINISHED: frozenset(TaskState) - {TaskState.FINISHED},
 }
 
+#: states of a task that has not ended
+LIVE = frozenset(TaskState) - {TaskState.FINISHED}
 #: states in which an attempt lives on a worker
 HELD_BY_WORKER = frozenset({TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING})
 

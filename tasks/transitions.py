@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from tasks import announce
@@ -16,16 +16,24 @@ log = structlog.get_logger()
 
 
 @transaction.atomic
-def transition_if(task: Task, to: TaskState, sources: Iterable[TaskState], **changes: Any) -> bool:
+def transition_if(
+    task: Task,
+    to: TaskState,
+    sources: Iterable[TaskState],
+    *,
+    only: Q | None = None,
+    **changes: Any,
+) -> bool:
     """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
 
+    `only`: what else must be true of its row at that moment.
     Of two racing callers one wins: the row count of the UPDATE decides. Always refreshes `task`.
     """
     now = timezone.now()
     allowed = set(sources) & ENTERED_FROM[to]
     if to == TaskState.FINISHED:
         changes["finished_at"] = now
-    moved = Task.objects.filter(pk=task.pk, state__in=allowed).update(
+    moved = Task.objects.filter(only or Q(), pk=task.pk, state__in=allowed).update(
         state=to, event_seq=F("event_seq") + 1, updated_at=now, **changes
     )
     task.refresh_from_db()

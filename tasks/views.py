@@ -1,18 +1,19 @@
 """Pages and requests about tasks: load by id, call one service, render."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.mixins import LoginRequiredMixin
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views import View
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.models import User
 from accounts.selectors import reader_of
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
@@ -26,37 +27,31 @@ from profiles.selectors import (
     measurement_view,
     plan_title,
 )
-from tasks import api, option_rows, services
+from profiles.task_files import task_confirm
+from tasks import api, option_rows, rebinding, services
+from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.copying import form_data
-from tasks.inspection import bytes_wanted
+from tasks.forms import read_ids_body, read_priority
 from tasks.measuring import plan_fields, plan_rows
-from tasks.models import Task, TaskFile
+from tasks.models import Task
 from tasks.option_words import NEVER_TAKEN
+from tasks.queue import facts_of
+from tasks.queue_words import cancel_words, queue_rows
 from tasks.reasons import wording_of
-from tasks.selectors import events_after, last_attempt, queue_position, tasks_visible_to
+from tasks.selectors import (
+    events_after,
+    last_attempt,
+    tasks_visible_to,
+)
 from tasks.states import TaskState
+from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.middleware import wants_json
-from workers.selectors import workers_visible_to
+from workers.models import Worker
 
 PAGE_SIZE = 25
-
-
-class TaskListView(LoginRequiredMixin, View):
-    """GET: the list. POST (JSON): a new task, answered with one presigned PUT for each file."""
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        return render(request, "tasks/list.html", _list_context(request))
-
-    def post(self, request: HttpRequest) -> JsonResponse:
-        return api.create(request)
-
-
-@login_required
-@never_cache
-def rows(request: HttpRequest) -> HttpResponse:
-    """The list's body alone, which the page fetches when a task changed."""
-    return render(request, "tasks/_rows.html", _list_context(request))
+#: of the buttons on a waiting task's page
+PRIORITY_STEP = 5
 
 
 @login_required
@@ -66,13 +61,15 @@ def new(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("from", "")
     origin = tasks_visible_to(reader).filter(pk=int(wanted)).first() if _is_key(wanted) else None
     context = {
-        "workers": list(workers_visible_to(reader)),
         "origin": origin.pk if origin else None,
+        "is_origin_gone": bool(wanted) and origin is None,
+        "chosen": request.GET.get("worker", ""),
         "common": option_rows.common_rows(),
         "groups": option_rows.form_groups(api.cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
         "plan_fields": plan_fields(),
+        **api.where_rows(reader),
         "dtypes": ALL_DTYPES,
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
@@ -125,7 +122,7 @@ def submit(request: HttpRequest, task_id: int) -> JsonResponse:
     """Confirm that all files are stored; the task then waits for its device."""
     task = _task(request, task_id)
     try:
-        _submit(task)
+        task_confirm(task)
     except DomainError as error:
         if error.code.startswith("input_"):
             # the file will not get better: what is wanted is another task
@@ -141,14 +138,7 @@ def submit(request: HttpRequest, task_id: int) -> JsonResponse:
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """The same once more, at once: device, version, options, plan, inputs, seed and files."""
     task = _task(request, task_id)
-    copy, asked = services.task_rerun(task, owner=reader_of(request))
-    if asked is not None:
-        api.copy_sources(copy, asked.files)
-        try:
-            _submit(copy)
-        except Exception as error:
-            api.end_copy(copy, error)
-            raise
+    copy, _made = api.task_repeat(task, owner=reader_of(request))
     if wants_json(request):
         return JsonResponse({"id": copy.pk, "url": reverse("tasks:detail", args=[copy.pk])})
     return redirect("tasks:detail", copy.pk)
@@ -173,6 +163,56 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 @login_required
+@require_POST
+def cancel_several(request: HttpRequest) -> HttpResponse:
+    """Cancel `ids`, or with `all` every task of the reader's own; says what became of each."""
+    reader = reader_of(request)
+    body = read_ids_body(request)
+    report = tasks_cancel_own(owner=reader) if body.all else tasks_cancel(body.ids, by=reader)
+    if wants_json(request):
+        return JsonResponse(asdict(report))
+    messages.info(request, cancel_words(report))
+    return redirect("tasks:list")
+
+
+@login_required
+@require_POST
+def move(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Let a waiting task wait for another device: `worker`, its id."""
+    task = _task(request, task_id)
+    wanted = request.POST.get("worker", "")
+    worker = Worker.objects.filter(pk=int(wanted)).first() if _is_key(wanted) else None
+    if worker is None:
+        raise DomainError("worker_unknown", field="worker")
+    rebinding.task_move(task, to=worker)
+    return _moved(request, task)
+
+
+@login_required
+@require_POST
+def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Change the place of a task among its owner's: `priority`."""
+    task = _task(request, task_id)
+    priority = read_priority(request.POST.get("priority", ""))
+    rebinding.task_prioritize(task, priority=priority, by=reader_of(request))
+    return _moved(request, task)
+
+
+def _moved(request: HttpRequest, task: Task) -> HttpResponse:
+    if wants_json(request):
+        return JsonResponse({"worker": task.worker_id, "priority": task.priority})
+    return redirect("tasks:detail", task.pk)
+
+
+@login_required
+@require_GET
+@never_cache
+def outlook(request: HttpRequest) -> HttpResponse:
+    """What the form says of the queue that a task would enter, as a piece of HTML."""
+    return render(request, "tasks/_outlook.html", api.outlook_of(request.GET, reader_of(request)))
+
+
+@login_required
 @require_GET
 def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     """Send the reader to storage for a file that belongs to the task."""
@@ -180,6 +220,23 @@ def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     if found is None or found.stored_at is None:
         raise Http404
     return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+
+def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
+    """Other priorities that the reader may give a task that has not started: (number, words)."""
+    if task.state not in (TaskState.INITIATED, TaskState.WAITING):
+        return []
+    # what an administrator raised or put back, anybody can bring back among everybody's tasks
+    low = max(-OWN_PRIORITY, min(task.priority - PRIORITY_STEP, OWN_PRIORITY))
+    high = max(-OWN_PRIORITY, min(task.priority + PRIORITY_STEP, OWN_PRIORITY))
+    steps = []
+    if low < task.priority:
+        steps.append((low, _("Later")))
+    if high > task.priority:
+        steps.append((high, _("Sooner")))
+    if reader.is_staff and task.priority < ANY_PRIORITY:
+        steps.append((ANY_PRIORITY, _("Before everybody’s")))
+    return steps
 
 
 def _is_key(text: str) -> bool:
@@ -195,33 +252,6 @@ def _task(request: HttpRequest, task_id: int) -> Task:
     return task
 
 
-def _stored(file: TaskFile) -> services.StoredObject | None:
-    found = storage.head(file.object_key)
-    return None if found is None else services.StoredObject(*found)
-
-
-def _submit(task: Task) -> None:
-    stored = {file.pk: _stored(file) for file in task.files.all()}
-    services.task_submit(task, stored, _heads(task, stored))
-
-
-def _heads(task: Task, stored: dict[int, services.StoredObject | None]) -> dict[int, bytes]:
-    """The first bytes of the data files that arrived whole, as far as they are looked into."""
-    heads = {}
-    for file in task.files.filter(kind=TaskFile.Kind.DATA):
-        wanted = bytes_wanted(file.name, file.size_bytes)
-        whole = stored[file.pk] == services.StoredObject(file.size_bytes, file.md5)
-        if task.state == TaskState.INITIATED and whole and wanted:
-            heads[file.pk] = storage.read_start(file.object_key, size_bytes=wanted)
-    return heads
-
-
-def _list_context(request: HttpRequest) -> dict[str, Any]:
-    tasks = tasks_visible_to(reader_of(request))
-    page = Paginator(tasks, PAGE_SIZE).get_page(request.GET.get("page"))
-    return {"page": page, "tasks": page.object_list}
-
-
 def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
     task = _task(request, task_id)
     dump = dump_of(task)
@@ -235,5 +265,6 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_of(task.reason),
         "events": list(events_after(task, 0)),
-        "ahead": queue_position(task) if task.state == TaskState.WAITING else 0,
+        "queue": queue_rows(facts_of(task, reader=reader_of(request))),
+        "priority": _priority_steps(task, reader_of(request)),
     }

@@ -1,7 +1,8 @@
-"""Fetch the scripts that pages need from npm: `python -m webprofile.assets`.
+"""Fetch the scripts that pages need from npm: `python -m webprofile.assets [--tests]`.
 
 npm comes as a Python package, so a fresh machine needs no Node. Only the files named here are
-copied to `static/vendor/`, each with its licence; nothing of them is committed.
+copied to `static/vendor/`, each with its licence; nothing of them is committed. `--tests` also
+fetches what the tests in a browser run; no page loads it, and it stays in `node_modules/`.
 """
 
 import shutil
@@ -21,9 +22,9 @@ SCRIPTS = {
 NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
-def fetch() -> int:
+def fetch(*, for_tests: bool = False) -> int:
     """Return npm's exit code; on success all scripts lie in `static/vendor/`."""
-    code = npm(NPM, cwd=ROOT)
+    code = npm([*NPM, *([] if for_tests else ["--omit=dev"])], cwd=ROOT)
     if code:
         sys.stderr.write("npm could not fetch the scripts of package.json; see above.\n")
         return int(code)
@@ -37,4 +38,4 @@ def fetch() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(fetch())
+    sys.exit(fetch(for_tests="--tests" in sys.argv[1:]))

@@ -59,13 +59,23 @@ def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False)
 
 def bounded_text(columns: ProfileColumns, top: int) -> str:
     """Return `profile_text` of at most `top` operators, fewer where their shapes would not end."""
+    return bounded_report(columns, Query(), Printed(top=top, show_host=True))
+
+
+def bounded_report(columns: ProfileColumns, query: Query, printed: Printed) -> str:
+    """Return `report` of at most `printed.top` (1 or more) rows a table, fewer where their shapes
+    would not end.
+    """
+    if query.aggregate or printed.only_operators:  # neither has shapes
+        return report(columns, query, printed)
+    top = printed.top
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
     for side in get_args(Side):
-        slowest = select(columns, Query(side=side)).rows[:top]
-        beyond = np.flatnonzero(np.cumsum(lines[slowest]) > _MOST_LINES)
+        first = select(columns, replace(query, side=side)).rows[:top]
+        beyond = np.flatnonzero(np.cumsum(lines[first]) > _MOST_LINES)
         if beyond.size:
             top = max(1, int(beyond[0]))
-    return profile_text(columns, top=top, show_host=True)
+    return report(columns, query, replace(printed, top=top))
 
 
 def _tensors(shapes: TextColumn) -> NDArray[np.int64]:

@@ -4,26 +4,19 @@ import gzip
 import hashlib
 from typing import get_args
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
-from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
-from profiles import storage
-from profiles.analysis.drawing.colours import METRICS, Metric, colouring
-from profiles.analysis.drawing.document import netron_document, place_of_row
-from profiles.derived.loading import profile_data
+from profiles.analysis.drawing.colours import METRICS, Metric
 from profiles.models import Profile
 from profiles.parsers.columns import Side
-from profiles.parsers.model_start import START_BYTES, ModelForm, model_form
+from profiles.shown.graph_view import graph_document, model_view
 from profiles.views.access import profile_or_404
-from tasks.models import TaskFile
-from webprofile.errors import DomainError
 
 #: raised when the document of an unchanged profile changes
 FORMAT = 1
@@ -56,19 +49,11 @@ def document(request: HttpRequest, profile_id: int) -> HttpResponseBase:
 
 
 def _built(profile: Profile, scope: str, op: str, colour: str, side: str) -> bytes:
-    data = profile_data(profile)
-    if op.isdecimal() and len(op) < 10:
-        found = place_of_row(data, int(op))
-        if found is None:
-            raise DomainError("operator_not_drawn", status=404)
-        scope = found
     metric: Metric = next((each for each in METRICS if each == colour), "time")
-    chosen: Side = next((each for each in get_args(Side) if each == side), "device")
-    if side == "" and not data.columns.device.present.any():
-        chosen = "host"
-    return netron_document(
-        data, side=chosen, place=scope[:500], colours=colouring(data, metric, chosen)
-    )
+    usual: Side | None = None if side == "" else "device"
+    chosen = next((each for each in get_args(Side) if each == side), usual)
+    row = int(op) if op.isdecimal() and len(op) < 10 else None
+    return graph_document(profile, scope=scope, row=row, colour=metric, side=chosen)
 
 
 def _packed(request: HttpRequest, body: bytes) -> HttpResponse:
@@ -85,49 +70,4 @@ def _packed(request: HttpRequest, body: bytes) -> HttpResponse:
 @require_GET
 def model(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Where the browser gets the uploaded model, or why the viewer does not open it."""
-    profile = profile_or_404(request, profile_id)
-    file = _model_of(profile)
-    if file is None:
-        return _refused(
-            gettext("This profile was opened from a file, without a model to draw.")
-            if profile.attempt_id is None
-            else gettext("The uploaded model has been removed from the server.")
-        )
-    limit = settings.MODEL_VIEW_LIMIT_BYTES
-    if file.size_bytes > limit:
-        mib = limit // 1024**2
-        return _refused(
-            gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
-            % {"limit": mib}
-        )
-    form = model_form(storage.read_start(file.object_key, size_bytes=START_BYTES))
-    if form != "v2":
-        return _refused(_why_not(form))
-    address = storage.presign_get(file.object_key)
-    return JsonResponse({"address": address, "name": file.name, "size_bytes": file.size_bytes})
-
-
-def _model_of(profile: Profile) -> TaskFile | None:
-    if profile.attempt is None:
-        return None
-    files = TaskFile.objects.filter(task=profile.attempt.task_id, kind=TaskFile.Kind.MODEL)
-    return files.filter(stored_at__isnull=False, purged_at__isnull=True).first()
-
-
-def _why_not(form: ModelForm) -> str:
-    if form == "v1":
-        return gettext(
-            "The model is in the older format FBS, which the viewer cannot read. "
-            'Dump it with dump_format="FBS_V2" to see it here.'
-        )
-    if form == "old":
-        return gettext(
-            "The model is in a very old format of MegEngine, which the viewer cannot read."
-        )
-    return gettext(
-        "The model is packed, encrypted or no plain MegEngine file, so the viewer cannot read it."
-    )
-
-
-def _refused(reason: str) -> HttpResponse:
-    return JsonResponse({"reason": reason})
+    return JsonResponse(model_view(profile_or_404(request, profile_id)))

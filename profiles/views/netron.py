@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
-from profiles.viewer import Page, compressed, content, viewer_files, viewer_page, viewer_tag
+from profiles.viewer import Page, compressed, content, theme_of, viewer_files, viewer_page
 from webprofile.origins import framing_origins
 
 #: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
@@ -31,31 +31,32 @@ _YEAR_S = 365 * 24 * 3600
 def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
     """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
     # the tag stands in the policy: no other text may get there
-    if tag != viewer_tag() or (name and name not in viewer_files()):
+    theme = theme_of(tag)
+    if theme is None or (name and name not in viewer_files()):
         raise Http404
     if name == "":
-        return _page(request)
-    response = _file(request, name)
+        return _page(request, theme)
+    response = _file(request, name, theme)
     response["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
     # the page has an origin of its own, so that its files are another's to it
     response["Access-Control-Allow-Origin"] = "*"
     return response
 
 
-def _file(request: HttpRequest, name: str) -> HttpResponse:
+def _file(request: HttpRequest, name: str, theme: str) -> HttpResponse:
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     kind = "text/javascript" if name.endswith(".js") else kind
     accepted = request.headers.get("Accept-Encoding", "")
     if Path(name).suffix not in _PACKED or "gzip" not in accepted:
-        return HttpResponse(content(name), content_type=kind)
-    response = HttpResponse(compressed(name), content_type=kind)
+        return HttpResponse(content(name, theme), content_type=kind)
+    response = HttpResponse(compressed(name, theme), content_type=kind)
     response["Content-Encoding"] = "gzip"
     response["Vary"] = "Accept-Encoding"
     return response
 
 
-def _page(request: HttpRequest) -> HttpResponse:
-    page, parents = viewer_page(), framing_origins(request)
+def _page(request: HttpRequest, theme: str) -> HttpResponse:
+    page, parents = viewer_page(theme), framing_origins(request)
     # a type that Netron does not know: it then loads no other format's parts ahead of need
     ours = '<meta name="type" content="Frame">\n'
     ours += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)

@@ -1,7 +1,6 @@
 """Profiles that users made elsewhere: open them, see what became of them, rename, delete."""
 
 import hashlib
-from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -19,13 +18,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.selectors import reader_of
 from profiles import storage
 from profiles.forms import read_open_body
-from profiles.models import OpenedFile, ProfileUpload
+from profiles.models import ProfileUpload
 from profiles.opened import uploads
+from profiles.opened.storing import upload_submit, upload_targets
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
 from profiles.selectors import results_latest, uploads_visible_to
 from profiles.views.access import upload_or_404
-from tasks.services import StoredObject
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -68,7 +67,7 @@ def _create_from_json(request: HttpRequest) -> JsonResponse:
     answer = {
         "id": upload.pk,
         "url": reverse("profiles:opened", args=[upload.pk]),
-        "uploads": _targets(upload),
+        "uploads": upload_targets(upload),
     }
     return JsonResponse(answer, status=201)
 
@@ -89,7 +88,7 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
         for row, file in zip(upload.files.all(), files, strict=True):
             file.seek(0)
             storage.write_from(row.object_key, file)
-        uploads.upload_confirm(upload, _stored(upload))
+        upload_submit(upload)
     except DomainError as error:
         uploads.upload_delete(upload)
         return _list_page(request, error)
@@ -136,7 +135,7 @@ def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
     upload = upload_or_404(request, upload_id)
     if upload.state != ProfileUpload.State.INITIATED:
         raise DomainError("opened_gone", status=409)
-    return JsonResponse({"uploads": _targets(upload)})
+    return JsonResponse({"uploads": upload_targets(upload)})
 
 
 @login_required
@@ -144,7 +143,7 @@ def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
 def submit(request: HttpRequest, upload_id: int) -> JsonResponse:
     """Confirm that all files are stored; they are then read."""
     upload = upload_or_404(request, upload_id)
-    uploads.upload_confirm(upload, _stored(upload))
+    upload_submit(upload)
     return JsonResponse(
         {"state": upload.state, "url": reverse("profiles:opened", args=[upload.pk])}
     )
@@ -174,7 +173,7 @@ def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
 def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Remove a profile with all its files."""
     upload = upload_or_404(request, upload_id)
-    uploads.upload_delete(upload)
+    uploads.upload_delete(upload, by=reader_of(request))
     if request.content_type == "application/json":
         return JsonResponse({"url": reverse("profiles:list")})
     messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
@@ -214,18 +213,3 @@ def _problem(upload: ProfileUpload) -> str:
         return ""
     # isolated: a name must not turn the direction of the sentence around it
     return word(DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069"))
-
-
-def _targets(upload: ProfileUpload) -> list[dict[str, Any]]:
-    """Where to PUT the files, in their order."""
-    return [_target(row) for row in upload.files.all()]
-
-
-def _target(row: OpenedFile) -> dict[str, Any]:
-    url, headers = storage.presign_put(row.object_key, size_bytes=row.size_bytes)
-    return {"file": row.number, "name": row.name, "url": url, "headers": headers}
-
-
-def _stored(upload: ProfileUpload) -> dict[int, StoredObject | None]:
-    heads = {row.number: storage.head(row.object_key) for row in upload.files.all()}
-    return {number: StoredObject(*head) if head else None for number, head in heads.items()}

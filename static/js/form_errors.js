@@ -5,7 +5,7 @@ import { bytesize, fill } from "./format.js";
 const form = document.getElementById("new-task");
 
 /** What the server is asked about at every change; the rest is looked at when the form is sent. */
-const LIVE = "#options, #measuring, #data-rows, [data-field=seed]";
+const LIVE = "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority]";
 
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {

@@ -18,14 +18,26 @@ export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));
 }
 
-const pad = (number) => String(number).padStart(2, "0");
-
-/** Local time, as precise as the server's text: seconds only if it had them. */
-export function localTime(iso, withSeconds) {
+/** Time in the reader's zone, as precise as the server's text: seconds only if it had them. */
+export function localTime(iso, withSeconds, zone = chosenZone()) {
   const at = new Date(iso);
-  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
-  const time = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
-  return `${day} ${time}${withSeconds ? `:${pad(at.getSeconds())}` : ""}`;
+  const parts = new Intl.DateTimeFormat("en-GB", {
+    timeZone: zone,
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    hourCycle: "h23",
+  }).formatToParts(at);
+  const of = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
+  return `${of.year}-${of.month}-${of.day} ${of.hour}:${of.minute}${withSeconds ? `:${of.second}` : ""}`;
+}
+
+/** The zone that the reader chose; undefined for the browser's own. */
+function chosenZone() {
+  return globalThis.document?.documentElement?.dataset?.timeZone || undefined;
 }
 
 /** Turn the UTC texts that the server wrote into the reader's own time; the UTC stays as a tooltip. */
@@ -35,7 +47,8 @@ export function localizeTimes(root) {
     const utc = element.textContent.trim();
     const withSeconds = /\d\d:\d\d:\d\d/.test(utc);
     element.title = utc;
-    element.textContent = localTime(element.dateTime, withSeconds);
+    const local = localTime(element.dateTime, withSeconds);
+    element.textContent = /\d\d:\d\d/.test(utc) ? local : local.slice(0, local.indexOf(" "));
   }
 }
 

@@ -9,41 +9,9 @@ import { prefill } from "./prefill.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
 import { readDraft, readTask, readUploads } from "./task_request.js";
 import { Transfer } from "./transfer.js";
+import { setUpWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
-
-/** Versions of one device; the select holds only those of the chosen one. */
-function setUpDevice() {
-  const worker = form.elements.worker;
-  const runtime = form.elements.runtime;
-  const all = [...runtime.options];
-  const usable = (id) => all.filter((option) => option.dataset.worker === id && !option.disabled);
-
-  for (const option of worker.options) {
-    if (option.disabled || usable(option.value).length) continue;
-    option.disabled = true;
-    option.textContent += ` (${worker.dataset.withoutRuntime})`;
-  }
-  const show = () => {
-    runtime.replaceChildren(...all.filter((option) => option.dataset.worker === worker.value));
-    // the newest that works
-    runtime.value = usable(worker.value).at(-1)?.value ?? "";
-    document.getElementById("worker-hint").textContent = worker.selectedOptions[0]?.dataset.hint ?? "";
-    showRuntime();
-  };
-  const showRuntime = () => {
-    const hint = [runtime.selectedOptions[0]?.dataset.hint];
-    const broken = [...runtime.options].filter((option) => option.dataset.problem);
-    hint.push(...broken.map((option) => `${option.value}: ${option.dataset.problem}`));
-    document.getElementById("runtime-hint").textContent = hint.filter(Boolean).join("\n");
-  };
-  const first = [...worker.options].find((option) => !option.disabled);
-  worker.value = first?.value ?? "";
-  document.getElementById("no-device").hidden = Boolean(first);
-  worker.addEventListener("change", show);
-  runtime.addEventListener("change", showRuntime);
-  show();
-}
 
 function setUpFiles() {
   const model = form.elements.model;
@@ -141,7 +109,7 @@ function back(transfer) {
 }
 
 if (form) {
-  setUpDevice();
+  setUpWhere();
   setUpFiles();
   setUpPlan();
   setUpOptions();

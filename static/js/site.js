@@ -1,8 +1,12 @@
 // On every page: the reader's own time, and a user menu that closes by itself.
 
+import { tellZone } from "./account/zone.js";
+import { keepAgo } from "./ago.js";
 import { localizeTimes } from "./format.js";
 
+tellZone();
 localizeTimes(document);
+keepAgo();
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
   document.addEventListener("click", (event) => {

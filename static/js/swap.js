@@ -1,10 +1,12 @@
 // Replace a part of the page by what the server rendered, without throwing the reader off.
 
+import { tellAgo } from "./ago.js";
 import { localizeTimes } from "./format.js";
 
 /** Put `fragment` into `element`; focus and sideways scrolling stay where they were. */
 export function swap(element, fragment) {
   localizeTimes(fragment);
+  tellAgo(fragment);
   if (sameContent(element, fragment)) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
   const scrolled = new Map();

@@ -3,6 +3,7 @@
 import { readRows } from "./file_rows.js";
 import { readNumber } from "./numbers.js";
 import { readOptions } from "./option_form.js";
+import { readWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
 
@@ -68,8 +69,7 @@ function takenOver() {
 
 function common(options) {
   return {
-    worker: form.elements.worker.value ? Number(form.elements.worker.value) : null,
-    runtime: form.elements.runtime.value,
+    ...readWhere(),
     options,
     plan: readPlan(),
     seed: form.elements.seed.value.trim() || "0",

@@ -13,7 +13,7 @@ from profiles.services import abandoned_uploads_purge
 from tasks import services
 from tasks.asking import InputRequest
 from tasks.measuring import PRESETS
-from tasks.models import Task, TaskFile
+from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
 from webprofile.errors import DomainError
 
@@ -205,3 +205,108 @@ def test_what_a_failed_copy_left_in_storage_is_deleted(client, done, monkeypatch
     assert abandoned_uploads_purge() == 2
     assert not any(object_store.head(file.object_key) for file in copy.files.all())
     assert all(object_store.head(file.object_key) for file in done.files.all())
+
+
+def test_a_task_that_has_not_ended_is_not_repeated(client, done):
+    client.post(f"/tasks/{done.pk}/rerun/")
+    live = Task.objects.latest("pk")
+    assert live.state == "waiting"
+    for address in (f"/tasks/{live.pk}/rerun/", f"/api/v1/tasks/{live.pk}/retry/"):
+        answer = client.post(address, content_type="application/json")
+        told = answer.json()
+        assert (answer.status_code, told.get("code", told.get("error"))) == (409, "not_ended")
+    assert Task.objects.count() == 2
+
+
+def test_a_task_that_is_deleted_under_ones_hands_is_not_repeated(done):
+    stale = Task.objects.get(pk=done.pk)
+    done.delete()
+    with pytest.raises(DomainError, match="task_gone"):
+        services.task_rerun(stale, owner=stale.owner)
+
+
+@pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])
+def test_the_form_says_that_the_task_it_was_to_start_from_is_gone(client, done, origin):
+    number = done.pk
+    if origin == "deleted":
+        done.delete()
+    elif origin == "foreign":
+        client.force_login(make_user("carol"))
+    else:
+        number = origin
+    page = client.get("/tasks/new/", {"from": number}).content.decode()
+    assert 'id="origin-gone"' in page
+    assert 'id="origin"' not in page
+    assert 'id="origin-gone"' not in client.get("/tasks/new/").content.decode()
+
+
+def test_a_new_task_cannot_take_over_the_model_of_a_deleted_or_a_foreign_task(client, done):
+    model = done.files.get(kind="model")
+    body = {
+        "worker": done.worker_id,
+        "runtime": "1.13.0",
+        "copied_from": done.pk,
+        "files": [{"kind": "model", "from_file": model.pk}],
+    }
+    client.force_login(make_user("carol"))
+    answer = client.post("/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "file_unknown")
+    client.force_login(done.owner)
+    TaskFile.objects.filter(pk=model.pk).update(purged_at=timezone.now())
+    answer = client.post("/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    done.delete()
+    answer = client.post("/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (422, "file_unknown")
+    assert not Task.objects.exists()
+
+
+# -- over the API, with a key ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def half_repeated(client, done):
+    """A copy whose process was gone before it was submitted, and the request that asked for it."""
+
+    def repeat():
+        key = {"HTTP_IDEMPOTENCY_KEY": "again", "content_type": "application/json"}
+        return client.post(f"/api/v1/tasks/{done.pk}/retry/", **key)
+
+    copy = Task.objects.get(pk=repeat().json()["id"])
+    Task.objects.filter(pk=copy.pk).update(state="initiated", submitted_at=None)
+    return copy, repeat
+
+
+def test_a_copy_whose_process_died_once_all_was_copied_is_submitted_by_the_next(half_repeated):
+    copy, repeat = half_repeated
+    answer = repeat()
+    assert (answer.status_code, answer.json()["id"]) == (201, copy.pk)
+    assert answer.json()["status"] == "waiting"
+
+
+def test_a_copy_whose_process_died_while_it_copied_is_made_anew_after_a_while(half_repeated):
+    copy, repeat = half_repeated
+    copy.files.filter(kind="data").update(stored_at=None)
+    answer = repeat()  # it may be copying still
+    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_in_progress")
+    copy.refresh_from_db()
+    assert copy.state == "initiated"
+    IdempotencyKey.objects.update(created_at=timezone.now() - datetime.timedelta(minutes=2))
+    answer = repeat()
+    assert (answer.status_code, answer.json()["status"]) == (201, "waiting")
+    assert answer.json()["id"] != copy.pk
+    copy.refresh_from_db()
+    assert (copy.status, copy.reason) == ("failed", "copy_failed")
+    assert repeat().json()["id"] == answer.json()["id"]
+
+
+def test_a_copy_that_the_next_request_cannot_finish_either_frees_its_key(half_repeated, settings):
+    copy, repeat = half_repeated
+    address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
+    answer = repeat()
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
+    copy.refresh_from_db()
+    assert (copy.status, copy.reason) == ("failed", "copy_failed")
+    settings.S3_ENDPOINT_URL = address
+    again = repeat().json()
+    assert (again["id"] != copy.pk, again["status"]) == (True, "waiting")

@@ -14,6 +14,7 @@ from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
 from tasks.tests.make import make_attempt, make_task, make_waiting_task
 from workers.models import Worker
+from workers.services import worker_drain, worker_resume
 
 pytestmark = pytest.mark.django_db
 
@@ -187,6 +188,34 @@ def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "worker_disabled")
+
+
+def test_a_device_that_is_drained_keeps_what_waits_long_already_for_a_while(settings):
+    task = make_waiting_task()
+    Task.objects.update(submitted_at=LONG_AGO)
+    worker_drain(task.worker, by=None)
+    sweep()
+    task.refresh_from_db()
+    assert task.state == "waiting"  # it may be resumed
+    grace = datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 1)
+    Worker.objects.update(disabled_at=timezone.now() - grace)
+    sweep()
+    task.refresh_from_db()
+    assert (task.status, task.reason) == ("failed", "worker_disabled")
+
+
+def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
+    task = make_waiting_task()
+    occupant = make_attempt(make_waiting_task())
+    Task.objects.filter(pk=task.pk).update(submitted_at=LONG_AGO)
+    worker_drain(task.worker, by=None)
+    Worker.objects.update(disabled_at=LONG_AGO)
+    worker_resume(task.worker, by=None)
+    assert Worker.objects.get().disabled_at is None
+    worker_drain(task.worker, by=None)
+    sweep()
+    task.refresh_from_db()
+    assert (task.state, occupant.ended_at) == ("waiting", None)
 
 
 def test_a_submitted_task_is_assigned_at_once(django_capture_on_commit_callbacks):

@@ -3,6 +3,7 @@
 import { getJson } from "../requests.js";
 import { loadECharts } from "./echarts.js";
 import { Frame } from "./frame.js";
+import { onWhole } from "../result/printing.js";
 import { withTypes } from "./operators.js";
 import { onColours } from "./palette.js";
 import { fillWhenOpened } from "./table.js";
@@ -132,14 +133,20 @@ class Show {
   }
 }
 
+const figures = [...section.querySelectorAll("[data-picture]")];
+const started = new Map();
+
+function start(figure) {
+  observer.unobserve(figure);
+  if (!started.has(figure)) started.set(figure, new Show(figure).start());
+  return started.get(figure);
+}
+
 const observer = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      observer.unobserve(entry.target);
-      new Show(entry.target).start();
-    }
+    for (const entry of entries) if (entry.isIntersecting) start(entry.target);
   },
   { rootMargin: AHEAD },
 );
-for (const figure of section.querySelectorAll("[data-picture]")) observer.observe(figure);
+for (const figure of figures) observer.observe(figure);
+onWhole(() => Promise.all(figures.map(start)));

@@ -35,6 +35,8 @@ export function readColours() {
 /** Call `listener` when the reader changes between light and dark. */
 export function onColours(listener) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
+  // paper is light
+  addEventListener("colours", listener);
 }
 
 /** Colour and symbol of the type at `rank`, counted from that with the most time. */

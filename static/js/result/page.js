@@ -3,6 +3,7 @@
 import { getJson } from "../requests.js";
 import { makeFetcher } from "./fetching.js";
 import { startPanel } from "./operator_panel.js";
+import { startPrinting } from "./printing.js";
 import { select, selected } from "./selection.js";
 import { startForm } from "./table_form.js";
 import { startTables } from "./table_part.js";
@@ -35,6 +36,9 @@ document.addEventListener("keydown", (event) => {
     field.select();
   }
 });
+
+const print = document.querySelector("#print");
+if (print) startPrinting(print);
 
 if (panel) {
   const { login } = panel.dataset;

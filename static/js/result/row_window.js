@@ -29,6 +29,8 @@ export class RowWindow {
     this.wanted = null;
     this.ended = new AbortController();
     this.frame = 0;
+    /** on paper nothing is out of view */
+    this.isWhole = false;
     this.#fillUp();
     const listening = { passive: true, signal: this.ended.signal };
     scroller.addEventListener("scroll", () => this.#soon(), listening);
@@ -83,6 +85,14 @@ export class RowWindow {
     const isFar = Math.max(above, below) > view / 2;
     if (isFar) scroller.scrollTop = top - (view - this.rowHeight) / 2;
     else scroller.scrollTop = above > 0 ? top : top + this.rowHeight - view;
+  }
+
+  /** Fetch and keep every piece, up to so many rows; false if there are more. */
+  async loadAll(most) {
+    if (this.total > most) return false;
+    this.isWhole = true;
+    for (const number of [...this.bodies.keys()].sort((a, b) => a - b)) await this.#load(number);
+    return true;
   }
 
   /** How many whole rows the view has. */
@@ -161,6 +171,7 @@ export class RowWindow {
   }
 
   #release(from, to) {
+    if (this.isWhole) return;
     for (const [number, body] of this.bodies) {
       if ("gap" in body.dataset || (number >= from - KEPT && number <= to + KEPT)) continue;
       if (this.hooks.keep(number)) continue;

@@ -1,6 +1,7 @@
 // The part of the page with the form and the tables: htmx swaps it, the address follows.
 
 import { OperatorTable } from "./operator_table.js";
+import { MOST_PRINTED, onWhole } from "./printing.js";
 
 /** Parameters of the address that are not the table's. */
 const OTHERS = ["op"];
@@ -63,6 +64,7 @@ export function startTables({ fetchFragment, fetchJson, announce }) {
   });
 
   begin();
+  onWhole(() => Promise.all(tables.map((table) => table.window.loadAll(MOST_PRINTED))));
 }
 
 function isOurs(target) {

@@ -31,6 +31,8 @@ class Form:
     def open(self, query: str = "") -> None:
         self.open_without_command(query)
         self.until(lambda: self.lines, "the command line")
+        # what comes later could move a button away from under a click
+        self.until(lambda: self.find("#outlook").text, "the queue")
 
     def open_without_command(self, query: str) -> None:
         """Where something is wrong with what the form starts from."""
@@ -51,8 +53,11 @@ class Form:
         )
         self.browser.execute_script(script)
 
-    def choose(self, css: str, text: str) -> None:
-        Select(self.find(css)).select_by_visible_text(text)
+    def choose(self, css: str, name: str) -> None:
+        """The entry of that name; a device's queue may stand behind it, in brackets."""
+        select = Select(self.find(css))
+        names = [option.text.split(" (")[0] for option in select.options]
+        select.select_by_index(names.index(name))
 
     def error(self, name: str) -> str:
         return self.find(f"#{name}-error").text

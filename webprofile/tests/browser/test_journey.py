@@ -113,7 +113,7 @@ def test_register_log_in_upload_watch_and_open_the_result(person, resnet, screen
     person.wait(lambda: person.path == "/tasks/", "the list after login")
 
     person.open("/tasks/new/")
-    Select(person.see("#worker")).select_by_visible_text("local")
+    Select(person.see("#worker")).select_by_visible_text("local (free)")
     person.choose_files(*resnet)
     person.see("#submit").click()
     person.wait(
@@ -225,7 +225,10 @@ def test_the_administration_runs_under_the_same_strict_policy(person):
     person.open("/admin/workers/worker/add/")
     person.fill(name="jetson")
     person.see("[name=_save]").click()
-    assert "python -m agent enrol --server" in person.see(".messagelist").text
+    lines = person.see(".panel").text
+    assert "| python3 - --code mge_" in lines
+    assert "python -m agent enrol --server" in lines
+    assert person.complaints() == []
 
 
 def test_an_upload_that_breaks_off_can_be_retried(person, resnet):

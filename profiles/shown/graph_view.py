@@ -1,0 +1,89 @@
+"""What the viewer of graphs is given: the executed graph, or the model that was uploaded."""
+
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext
+
+from profiles import storage
+from profiles.analysis.drawing.colours import Metric, colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.derived.loading import profile_data
+from profiles.models import Profile
+from profiles.parsers.columns import Side
+from profiles.parsers.model_start import START_BYTES, ModelForm, model_form
+from tasks.models import TaskFile
+from webprofile.errors import DomainError
+
+#: letters of a scope's address that are looked at
+LONGEST_SCOPE = 500
+
+
+def graph_document(
+    profile: Profile, *, scope: str, row: int | None, colour: Metric, side: Side | None
+) -> bytes:
+    """One view of the executed graph, as `netron_document` writes it.
+
+    row: instead of `scope`, the view that shows this row of the table; side: None for the device,
+    or the host for a profile whose device was not timed
+    Raises DomainError operator_not_drawn if no view shows the row, and as `profile_data`.
+    """
+    data = profile_data(profile)
+    if row is not None:
+        found = place_of_row(data, row)
+        if found is None:
+            raise DomainError("operator_not_drawn", status=404)
+        scope = found
+    if side is None:
+        side = "device" if data.columns.device.present.any() else "host"
+    colours = colouring(data, colour, side)
+    return netron_document(data, side=side, place=scope[:LONGEST_SCOPE], colours=colours)
+
+
+def model_view(profile: Profile) -> dict[str, Any]:
+    """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
+    file = _model_of(profile)
+    if file is None:
+        return _refused(
+            gettext("This profile was opened from a file, without a model to draw.")
+            if profile.attempt_id is None
+            else gettext("The uploaded model has been removed from the server.")
+        )
+    limit = settings.MODEL_VIEW_LIMIT_BYTES
+    if file.size_bytes > limit:
+        mib = limit // 1024**2
+        return _refused(
+            gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
+            % {"limit": mib}
+        )
+    form = model_form(storage.read_start(file.object_key, size_bytes=START_BYTES))
+    if form != "v2":
+        return _refused(_why_not(form))
+    address = storage.presign_get(file.object_key)
+    return {"address": address, "name": file.name, "size_bytes": file.size_bytes}
+
+
+def _model_of(profile: Profile) -> TaskFile | None:
+    if profile.attempt is None:
+        return None
+    files = TaskFile.objects.filter(task=profile.attempt.task_id, kind=TaskFile.Kind.MODEL)
+    return files.filter(stored_at__isnull=False, purged_at__isnull=True).first()
+
+
+def _why_not(form: ModelForm) -> str:
+    if form == "v1":
+        return gettext(
+            "The model is in the older format FBS, which the viewer cannot read. "
+            'Dump it with dump_format="FBS_V2" to see it here.'
+        )
+    if form == "old":
+        return gettext(
+            "The model is in a very old format of MegEngine, which the viewer cannot read."
+        )
+    return gettext(
+        "The model is packed, encrypted or no plain MegEngine file, so the viewer cannot read it."
+    )
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    return {"reason": reason}

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { tellZone } from "../account/zone.js";
+import { localTime } from "../format.js";
+
+test("a time is told in the chosen zone, over midnight and in summer", () => {
+  assert.equal(localTime("2026-11-20T22:30:05Z", true, "Asia/Shanghai"), "2026-11-21 06:30:05");
+  assert.equal(localTime("2026-11-20T16:00:00Z", false, "Asia/Shanghai"), "2026-11-21 00:00");
+  assert.equal(localTime("2026-07-01T12:00:00+02:00", false, "America/New_York"), "2026-07-01 06:00");
+});
+
+test("the zone is told once, and again when it changes", () => {
+  const written = [];
+  const doc = {
+    get cookie() {
+      return ["sessionid=x", ...written.map((line) => line.split(";")[0])].join("; ");
+    },
+    set cookie(line) {
+      written.push(line);
+    },
+  };
+  tellZone(doc, "Asia/Shanghai");
+  tellZone(doc, "Asia/Shanghai");
+  assert.deepEqual(written, ["tz=Asia%2FShanghai; Path=/; Max-Age=31536000; SameSite=Lax"]);
+  tellZone(doc, "Europe/Berlin");
+  assert.equal(written.length, 2);
+  tellZone(doc, "");
+  assert.equal(written.length, 2);
+});

@@ -1,0 +1,181 @@
+"""Every page of the site, found by asking each route for one, and who sees most on it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allauth.account.forms import default_token_generator
+from allauth.account.utils import user_pk_to_url_str
+from django.conf import settings
+from django.test import Client
+
+from accounts.models import User
+from agent.protocol.measurement import PassRecord
+from profiles.models import ProfileUpload
+from profiles.services import profile_build
+from profiles.tests.opened import make_opened, make_upload
+from profiles.tests.passes import another_pass
+from profiles.tests.shared_data import good_profile
+from profiles.tests.test_measurement_build import STANDARD, ended_attempt, measurement, profiled
+from tasks import services
+from tasks.models import Attempt, SavedView, Task
+from tasks.tests.make import (
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+)
+from webprofile.tests.browser.error_urls import ERRORS
+from webprofile.tests.permission_table import web_routes
+from webprofile.tests.permission_world import World
+
+#: the title of a task whose result has all parts
+MEASURED = "measured"
+PASSWORD = "correct horse battery"  # of all that make_user makes
+#: who sees most is asked first; the others see what that one is led away from
+READERS = ("administrator", "owner", "other user", "anonymous")
+#: Netron's pages, and those on which another site logs one in
+_NOT_OURS = re.compile(r"^/(netron|accounts/oidc)/")
+_EXTENDS = re.compile(r"\{% extends ")
+
+
+@dataclass(frozen=True)
+class Page:
+    """`session` is the value of a cookie, empty for a stranger."""
+
+    address: str
+    session: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A page that comes as the answer to a form, which is sent from another page."""
+
+    asked_on: Page
+    address: str
+    fields: dict[str, str]
+
+
+def pages_of(world: World) -> list[Page]:
+    """Of each route that answers with a whole page, as the first of the readers who gets one."""
+    found = dict[str, Page]()
+    for person in READERS:
+        for route in web_routes():
+            query = world.queries.get(route.name, "")
+            address = f"{route.address(world.values)}?{query}".rstrip("?")
+            if address in found or _NOT_OURS.match(address):
+                continue
+            if _is_page(world.ask(person, "GET", address)):
+                found[address] = Page(address, world.asked[person].session)
+    return list(found.values())
+
+
+def states_of(world: World) -> list[Page]:
+    """What these pages show in other states, and where something is wrong."""
+    root = User.objects.get(email="root@example.com")
+    session = world.asked["administrator"].session
+    measured = Task.objects.get(title=MEASURED)
+    addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/result/"]
+    addresses += [f"/tasks/{task.pk}/" for task in _tasks_in_each_state(root)]
+    addresses += [f"/profiles/opened/{upload.pk}/" for upload in _uploads_in_each_state(root)]
+    addresses += [
+        "/tasks/?status=failed", "/tasks/?since=never", "/tasks/?q=nothing+like+this",
+        "/workers/?q=nothing+like+this", f"/tasks/new/?from={world.values['task_id']}",
+        "/no/such/page/", *ERRORS,
+    ]  # fmt: skip
+    SavedView.objects.create(owner=root, name="failures", query="status=failed")
+    newcomer = _session_of(make_user("newcomer"))
+    # who logs in at another site alone
+    visitor = make_user("visitor")
+    visitor.set_unusable_password()
+    visitor.save()
+    lists = ("/tasks/", "/tasks/new/", "/workers/", "/profiles/", "/profiles/compare/")
+    found = [Page(address, session) for address in addresses]
+    found += [Page(address, newcomer) for address in lists]
+    found.append(Page("/accounts/password/set/", _session_of(visitor)))
+    strangers = (_new_password_address(root), "/accounts/3rdparty/login/error/")
+    return [*found, *(Page(address) for address in strangers)]
+
+
+def answers_of(world: World) -> list[Answer]:
+    """Pages that a form is answered with."""
+    root = world.asked["administrator"].session
+    device = f"/admin/workers/worker/{world.box.pk}/"
+    user = f"/admin/accounts/user/{world.values['user_id']}/"
+    login = Page("/accounts/login/")
+    wrong = {"login": "alice@example.com", "password": "no"}
+    return [
+        Answer(Page("/tasks/", root), "/tasks/act/", {"act": "delete", "task": "1"}),
+        Answer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
+        Answer(Page("/accounts/tokens/", root), "/accounts/tokens/",
+               {"name": "script", "scopes": "read", "days": "30"}),
+        Answer(Page("/accounts/tokens/", root), "/accounts/tokens/", {"name": ""}),
+        Answer(Page(f"{device}change/", root), f"{device}act/revoke/", {}),
+        Answer(Page(f"{device}change/", root), f"{device}act/enrol/", {}),
+        Answer(Page(f"{user}change/", root), f"{user}act/grant_workers/", {}),
+        Answer(login, login.address, wrong),
+        Answer(login, login.address, wrong | {"password": PASSWORD}),
+        Answer(Page("/accounts/signup/"), "/accounts/signup/", {"email": "x", "password1": "x"}),
+    ]  # fmt: skip
+
+
+def make_measured(owner: User) -> None:
+    """A succeeded task of a clean pass and three profiled ones."""
+    first = good_profile("lstm")
+    clean = PassRecord(number=1, kind="clean", e2e_ms=(3.0, 3.1, 3.2) * 20, exit_code=0)
+    passes = (clean, *(profiled(number, 3.9) for number in (2, 3, 4)))
+    files = {
+        "profile.json": first,
+        "profile-2.json": another_pass(first, 1),
+        "profile-3.json": another_pass(first, 2),
+        "measurement.json": measurement(*passes, plan=STANDARD),
+    }
+    attempt = ended_attempt(STANDARD, files, owner)
+    profile_build(attempt)
+    Task.objects.filter(pk=attempt.task_id).update(title=MEASURED)
+
+
+def page_templates() -> set[str]:
+    """Names of the templates that are a page or the frame of some."""
+    folder = Path(settings.BASE_DIR) / "templates"
+    pages = (path for path in folder.rglob("*.html") if _EXTENDS.match(path.read_text("utf-8")))
+    return {str(path.relative_to(folder)) for path in pages}
+
+
+def _is_page(answer: Any) -> bool:
+    is_html = answer.headers.get("Content-Type", "").startswith("text/html")
+    is_whole = answer.status_code == 200 and not answer.streaming
+    return is_html and is_whole and b"</html>" in answer.content
+
+
+def _tasks_in_each_state(owner: User) -> Iterator[Task]:
+    yield make_task(owner)
+    yield make_waiting_task(owner, title="one that waits")
+    running = make_attempt(make_waiting_task(owner, make_worker("busy")))
+    Attempt.objects.filter(pk=running.pk).update(started_at=running.created_at)
+    Task.objects.filter(pk=running.task_id).update(state="running")
+    yield running.task
+    failed, cancelled = make_waiting_task(owner), make_waiting_task(owner)
+    services.task_fail(failed, reason="worker_went_offline")
+    services.task_cancel(cancelled)
+    yield from (failed, cancelled)
+
+
+def _uploads_in_each_state(owner: User) -> Iterator[ProfileUpload]:
+    yield make_upload(owner, good_profile("tiny"))
+    yield make_opened(owner, b"{}", name="no profile")
+
+
+def _new_password_address(user: User) -> str:
+    """As the mail has it."""
+    key = default_token_generator.make_token(user)
+    return f"/accounts/password/reset/key/{user_pk_to_url_str(user)}-{key}/"
+
+
+def _session_of(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    return client.cookies["sessionid"].value

@@ -1,0 +1,290 @@
+"""Pages are for everybody: axe finds no barrier, the keyboard reaches all, nothing is cut off."""
+
+import base64
+import time
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.test.signals import template_rendered
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.ui import WebDriverWait
+
+from profiles.tests.opened import make_opened
+from profiles.tests.shared_data import good_profile
+from tasks import services
+from tasks.models import SavedView, Task
+from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
+from webprofile import assets
+from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.pages import (
+    Page,
+    answers_of,
+    make_measured,
+    page_templates,
+    pages_of,
+    states_of,
+)
+from webprofile.tests.permission_world import World
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+WIDE = (2560, 1300)
+_ALL_IS_THERE = """
+    const busy = [...document.querySelectorAll("[aria-busy=true]")];
+    const missing = busy.find((part) => part.checkVisibility());
+    missing?.scrollIntoView();
+    if (!missing) scrollTo(0, 0);
+    return !missing;
+"""
+_SEND = """
+    const [address, fields] = arguments;
+    const form = document.createElement("form");
+    form.method = "post";
+    form.action = address;
+    const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
+    for (const [name, value] of Object.entries({ ...fields, csrfmiddlewaretoken: token })) {
+        const field = document.createElement("input");
+        [field.type, field.name, field.value] = ["hidden", name, value];
+        form.append(field);
+    }
+    document.body.append(form);
+    form.submit();
+"""
+_RUN = """
+    const [tags, rules, done] = arguments;
+    const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
+    const told = (id, { target, html, any }) =>
+        `${id}: ${target.join(" ")}: ${html.slice(0, 120)} ${any[0]?.message ?? ""}`;
+    axe.run(document, { runOnly, resultTypes: ["violations"], iframes: false }).then(
+        ({ violations }) =>
+            done(violations.flatMap(({ id, nodes }) => nodes.map((node) => told(id, node)))),
+        (error) => done([String(error)]));
+"""
+
+
+@pytest.fixture
+def root(storage):
+    """An administrator, with a row of nearly everything that a page can show."""
+    user = make_user("root", is_staff=True, is_superuser=True)
+    make_worker("desk", facts={"cpu_model": "Xeon", "cores": 8, "memory_bytes": 1 << 34})
+    make_worker("phone", online=False, is_public=False)
+    for _ in range(2):
+        make_measured(user)
+    make_task(user)
+    make_waiting_task(user, title="one that waits")
+    services.task_fail(make_waiting_task(user), reason="worker_went_offline")
+    services.task_cancel(make_waiting_task(user))
+    make_opened(user, good_profile("lstm"), name="opened here")
+    SavedView.objects.create(owner=user, name="failures", query="status=failed")
+    return user
+
+
+def page_of(user, address: str) -> Page:
+    client = Client()
+    client.force_login(user)
+    return Page(address, client.cookies["sessionid"].value)
+
+
+@pytest.fixture
+def visit(browser, live_server):
+    """Opens a page in a language."""
+
+    def go(page: Page, *, language: str = "en"):
+        if not browser.current_url.startswith(live_server.url):
+            browser.get(f"{live_server.url}/favicon.ico")
+        browser.delete_all_cookies()
+        if page.session:
+            browser.add_cookie({"name": "sessionid", "value": page.session})
+        browser.add_cookie({"name": "django_language", "value": language})
+        colours(browser, dark=False)
+        browser.get(live_server.url + page.address)
+        # what is being fetched is faded, and read by nobody yet; some of it waits to be scrolled to
+        WebDriverWait(browser, 30).until(is_settled, f"{page.address} is still being fetched")
+
+    return go
+
+
+def is_settled(browser) -> bool:
+    """Looks twice: one answer may lead to the next question."""
+    if not browser.execute_script(_ALL_IS_THERE):
+        return False
+    time.sleep(0.1)
+    return browser.execute_script(_ALL_IS_THERE)
+
+
+def colours(browser, *, dark: bool) -> None:
+    feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    still = {"name": "prefers-reduced-motion", "value": "reduce"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature, still]})
+
+
+def resize(browser, size) -> None:
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def barriers(browser, axe, *, rules: list[str] | None = None) -> list[str]:
+    if not browser.execute_script("return 'axe' in window"):
+        browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+    return browser.execute_async_script(_RUN, RULES, rules)
+
+
+def cut_off(browser) -> int:
+    """Pixels that lie beside the window."""
+    page = "document.documentElement"
+    return browser.execute_script(f"return {page}.scrollWidth - {page}.clientWidth")
+
+
+def inspect(browser, axe, title, found) -> None:
+    """Add what is wrong with the page that is open: in both colours, and in all widths."""
+    resize(browser, DESK)
+    found += [f"{title}: {each}" for each in barriers(browser, axe)]
+    colours(browser, dark=True)
+    found += [f"{title} dark: {each}" for each in barriers(browser, axe, rules=["color-contrast"])]
+    colours(browser, dark=False)
+    measure_width(browser, WIDE, title, found)
+    measure_width(browser, PHONE, title, found)
+    on_phone = barriers(browser, axe, rules=["target-size", "scrollable-region-focusable"])
+    found += [f"{title} phone: {each}" for each in on_phone]
+
+
+def measure_width(browser, size, title, found) -> None:
+    resize(browser, size)
+    if (pixels := cut_off(browser)) > 0:
+        found.append(f"{title}: {pixels} px beside {size[0]} px")
+
+
+def send(browser, address, fields) -> None:
+    """As by a form on the page that is open."""
+    page = browser.find_element(By.TAG_NAME, "html")
+    browser.execute_script(_SEND, address, fields)
+    WebDriverWait(browser, 20).until(staleness_of(page))
+
+
+@pytest.fixture
+def world(storage, settings, tmp_path):
+    """One of everything, and people of all kinds."""
+    settings.AGENT_FOLDER = str(tmp_path)
+    settings.ROOT_URLCONF = "webprofile.tests.browser.error_urls"
+    make_measured(make_user("mary"))
+    return World(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script; fetched where only the site's own scripts were."""
+    if not AXE.exists():
+        assert assets.fetch(for_tests=True) == 0
+    return AXE.read_text("utf-8")
+
+
+@pytest.fixture
+def rendered():
+    """Names of the templates that pages were made of."""
+    names: set[str] = set()
+
+    def note(template, **_more):
+        names.add(template.name)
+
+    template_rendered.connect(note)
+    yield names
+    template_rendered.disconnect(note)
+
+
+def test_no_page_has_a_barrier_and_none_is_forgotten(browser, axe, visit, world, rendered):
+    # tasks are asked for while the devices were seen just now
+    pages = [*states_of(world), *pages_of(world)]
+    found: list[str] = []
+    assert {"/tasks/", "/admin/", "/accounts/2fa/", "/api/v1/docs/"} <= {p.address for p in pages}
+    rendered.clear()
+    for page in pages:
+        resize(browser, DESK)
+        visit(page)
+        inspect(browser, axe, page.address, found)
+        visit(page, language="zh-hans")
+        measure_width(browser, PHONE, f"{page.address} zh", found)
+    for answer in answers_of(world):
+        resize(browser, DESK)
+        visit(answer.asked_on)
+        send(browser, answer.address, answer.fields)
+        inspect(browser, axe, f"POST {answer.address}", found)
+    assert found == [], "\n" + "\n".join(sorted(set(found)))
+    assert page_templates() - rendered == set()
+
+
+def test_the_keyboard_skips_to_the_content_and_shows_where_it_is(browser, visit, root):
+    visit(page_of(root, "/tasks/"))
+    reached = []
+    for _ in range(14):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        focused = browser.switch_to.active_element
+        reached.append(focused.get_attribute("class") or focused.get_attribute("id"))
+        outline = browser.execute_script(
+            "return getComputedStyle(arguments[0]).outlineStyle", focused
+        )
+        assert outline != "none", reached
+        place = focused.rect
+        assert place["x"] >= 0, reached
+        assert place["y"] >= 0, reached
+    # as they stand on the page: skip link, brand, main menu, language, own menu
+    assert reached[:3] == ["skip-link", "header__brand", "header__link"]
+    assert reached.index("language__button") < reached.index("menu__title")
+    visit(page_of(root, "/tasks/"))
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    inside = browser.execute_script(
+        "return document.getElementById('main').contains(document.activeElement)"
+    )
+    assert inside
+
+
+def test_the_readers_menu_opens_by_the_keyboard_and_gives_the_focus_back(browser, visit, root):
+    visit(page_of(root, "/tasks/"))
+    title = browser.find_element(By.CSS_SELECTOR, ".menu__title")
+    title.send_keys(Keys.ENTER)
+    item = browser.find_element(By.LINK_TEXT, "Settings")
+    assert item.is_displayed()
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element == item
+    item.send_keys(Keys.ESCAPE)
+    assert browser.switch_to.active_element == title
+    assert not item.is_displayed()
+
+
+def test_ticks_outlive_new_rows_and_the_menu_of_acts_follows_them(browser, visit, root):
+    visit(page_of(root, "/tasks/"))
+    number = Task.objects.filter(outcome="succeeded").last().pk
+    delete = browser.find_element(By.CSS_SELECTOR, "[name=act][value=delete]")
+    assert not delete.is_enabled()
+    browser.find_element(By.ID, f"tick-{number}").click()
+    assert browser.find_element(By.ID, "bulk-count").text == "1 selected"
+    make_task(root)
+    # as when the socket tells of a change
+    browser.execute_script("window.dispatchEvent(new Event('online'))")
+    delete.click()
+    WebDriverWait(browser, 10).until(lambda driver: "Delete 1 task?" in driver.page_source)
+
+
+def test_a_result_prints_with_its_words_tables_and_pictures_but_without_controls(
+    browser, visit, root
+):
+    task = Task.objects.filter(outcome="succeeded").first()
+    visit(page_of(root, f"/tasks/{task.pk}/result/"))
+    WebDriverWait(browser, 20).until(
+        lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operators tbody tr, [data-row]")
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    text = browser.find_element(By.TAG_NAME, "body").text
+    for wanted in ("net.mge", "Statistics", "Operators"):
+        assert wanted in text
+    for control in ("Log out", "Export", "中文", "Skip to the content"):
+        assert control not in text, text[:2000]
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+    assert base64.b64decode(printed["data"]).startswith(b"%PDF")
