@@ -13,11 +13,17 @@ ROOT = Path(__file__).parents[2]
 APPS = ("accounts", "workers", "tasks", "profiles")
 #: modules that connect the core with the outside: they may import every core, nobody imports them
 EDGE = {
-    "actors", "admin", "api", "apps", "consumers", "forms", "gateway", "management", "tests",
-    "urls", "views",
+    "actors", "admin", "api", "apps", "consumers", "forms", "gateway", "listing", "management",
+    "rest", "tests", "urls", "views",
 }  # fmt: skip
 #: parts of the project package that a core may import
-LEAVES = ("webprofile.errors",)
+LEAVES = ("webprofile.errors", "webprofile.batchfile")
+#: what `pip install .` installs; each part imports those named here and itself, and no more
+INSTALLED = {
+    "webprofile.client": {"webprofile.batchfile", "webprofile.terminal", "httpx2"},
+    "webprofile.batchfile": {"yaml"},
+    "webprofile.terminal": {"tabulate", "tqdm"},
+}
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -32,6 +38,12 @@ def imports_of(path: Path) -> Iterator[str]:
 def broken_rule(module: str, target: str) -> str | None:
     """Name the rule that `module` breaks by importing `target`, or None."""
     m, t = module.split("."), target.split(".")
+    part, other = ".".join(m[:2]), ".".join(t[:2])
+    if part in INSTALLED:
+        allowed = {part, *INSTALLED[part], *sys.stdlib_module_names}
+        return None if {other, t[0]} & allowed else "the client imports nothing of the server"
+    if other == "webprofile.client":
+        return "nobody imports the client"
     if m[0] == "agent":
         server = {"django", "channels", "dramatiq", "webprofile", *APPS}
         return "the agent imports no server code" if t[0] in server else None
@@ -39,7 +51,7 @@ def broken_rule(module: str, target: str) -> str | None:
         return "the server imports only agent.protocol"
     if m[0] not in APPS or m[1] in EDGE:
         return None
-    if t[0] == "webprofile" and ".".join(t[:2]) not in LEAVES:
+    if t[0] == "webprofile" and other not in LEAVES:
         return "a core imports nothing of the project but its leaves"
     if t[0] in APPS:
         if len(t) > 1 and t[1] in EDGE:
@@ -78,15 +90,30 @@ def test_every_import_goes_the_right_way():
         ("tasks.services", "webprofile.errors.DomainError", True),
         ("profiles.services", "tasks.services.task_complete", True),
         ("tasks.services", "profiles.storage", False),
+        ("tasks.batches", "webprofile.batchfile.matrix.Cell", True),
+        ("tasks.batches", "webprofile.terminal.progress.Progress", False),
+        ("tasks.batches", "webprofile.client.api.Api", False),
+        ("tasks.management.commands.submit", "webprofile.terminal.progress.Progress", True),
+        ("tasks.management.commands.submit", "webprofile.client.api.Api", False),
+        ("webprofile.client.api", "httpx2", True),
+        ("webprofile.client.api", "webprofile.client.errors.ClientError", True),
+        ("webprofile.client.api", "webprofile.errors.DomainError", False),
+        ("webprofile.client.api", "webprofile.batchfile.matrix.Cell", True),
+        ("webprofile.client.api", "django.conf", False),
+        ("webprofile.batchfile.matrix", "tasks.models.Task", False),
+        ("webprofile.batchfile.matrix", "django.conf", False),
+        ("webprofile.batchfile.matrix", "webprofile.client.api.Api", False),
+        ("webprofile.terminal.progress", "httpx2", False),
     ],
 )
 def test_the_rules_themselves(module, target, allowed):
     assert (broken_rule(module, target) is None) is allowed
 
 
-def test_the_agent_starts_without_django():
+@pytest.mark.parametrize("program", ["agent.cli", "webprofile.client.program"])
+def test_agent_and_client_start_without_django(program):
     code = (
-        "import agent.cli, sys;"
+        f"import {program}, sys;"
         "sys.exit(any(m.split('.')[0] in ('django', 'channels') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

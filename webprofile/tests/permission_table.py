@@ -1,0 +1,143 @@
+"""The table of ARCHITECTURE.md, and every route that it must know."""
+
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.urls import URLPattern, get_resolver
+
+from webprofile.routing import websocket
+from webprofile.tests.permission_world import PEOPLE
+
+HEADING = "## Who may what"
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: numbers and names of nothing
+ABSENT = {int: 987654321, str: "no-such-thing"}
+#: `<int:task_id>`, or a named group of a regular expression
+_PART = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()\[\]]|\[[^]]*\])+\)")
+
+
+@dataclass(frozen=True)
+class Route:
+    """`name` as the resolver knows it, the pattern itself if it has none."""
+
+    name: str
+    pattern: str
+    methods: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def address(self, values: dict[str, Any], absent: AbstractSet[str] = frozenset()) -> str:
+        """With a value for each part; for those in `absent`, with that of nothing."""
+
+        def filled(part: "re.Match[str]") -> str:
+            name = part[1] or part[2]
+            value = _value_of(self.name, name, values)
+            return quote(str(ABSENT[type(value)] if name in absent else value), safe="/")
+
+        return _PART.sub(filled, self.pattern).replace("^.*$", "nothing").strip("^$")
+
+    @property
+    def parts(self) -> list[str]:
+        """What is to be filled in, the thing itself first."""
+        return [part[1] or part[2] for part in _PART.finditer(self.pattern)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Names of routes, perhaps after a method (`POST tasks:list`), and the cells by person."""
+
+    names: tuple[str, ...]
+    cells: dict[str, str]
+
+
+def rows() -> list[Row]:
+    """The table's rows, in order."""
+    text = (settings.BASE_DIR / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    part = text.split(f"{HEADING}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    first = next(number for number, line in enumerate(lines) if _texts(line)[0] == "Route")
+    assert _texts(lines[first])[1:] == list(PEOPLE)
+    return [_row(line) for line in lines[first + 2 :]]
+
+
+def row_of(route: Route, method: str, table: list[Row]) -> Row | None:
+    """The first row that names the route."""
+    return next((r for r in table if any(_names(n, route, method) for n in r.names)), None)
+
+
+def unused(table: list[Row], routes: list[Route]) -> list[str]:
+    """Names in the table for which no route is left."""
+    used = {
+        next((n for row in table for n in row.names if _names(n, route, method)), "")
+        for route in routes
+        for method in route.methods or ("",)
+    }
+    return [name for row in table for name in row.names if name not in used]
+
+
+def web_routes() -> list[Route]:
+    """All that the resolver knows."""
+    return list(dict.fromkeys(_walk(get_resolver(), "/", ())))
+
+
+def socket_routes() -> list[Route]:
+    return [Route(pattern, pattern) for pattern in _sockets(websocket)]
+
+
+def _row(line: str) -> Row:
+    first, *cells = _texts(line)
+    assert len(cells) == len(PEOPLE), line
+    return Row(tuple(re.findall("`([^`]+)`", first)), dict(zip(PEOPLE, cells, strict=True)))
+
+
+def _texts(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _names(name: str, route: Route, method: str) -> bool:
+    wanted, _, rest = name.rpartition(" ")
+    return wanted in ("", method) and fnmatchcase(route.name, rest)
+
+
+def _value_of(name: str, part: str, values: dict[str, Any]) -> Any:
+    for key, value in values.items():
+        pattern, dot, wanted = key.rpartition(".")
+        if dot and wanted == part and fnmatchcase(name, pattern):
+            return value
+    return values[part]
+
+
+def _walk(resolver: Any, prefix: str, spaces: tuple[str, ...]) -> Iterator[Route]:
+    for each in resolver.url_patterns:
+        pattern = prefix + str(each.pattern)
+        if isinstance(each, URLPattern):
+            name = ":".join([*spaces, each.name]) if each.name else pattern
+            yield Route(name, pattern.replace("/^", "/"), _methods_of(each.callback))
+        else:
+            inner = (*spaces, each.namespace) if each.namespace else spaces
+            yield from _walk(each, pattern, inner)
+
+
+def _methods_of(view: Any) -> tuple[str, ...]:
+    """Of a class those that it has; a function may take any form, and no program's methods."""
+    made = getattr(view, "cls", None)
+    if made is None:
+        return METHODS[:2]
+    return tuple(method for method in METHODS if hasattr(made, method.lower())) or METHODS
+
+
+def _sockets(router: Any) -> Iterator[str]:
+    while not hasattr(router, "routes"):
+        router = getattr(router, "application", None) or router.inner
+    for each in router.routes:
+        if hasattr(each.callback, "consumer_class"):
+            yield f"/{each.pattern}"
+        else:
+            yield from _sockets(each.callback)

@@ -1,0 +1,298 @@
+"""One of everything that somebody may not see, and seven who ask for it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP
+from allauth.mfa.webauthn.internal.auth import WebAuthn
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+
+from accounts.access_tokens import token_issue
+from accounts.models import AuditEntry
+from profiles import storage
+from profiles.models import Artifact, Profile
+from profiles.tests.dumps import make_files, zip_bytes
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import DATA, good_profile
+from profiles.viewer import viewer_tag
+from tasks.models import SavedView, Task, TaskFile
+from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
+from webprofile.tests.security_key import security_key
+from workers.models import Grant, Pool, Worker
+from workers.tokens import code_issue, code_redeem
+
+PEOPLE = (
+    "anonymous",
+    "owner",
+    "other user",
+    "granted user",
+    "administrator",
+    "agent",
+    "other agent",
+)
+#: stands in the names of all that the owner has
+SECRET = "alicesecret"
+#: the private device on which the owner's tasks ran, and another private one
+DEVICE = "hiddenbox"
+DISTANT = "distantbox"
+#: known to administrators alone
+HOST = "hiddenhost"
+EVERYTHING = frozenset(
+    {SECRET, DEVICE, DISTANT, HOST, "alice@", "bob@", "gina@", "root@"},
+)
+_KNOWN = {
+    "anonymous": set[str](),
+    "owner": {SECRET, "alice@"},
+    "other user": {"bob@"},
+    "granted user": {DEVICE, "gina@"},
+    "administrator": EVERYTHING,
+    "agent": {DEVICE, HOST},
+    "other agent": {DISTANT},
+}
+#: where an owner reads on which device his task ran, though he may use it no more
+OWN_WORK = (
+    "tasks:", "profiles:", "api:task", "api:profile", "api:opened", "api:compare", "api:values",
+    "/ws/tasks/",
+)  # fmt: skip
+
+
+def secrets_for(person: str, route: str) -> set[str]:
+    """What no answer of this route to this person may hold."""
+    known = set(_KNOWN[person])
+    if person == "owner" and route.startswith(OWN_WORK):
+        known.add(DEVICE)
+    return set(EVERYTHING) - known
+
+
+@dataclass(frozen=True)
+class Asker:
+    """`session` is a cookie's value, `token` that of an agent or a script."""
+
+    session: str = ""
+    token: str = ""
+
+
+class World:
+    """The people, and what stands in the addresses of their things."""
+
+    def __init__(self, folder: Path) -> None:
+        alice, bob, gina = make_user("alice"), make_user("bob"), make_user("gina")
+        root = make_user("root", is_staff=True, is_superuser=True)
+        facts = {"hostname": HOST, "cores": 4}
+        box, token = code_redeem(
+            code_issue(make_worker(DEVICE, is_public=False, facts=facts, labels={"at": DEVICE}))
+        )
+        granted = Grant.objects.create(worker=box, user=alice)
+        Grant.objects.create(worker=box, user=gina)
+        profile, other = (_make_result(alice) for _ in range(2))
+        self.live = make_attempt(make_waiting_task(alice, box))
+        granted.delete()  # its tasks stay alice's; the device does not
+        _, other_token = code_redeem(code_issue(make_worker(DISTANT, is_public=False)))
+        public = make_worker("commonbox")
+        bobs = _make_result(bob)
+        self.box: Worker = box
+        self.asked = {
+            "anonymous": Asker(),
+            "owner": Asker(session=_session_of(alice)),
+            "other user": Asker(session=_session_of(bob)),
+            "granted user": Asker(session=_session_of(gina)),
+            "administrator": Asker(session=_session_of(root)),
+            "agent": Asker(token=token),
+            "other agent": Asker(token=other_token),
+            # none of the seven: a script of an administrator that may read as a user does
+            "script": Asker(token=token_issue(root, name="reads", scopes=["read"], days=1)[1]),
+        }
+        self._clients = {person: Client() for person in self.asked}
+        self._strict = Client(enforce_csrf_checks=True)
+        self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
+        #: what each has, for questions about something else
+        self.own = {
+            "owner": _own(profile, None, public),
+            "other user": _own(bobs, make_waiting_task(bob, public), public),
+            "granted user": _own(None, make_waiting_task(gina, public), public),
+            "administrator": _own(None, None, public),
+        }
+        #: as `values`, of the results of the other user
+        self.others = self.values | {
+            "task_id": self.own["other user"]["task"],
+            "other_id": self.own["other user"]["task"],
+            "profile_id": self.own["other user"]["profile"],
+            "file_id": TaskFile.objects.get(task=bobs.attempt.task_id, kind="model").pk,
+        }
+        #: the part of an address after the question mark, by route
+        self.queries = _queries(profile, other)
+        #: forms without which a route says nothing
+        self.forms = {"tasks:act": f"act=delete&task={profile.attempt.task_id}"}
+
+    def ask(
+        self, person: str, method: str, address: str, body: Any = None, *, strict: bool = False
+    ) -> HttpResponse:
+        """The answer; whatever it changed is changed back.
+
+        body: text is a form, anything else JSON; strict: without the page's CSRF token
+        """
+        asker = self.asked[person]
+        client = self._strict if strict else self._clients[person]
+        client.cookies.clear()
+        headers = {"Authorization": f"Bearer {asker.token}"} if asker.token else {}
+        if asker.session:
+            client.cookies[settings.SESSION_COOKIE_NAME] = asker.session
+        is_form = isinstance(body, str) or (body is None and not address.startswith("/api/"))
+        kind = "application/x-www-form-urlencoded" if is_form else "application/json"
+        data = (body or "") if is_form else json.dumps(body or {})
+        with rolled_back():
+            return client.generic(method, address, data, kind, headers=headers)
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    """Nothing of what happens inside stays in the database."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def _make_result(owner: Any) -> Profile:
+    """A succeeded task with a model, data and a dump in storage."""
+    profile = make_result(good_profile("tiny"), owner=owner)
+    attempt = profile.attempt
+    assert attempt is not None
+    title = SECRET if owner.email.startswith("alice@") else "net"
+    Task.objects.filter(pk=attempt.task_id).update(title=title)
+    model = (DATA / "models" / "tiny.mge").read_bytes()
+    for file in attempt.task.files.all():
+        storage.write(file.object_key, model)
+    rows = TaskFile.objects.filter(task=attempt.task_id, kind="model")
+    rows.update(size_bytes=len(model), name=f"{title}.mge")
+    dump = zip_bytes(make_files({(1, "x"): np.ones((2, 3), np.float32)}))
+    made = Artifact.objects.create(
+        attempt=attempt, name="bin_io_dump.zip", size_bytes=len(dump), md5=MD5
+    )
+    storage.write(made.object_key, dump)
+    return profile
+
+
+def _session_of(user: Any) -> str:
+    """Of somebody who gave the password once more just now."""
+    client = Client()
+    client.force_login(user)
+    client.post(reverse("account_reauthenticate"), {"password": "correct horse battery"})
+    key = str(client.session.session_key)
+    UserSession.objects.get_or_create(
+        session_key=key, defaults={"user": user, "ip": "127.0.0.1", "user_agent": "test"}
+    )
+    return key
+
+
+def _release(folder: Path) -> str:
+    """An agent to download, as `python -m agent.bundle` leaves it; returns a file's name."""
+    name = "agent-0.1.0+1a2b3c4d-linux-x86_64-cp311.pyz"
+    (folder / name).write_bytes(b"agent")
+    manifest = {
+        "version": "0.1.0+1a2b3c4d",
+        "files": {"linux-x86_64-cp311": {"name": name, "sha256": "", "size_bytes": 5}},
+        "wheel": {"name": "agent.whl", "sha256": "", "size_bytes": 0},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return name
+
+
+def _own(profile: Profile | None, waiting: Task | None, public: Worker) -> dict[str, int]:
+    own = {"public": public.pk}
+    if profile is not None and profile.attempt is not None:
+        own |= {"profile": profile.pk, "task": profile.attempt.task_id}
+    return own if waiting is None else own | {"waiting": waiting.pk}
+
+
+def _queries(profile: Profile, other: Profile) -> dict[str, str]:
+    assert other.attempt is not None
+    both = f"p={profile.pk}&p={other.pk}"
+    return {
+        "tasks:compare-choose": f"other={other.attempt.task_id}",
+        "admin:autocomplete": "app_label=workers&model_name=grant&field_name=user",
+        "api:worker-queue": "version=1.13.0",
+        "profiles:compare": both,
+        "profiles:compare-csv": both,
+        "profiles:compare-json": both,
+        "profiles:compare-graph": both,
+        "api:compare": both,
+        "api:compare-csv": both,
+        "api:compare-graph": both,
+        "api:compare-candidates": f"p={profile.pk}",
+    }
+
+
+def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[str, Any]:
+    """What stands for each part of an address, or for that of routes whose names match."""
+    assert profile.attempt is not None
+    assert other.attempt is not None
+    task = profile.attempt.task
+    upload = make_opened(alice, good_profile("tiny"), name=SECRET)
+    token, _ = token_issue(alice, name=SECRET, scopes=["read"], days=1)
+    view = SavedView.objects.create(owner=alice, name=SECRET, query="q=x")
+    pool = Pool.objects.create(name=f"{DEVICE}-pool")
+    pool.workers.add(box)
+    entry = AuditEntry.objects.create(
+        action="worker.drain", target_type="worker", target_id=str(box.pk), target_name=DEVICE
+    )
+    TOTP.activate(alice, "ORSXG5A=")
+    RecoveryCodes.activate(alice)
+    WebAuthn.add(alice, SECRET, security_key())
+    session = UserSession.objects.get(user=alice)
+    return {
+        "task_id": task.pk,
+        "other_id": other.attempt.task_id,
+        "file_id": task.files.get(kind="model").pk,
+        "number": 1,
+        "view_id": view.pk,
+        "profile_id": profile.pk,
+        "row": 0,
+        "upload_id": upload.pk,
+        "tag": viewer_tag(),
+        "token_id": token.pk,
+        "session_id": session.pk,
+        "user_id": alice.pk,
+        "worker_id": box.pk,
+        "pool_id": pool.pk,
+        "entry_id": entry.pk,
+        "version": "1.13.0",
+        "code": "not_found",
+        "provider_id": "nobody",
+        "key": "nobody",
+        "uidb36": "1",
+        "app_label": "accounts",
+        "content_type_id": ContentType.objects.get_for_model(alice).pk,
+        "url": "x/",
+        # in the routes of these names alone
+        "workers:*.name": box.name,
+        "api:worker*.name": box.name,
+        "api:pool.name": pool.name,
+        "*artifact.name": "bin_io_dump.zip",
+        "*export.name": "csv",
+        "*netron*.name": "view.js",
+        "admin:view_on_site.object_id": alice.pk,
+        "*accounts_user*.pk": alice.pk,
+        "*accounts?user*.object_id": alice.pk,
+        "*accounts_user_act.name": "promote",
+        "*workers_worker*.pk": box.pk,
+        "*workers?worker*.object_id": box.pk,
+        "*workers_worker_act.name": "drain",
+        "*workers?pool*.object_id": pool.pk,
+        "*accounts?auditentry*.object_id": entry.pk,
+        "*profiles?profileupload*.object_id": upload.pk,
+        "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,
+    }

@@ -1,0 +1,238 @@
+"""Who may what: each route asked by seven people, compared with the table of ARCHITECTURE.md."""
+
+import re
+import uuid
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import override_settings
+from django.urls import reverse
+
+from profiles import storage as object_store
+from profiles.derived import deriving
+from profiles.tests.reader_process import forking_reader
+from tasks.models import Attempt, LogChunk
+from webprofile.tests import permission_sockets as sockets
+from webprofile.tests.permission_questions import QUESTIONS, absent, things
+from webprofile.tests.permission_table import row_of, rows, socket_routes, unused, web_routes
+from webprofile.tests.permission_world import PEOPLE, World, rolled_back, secrets_for
+
+pytestmark = pytest.mark.django_db
+
+ROUTES = web_routes()
+SOCKETS = socket_routes()
+SOCKETS_OF_BROWSERS = [each for each in SOCKETS if each.name != sockets.AGENTS]
+TABLE = rows()
+OF_RESULTS = [each for each in ROUTES if each.parts[:1] in (["task_id"], ["profile_id"])]
+#: through the gate: what comes then is about the request itself
+OK = {400, 409, 410, 413, 415, 422, 429}
+SAYS_NOTHING = 405
+#: for these whether a thing is there must make no difference
+SHUT = {"login", "401", "403", "404"}
+#: look at no session, so that another site's page gains nothing by them
+NO_SESSION = {
+    "agent-enrol", "agent-heartbeat", "api:token-obtain", "api:token-refresh", "api:token-revoke",
+    "api:nothing",
+}  # fmt: skip
+#: a script that may only read may ask whether a task could be had, and end its own token
+FOR_ANY_SCRIPT = {"api:tasks-judge", "api:access-token-in-use"}
+#: differs from one answer to the next
+_CHANGING = re.compile(
+    r'(?:csrfmiddlewaretoken" value|csrf-token" content)="\w+"|Content-Length: \d+|Expires: [^\n]+'
+)
+
+
+@pytest.fixture(scope="module")
+def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
+    folder = tmp_path_factory.mktemp("agent")
+    changed = {
+        "S3_ENDPOINT_URL": object_storage,
+        "S3_PUBLIC_ENDPOINT_URL": object_storage,
+        "S3_BUCKET": f"test-{uuid.uuid4().hex}",
+        "AGENT_FOLDER": str(folder),
+    }
+    with (
+        override_settings(**changed),
+        pytest.MonkeyPatch.context() as patch,
+        forking_reader(django_settings.BASE_DIR) as reader,
+        django_db_blocker.unblock(),
+        rolled_back(),
+    ):
+        patch.setattr(deriving, "subprocess", reader)
+        object_store._internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        yield World(folder)
+
+
+def word_of(answer, address):
+    """The word of the table for an answer."""
+    status = answer.status_code
+    if 300 <= status < 400:
+        target = urlsplit(answer["Location"])
+        login = (reverse("account_login"), reverse("admin:login"))
+        return "login" if target.path in login and "next" in parse_qs(target.query) else "ok"
+    if status == 401 and address.startswith("/api/v1/"):
+        return "login"
+    return "ok" if 200 <= status < 300 or status in OK else str(status)
+
+
+def text_of(answer, address):
+    """What the answer tells beyond what was asked."""
+    body = b"" if getattr(answer, "is_async", False) else answer.getvalue()
+    text = body.decode(errors="replace")
+    text += "".join(f"\n{name}: {value}" for name, value in sorted(answer.items()))
+    if "messages" in answer.cookies:
+        text += answer.cookies["messages"].value
+    text = unquote(_CHANGING.sub("", text))
+    return text.replace(unquote(address), "").replace(unquote(address.partition("?")[0]), "")
+
+
+def asked_of(world, route, absent=frozenset()):
+    query = world.queries.get(route.name, "")
+    return f"{route.address(world.values, absent)}?{query}".rstrip("?")
+
+
+def of_nothing(world, route):
+    """Pairs of addresses: of a thing and of one that does not exist, otherwise the same."""
+    thing, *others = route.parts or [""]
+    for also in {frozenset(), frozenset(others)} if thing else ():
+        yield asked_of(world, route, also), asked_of(world, route, also | {thing})
+
+
+def faults(world, route, method, person):
+    """What is wrong with the answer to this person, in words; None if there is no such method."""
+    address = asked_of(world, route)
+    answer = world.ask(person, method, address, world.forms.get(route.name))
+    if answer.status_code == SAYS_NOTHING:
+        return None
+    row = row_of(route, method, TABLE)
+    word = word_of(answer, address)
+    found = [f"answers {word} ({answer.status_code})"] if word != row.cells[person] else []
+    text = text_of(answer, address)
+    found += [f"tells of {secret}" for secret in secrets_for(person, route.name) if secret in text]
+    for pair in of_nothing(world, route) if word in SHUT else ():
+        answers = [world.ask(person, method, each, world.forms.get(route.name)) for each in pair]
+        told = [text_of(*each) for each in zip(answers, pair, strict=True)]
+        if answers[0].status_code != answers[1].status_code or told[0] != told[1]:
+            found.append(f"tells that there is no {pair[1]}")
+    return [f"{method} {person}: {fault}" for fault in found]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_a_route_answers_each_person_as_the_table_says(world, route):
+    wrong, said = [], 0
+    for method in route.methods:
+        assert row_of(route, method, TABLE), f"{method} {route} is in no row of the table"
+        for person in PEOPLE:
+            found = faults(world, route, method, person)
+            said += found is not None
+            wrong += found or []
+    assert said, "no method says anything"
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_name_in_the_table_is_that_of_a_route():
+    assert unused(TABLE, ROUTES + SOCKETS) == []
+
+
+def heard(world, *args, **more):
+    with rolled_back():
+        return sockets.heard(world, *args, **more)
+
+
+@pytest.mark.parametrize("route", SOCKETS, ids=str)
+def test_a_socket_answers_each_person_as_the_table_says(world, route):
+    row = row_of(route, "", TABLE)
+    assert row, f"{route} is in no row of the table"
+    address = asked_of(world, route)
+    for person in PEOPLE:
+        answers = heard(world, person, address)
+        word = sockets.word_of(answers, address)
+        assert (person, word) == (person, row.cells[person])
+        told = [each for each in secrets_for(person, route.name) if each in str(answers)]
+        assert (person, told) == (person, [])
+        for _, nothing in of_nothing(world, route) if word in SHUT else ():
+            assert answers == heard(world, person, nothing)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver.evil.example", ""])
+@pytest.mark.parametrize("route", SOCKETS_OF_BROWSERS, ids=str)
+def test_another_sites_page_gets_no_socket_of_anybody(world, route, origin):
+    address = asked_of(world, route)
+    closed = [heard(world, person, address, origin=origin) for person in PEOPLE]
+    assert closed == [[1000]] * len(PEOPLE)
+
+
+def test_reports_of_anothers_attempt_are_answered_as_of_none_and_change_nothing(
+    world,
+):
+    attempt_rows = Attempt.objects.filter(pk=world.live.pk)
+
+    def after(person, attempt):
+        """What is answered, and the rows then."""
+        with rolled_back():
+            answers = sockets.heard(world, person, sockets.AGENTS, says=sockets.reports(attempt))
+            beat = {"sent_at": 0, "running": [str(attempt)]}
+            status = world.ask(person, "POST", "/api/agent/heartbeat/", beat).status_code
+            told = status, [answer.replace(str(attempt), "#") for answer in answers[1:]]
+            logs = LogChunk.objects.filter(attempt=world.live).count()
+            return told, [*attempt_rows.values_list(), *attempt_rows.values("task__state"), logs]
+
+    before = [*attempt_rows.values_list(), *attempt_rows.values("task__state"), 0]
+    told, rows = after("other agent", world.live.pk)
+    assert rows == before
+    assert after("other agent", uuid.uuid4()) == (told, rows)
+    _, changed = after("agent", world.live.pk)
+    assert [was != now for was, now in zip(before, changed, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("route", OF_RESULTS, ids=str)
+def test_a_users_own_results_tell_nothing_of_others(world, route):
+    query = f"other={world.others['other_id']}" if route.name == "tasks:compare-choose" else ""
+    address = f"{route.address(world.others)}?{query}".rstrip("?")
+    answer = world.ask("other user", "GET", address)
+    told = [each for each in secrets_for("other user", route.name) if each in answer.text]
+    assert told == []
+    assert word_of(answer, address) in ("ok", str(SAYS_NOTHING))
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_a_hidden_thing_is_answered_as_one_that_does_not_exist(world, question):
+    hidden = things(world)[question.thing]
+
+    named = "|".join(re.escape(str(value)) for value in (hidden, absent(hidden)))
+
+    def told(person):
+        for value in (hidden, absent(hidden)):
+            method, address, body = question.asked(world, person, value)
+            answer = world.ask(person, method, address, body)
+            text = re.sub(rf"(?<!\w)({named})(?!\w)", "#", text_of(answer, address))
+            yield answer.status_code, text
+
+    of_hidden, of_absent = told("other user")
+    assert of_hidden == of_absent
+    of_seen, of_absent = told(question.sees)
+    assert of_seen != of_absent
+
+
+@pytest.mark.parametrize(
+    "route", [each for each in ROUTES if each.name.startswith("api:")], ids=str
+)
+def test_a_script_with_the_right_to_read_reads_as_a_user_and_changes_nothing(world, route):
+    address = asked_of(world, route)
+    for method in route.methods:
+        cells = row_of(route, method, TABLE).cells
+        answer = world.ask("script", method, address)
+        word = word_of(answer, address)
+        if cells["anonymous"] != "login" or answer.status_code == SAYS_NOTHING:
+            continue
+        allowed = {cells["other user"], "403"} if method == "GET" else {"403", "login"}
+        assert word in allowed or route.name in FOR_ANY_SCRIPT, (method, word)
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if "POST" in each.methods], ids=str)
+def test_another_sites_page_changes_nothing_with_the_session_of_its_reader(world, route):
+    address = asked_of(world, route)
+    for method in set(route.methods) - {"GET"}:
+        answer = world.ask("administrator", method, address, strict=True)
+        assert answer.status_code == 403 or route.name in NO_SESSION, (method, answer.status_code)
