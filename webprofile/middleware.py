@@ -1,11 +1,18 @@
-"""What stands between every request and its view: the viewer's host, and errors with a code."""
+"""What stands between every request and its view: the viewer's host, the reader, errors."""
 
+import time
 from collections.abc import Callable
 
+from allauth.account.adapter import get_adapter
+from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.shortcuts import render
+from django.utils import timezone
 
+from accounts import audit, preferences
+from accounts.models import User
 from webprofile.errors import DomainError
 from webprofile.origins import is_viewer_host
 from webprofile.wording import as_json, word
@@ -29,6 +36,48 @@ class DomainErrorMiddleware:
         return render(request, "error.html", context, status=error.status)
 
 
+class ReaderMiddleware:
+    """Who reads: language, zone of dates, address for the audit log, and when last seen."""
+
+    #: how exactly "last seen" is told; a session lives on from then
+    SEEN_EVERY_S = 300
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        user = self._user(request)
+        language = preferences.language_activate(user) if user else None
+        if language:
+            request.LANGUAGE_CODE = language
+        address = audit.address.set(_address_of(request))
+        zone = preferences.zone_of(user, request.COOKIES.get(preferences.COOKIE, ""))
+        try:
+            with timezone.override(zone):
+                if user and _opens_page(request):
+                    self._note_seen(request)
+                return self.get_response(request)
+        finally:
+            audit.address.reset(address)
+
+    def _user(self, request: HttpRequest) -> User | None:
+        # agents and probes have no session, and none is asked for
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+            return None
+        return request.user if isinstance(request.user, User) else None
+
+    def _note_seen(self, request: HttpRequest) -> None:
+        now = int(time.time())
+        if now - request.session.get("seen_at", 0) < self.SEEN_EVERY_S:
+            return
+        request.session["seen_at"] = now
+        address = _address_of(request)
+        where = {"ip": address} if address else {}
+        UserSession.objects.filter(session_key=request.session.session_key).update(
+            last_seen_at=timezone.now(), **where
+        )
+
+
 class ViewerHostMiddleware:
     """On the host of `NETRON_ORIGIN` the viewer is all there is, and there alone it is."""
 
@@ -40,6 +89,24 @@ class ViewerHostMiddleware:
         if settings.NETRON_ORIGIN and is_viewer is not is_viewer_host(request):
             return HttpResponseNotFound("Not found.", content_type="text/plain")
         return self.get_response(request)
+
+
+def _address_of(request: HttpRequest) -> str | None:
+    """The client's address; None where none can be told.
+
+    A Unix socket has none, and X-Forwarded-For may say no address or name fewer than
+    TRUSTED_PROXY_COUNT of them. No page depends on it.
+    """
+    try:
+        address: str = get_adapter().get_client_ip(request)
+    except (PermissionDenied, ImproperlyConfigured):
+        return None
+    return address
+
+
+def _opens_page(request: HttpRequest) -> bool:
+    """Whether a reader goes to a page, as opposed to a page that looks for news by itself."""
+    return "application/xhtml+xml" in request.headers.get("Accept", "")
 
 
 def wants_json(request: HttpRequest) -> bool:

@@ -7,6 +7,9 @@ from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.utils.translation import gettext as _
 
+from webprofile.errors import DomainError
+from webprofile.rest.problems import is_api, problem
+
 
 def healthz(request: HttpRequest) -> HttpResponse:
     """200 while the process serves; touches nothing."""
@@ -18,6 +21,8 @@ def favicon(request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
+    if is_api(request):
+        return problem(DomainError("not_found", status=404))
     context = {
         "title": _("Not found"),
         "message": _("There is nothing at this address, or it is not yours to see."),
@@ -25,7 +30,19 @@ def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
     return render(request, "error.html", context, status=404)
 
 
+def bad_request(request: HttpRequest, exception: Any) -> HttpResponse:
+    if is_api(request):
+        return problem(DomainError("malformed", status=400))
+    context = {
+        "title": _("This request cannot be read"),
+        "message": _("Its address or headers are none that this site expects."),
+    }
+    return render(request, "500.html", context, status=400)
+
+
 def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
+    if is_api(request):
+        return problem(DomainError("forbidden", status=403))
     context = {
         "title": _("Not allowed"),
         "message": _("These pages are for administrators. Log in as one, or ask one."),
@@ -34,6 +51,8 @@ def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    if is_api(request):
+        return problem(DomainError("server_error", status=500))
     context = {
         "title": _("Something went wrong"),
         "message": _("The fault is ours and has been logged. Try again in a minute."),

@@ -6,12 +6,28 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
+from webprofile.wording_admin import ADMINISTRATION
 from webprofile.wording_opened import OPENED
+from webprofile.wording_queue import QUEUE
+from webprofile.wording_rest import REST
 
 WORDINGS: dict[str, Any] = {
     **OPENED,
+    **QUEUE,
+    **REST,
+    **ADMINISTRATION,
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
+    "health_check_impossible": _(
+        "%(worker)s cannot be checked now: it is offline or takes no tasks, a check is under way, "
+        "or it has no MegEngine that works."
+    ),
+    "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
+    "view_query_bad": _("Choose at least one filter, then save the view."),
+    "view_limit": _("You have %(limit)s saved views, the most there can be. Delete one first."),
+    "agent_not_built": _(
+        "This site has not built its agent yet. Whoever runs it types: make agent-bundle"
+    ),
     "worker_disabled": _("%(worker)s takes no tasks at the moment. Choose another device."),
     "worker_is_offline": _(
         "%(worker)s is offline. Choose another device, or wait until it is back online."
@@ -282,6 +298,11 @@ WORDINGS: dict[str, Any] = {
     "not_finished": _("There is no result yet."),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
     "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
+    # an access token
+    "token_name": _("Give the token a name of 1 to 100 characters that says what it is for."),
+    "token_scopes": _("Choose at least one right that you have yourself."),
+    "token_days": _("A token lives for 1 to 365 days."),
+    "token_limit": _("You have 50 usable tokens, the most that is kept. Revoke one first."),
     # an agent
     "code_unknown": _(
         "This enrolment code is unknown. Ask an administrator for a new one on the device's page."
