@@ -61,7 +61,9 @@ _RUN = """
     const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
     const told = (id, { target, html, any }) =>
         `${id}: ${target.join(" ")}: ${html.slice(0, 120)} ${any[0]?.message ?? ""}`;
-    axe.run(document, { runOnly, resultTypes: ["violations"], iframes: false }).then(
+    // a page that asks again fades what it shows until the answer is there
+    const where = { include: [document], exclude: ["[aria-busy=true]"] };
+    axe.run(where, { runOnly, resultTypes: ["violations"], iframes: false }).then(
         ({ violations }) =>
             done(violations.flatMap(({ id, nodes }) => nodes.map((node) => told(id, node)))),
         (error) => done([String(error)]));
