@@ -108,7 +108,8 @@ def answers_of(world: World) -> list[Answer]:
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
     return [
-        Answer(Page("/tasks/", root), "/tasks/act/", {"act": "delete", "task": "1"}),
+        Answer(Page("/tasks/", root), "/tasks/act/",
+               {"act": "delete", "task": str(world.values["task_id"])}),
         Answer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
         Answer(Page("/accounts/tokens/", root), "/accounts/tokens/",
                {"name": "script", "scopes": "read", "days": "30"}),
