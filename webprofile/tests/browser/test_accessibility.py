@@ -157,9 +157,13 @@ def inspect(browser, axe, title, found) -> None:
 
 
 def measure_width(browser, size, title, found) -> None:
+    """Pictures follow the window's size a moment later."""
     resize(browser, size)
-    if (pixels := cut_off(browser)) > 0:
-        found.append(f"{title}: {pixels} px beside {size[0]} px")
+    for _ in range(20):
+        if (pixels := cut_off(browser)) <= 0:
+            return
+        time.sleep(0.1)
+    found.append(f"{title}: {pixels} px beside {size[0]} px")
 
 
 def send(browser, address, fields) -> None:
