@@ -1,7 +1,9 @@
 """What every test may use."""
 
+import contextlib
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from pathlib import Path
 import boto3
 import pytest
 from django.conf import settings
+from django.db import connection, connections
 from django.utils import translation
 
 #: real models, inputs, profiles and broken files, used in place
@@ -29,6 +32,17 @@ def _no_language_of_another_test() -> Iterator[None]:
     """A request leaves its reader's language in its thread, which tests share."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture
+def database_on_disk(transactional_db, tmp_path, monkeypatch):
+    """What other threads open is a file, as on a real site: memory has no two writers."""
+    path = tmp_path / "db.sqlite3"
+    connection.ensure_connection()
+    with contextlib.closing(sqlite3.connect(path)) as copy:
+        connection.connection.backup(copy)
+    on_disk = {**connections.settings["default"], "NAME": str(path)}
+    monkeypatch.setitem(connections.settings, "default", on_disk)
 
 
 @pytest.fixture

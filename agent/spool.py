@@ -2,9 +2,9 @@
 
     <spool>/lock
     <spool>/attempts/<uuid>/record.json   the Record below, replaced atomically
-                           /output        what the process printed, as it came
-                           /work/         model, data, profile; the process's own folder
-                           /result/       what is uploaded: log.txt, profile.json
+                            output        what the process printed, as it came
+                            work/         model, data, profile; the process's own folder
+                            result/       what is uploaded: log.txt, profile.json
     <spool>/warm/<uuid>/                  folder of a process that waits for an attempt; it becomes
                                           the attempt's by a rename
 

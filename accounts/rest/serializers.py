@@ -2,6 +2,7 @@
 
 from allauth.usersessions.models import UserSession
 from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.access_tokens import DAYS_LIMIT
@@ -98,10 +99,7 @@ class MeAnswer(serializers.ModelSerializer[User]):
     is_administrator = serializers.BooleanField(
         source="is_staff", help_text="Whether this request may do what administrators may."
     )
-    scopes = serializers.ListField(
-        child=serializers.ChoiceField(AccessToken.Scope.choices),
-        help_text="What the request's token may do.",
-    )
+    scopes = serializers.SerializerMethodField(help_text="What this request may do.")
 
     class Meta:
         model = User
@@ -119,6 +117,12 @@ class MeAnswer(serializers.ModelSerializer[User]):
             "theme": {"help_text": "`light`, `dark`, or empty: as the system."},
             "task_limit": {"help_text": "Tasks waiting and running at once; null: the site's."},
         }
+
+    @extend_schema_field(
+        serializers.ListField(child=serializers.ChoiceField(AccessToken.Scope.choices))
+    )
+    def get_scopes(self, user: User) -> list[str]:
+        return list(self.context["scopes"])
 
 
 class PreferencesBody(fields.Body):

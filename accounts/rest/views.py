@@ -192,5 +192,7 @@ class Me(ApiView):
         return self._shown(request)
 
     def _shown(self, request: Request) -> Response:
-        self.reader.scopes = sorted(scopes_of(request))  # type: ignore[attr-defined]
-        return Response(MeAnswer(self.reader).data)
+        scopes = scopes_of(request)
+        if not self.reader.is_staff:
+            scopes -= {AccessToken.Scope.ADMIN}
+        return Response(MeAnswer(self.reader, context={"scopes": sorted(scopes)}).data)

@@ -1,15 +1,10 @@
 """What administrators do with users, and what nobody may do: leave the site without one."""
 
-import contextlib
-import sqlite3
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
 import pytest
 from allauth.usersessions.models import UserSession
-from django.db import connection, connections
 from django.test import Client
 from django.utils import timezone
 
@@ -17,6 +12,7 @@ from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
 from accounts.sessions import sessions_of, user_end_session, user_end_sessions
 from accounts.system import system_user
+from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
@@ -120,34 +116,6 @@ def test_who_was_demoted_meanwhile_changes_nothing_any_more():
             act(bob, by=other)
     with refused("not_administrator"):
         services.user_set_password(bob, password=GOOD, by=other)
-
-
-@pytest.fixture
-def database_on_disk(transactional_db, tmp_path, monkeypatch):
-    """What other threads open is a file, as on a real site: memory has no two writers."""
-    path = tmp_path / "db.sqlite3"
-    connection.ensure_connection()
-    with contextlib.closing(sqlite3.connect(path)) as copy:
-        connection.connection.backup(copy)
-    on_disk = {**connections.settings["default"], "NAME": str(path)}
-    monkeypatch.setitem(connections.settings, "default", on_disk)
-
-
-def at_once(*acts):
-    """Run each in a thread and a connection of its own, started together; returns the answers."""
-    barrier = threading.Barrier(len(acts))
-
-    def run(act):
-        barrier.wait()
-        try:
-            return act()
-        except DomainError as error:
-            return error.code
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
 
 
 @pytest.mark.parametrize("act", [services.user_demote, services.user_deactivate])

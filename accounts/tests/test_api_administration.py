@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry, User
-from accounts.tests.test_administrators import at_once, database_on_disk  # noqa: F401
+from accounts.tests.threads import at_once
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.documented_api import DocumentedClient, caller, refused
 from workers.grants import grants_add
@@ -137,7 +137,7 @@ def test_who_was_shut_out_becomes_no_administrator(client):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["demote", "deactivate"])
 def test_of_two_administrators_who_remove_each_other_at_once_one_stays(
-    database_on_disk,  # noqa: F811
+    database_on_disk,
     act,
 ):
     ((a, b),) = at_once(lambda: [make_administrator(name) for name in "ab"])

@@ -24,7 +24,7 @@ from accounts.access_tokens import token_issue
 from accounts.models import AccessToken as ScriptToken
 from accounts.refresh_tokens import pair_issue, pair_renew, refresh_tokens_revoke
 from accounts.sessions import log_out_everywhere
-from accounts.tests.test_administrators import at_once, database_on_disk  # noqa: F401
+from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 
 TOKEN = "/api/v1/auth/token/"

@@ -165,3 +165,13 @@ def test_an_access_token_has_no_say_about_the_account(method, address):
     script = bearer(token_issue(user, name="ci", scopes=scopes, days=1)[1])
     answer = getattr(script, method)(address, {"current": OLD, "password": NEW})
     refused(answer, 403, "token_not_here")
+
+
+@pytest.mark.django_db
+def test_only_an_administrators_request_may_do_what_administrators_may(client):
+    for user, scopes in (
+        (make_user("carl"), ["read", "write"]),
+        (make_user("root", is_staff=True, is_superuser=True), ["admin", "read", "write"]),
+    ):
+        client.force_login(user)
+        assert client.get("/api/v1/me/").json()["scopes"] == scopes

@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry
-from accounts.tests.test_administrators import at_once, database_on_disk  # noqa: F401
+from accounts.tests.threads import at_once
 from profiles import storage as object_store
 from profiles.models import Artifact, RemovedObjects
 from profiles.removal import removed_sweep

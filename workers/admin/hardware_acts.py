@@ -10,66 +10,69 @@ from profiles.health import health_ask
 from webprofile.administration.acts import Act
 from workers import services
 
+#: that need nothing but the device
+_ACTS = (
+    Act(
+        "drain",
+        _("Drain"),
+        services.worker_drain,
+        fits=lambda worker: worker.is_enabled,
+    ),
+    Act(
+        "resume",
+        _("Resume"),
+        services.worker_resume,
+        fits=lambda worker: not worker.is_enabled or worker.held_at is not None,
+    ),
+    Act(
+        "health_check",
+        _("Run a health check"),
+        health_ask,
+        fits=lambda worker: worker.is_enabled and worker.is_online,
+    ),
+    Act(
+        "publish",
+        _("Make public"),
+        services.worker_publish,
+        warning=_("Every user will see this device and may send models to it."),
+        fits=lambda worker: not worker.is_public,
+    ),
+    Act(
+        "hide",
+        _("Make private"),
+        services.worker_hide,
+        warning=_(
+            "Only administrators and users to whom it was granted will see it. Tasks that wait "
+            "for it or run on it stay."
+        ),
+        fits=lambda worker: worker.is_public,
+    ),
+    Act(
+        "revoke",
+        _("Revoke the agent's token"),
+        services.worker_revoke,
+        warning=_(
+            "The agent is shut out at once, and unused enrolment codes are void. What it runs "
+            "is lost and tried again elsewhere or later. To let it in, enrol it again."
+        ),
+        is_dangerous=True,
+    ),
+    Act(
+        "retire",
+        _("Retire"),
+        services.worker_retire,
+        warning=_(
+            "The device is taken out of service for good, which cannot be undone. Its agent is "
+            "shut out, tasks that wait for it alone fail, and its name is free for another "
+            "device. Results and history stay."
+        ),
+        is_dangerous=True,
+    ),
+)
+
 
 def hardware_acts(
     *, enrol: Callable[[HttpRequest, list[Any]], HttpResponse | None]
 ) -> tuple[Act, ...]:
-    return (
-        Act("enrol", _("Enrol"), page=enrol),
-        Act(
-            "drain",
-            _("Drain"),
-            services.worker_drain,
-            fits=lambda worker: worker.is_enabled,
-        ),
-        Act(
-            "resume",
-            _("Resume"),
-            services.worker_resume,
-            fits=lambda worker: not worker.is_enabled or worker.held_at is not None,
-        ),
-        Act(
-            "health_check",
-            _("Run a health check"),
-            health_ask,
-            fits=lambda worker: worker.is_enabled and worker.is_online,
-        ),
-        Act(
-            "publish",
-            _("Make public"),
-            services.worker_publish,
-            warning=_("Every user will see this device and may send models to it."),
-            fits=lambda worker: not worker.is_public,
-        ),
-        Act(
-            "hide",
-            _("Make private"),
-            services.worker_hide,
-            warning=_(
-                "Only administrators and users to whom it was granted will see it. Tasks that wait "
-                "for it or run on it stay."
-            ),
-            fits=lambda worker: worker.is_public,
-        ),
-        Act(
-            "revoke",
-            _("Revoke the agent's token"),
-            services.worker_revoke,
-            warning=_(
-                "The agent is shut out at once, and unused enrolment codes are void. What it runs "
-                "is lost and tried again elsewhere or later. To let it in, enrol it again."
-            ),
-            is_dangerous=True,
-        ),
-        Act(
-            "retire",
-            _("Retire"),
-            services.worker_retire,
-            warning=_(
-                "The device is taken out of service for good, which cannot be undone. Its agent is "
-                "shut out, tasks that wait for it alone fail, and its name is free for another "
-                "device. Results and history stay."
-            ),
-            is_dangerous=True,
-        ),
-    )
+    """enrol: shows the lines to paste, once"""
+    return (Act("enrol", _("Enrol"), page=enrol), *_ACTS)

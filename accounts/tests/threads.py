@@ -1,0 +1,25 @@
+"""Several requests at the same moment; see the fixture `database_on_disk`."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from django.db import connection
+
+from webprofile.errors import DomainError
+
+
+def at_once(*acts):
+    """Run each in a thread and a connection of its own, started together; returns the answers."""
+    barrier = threading.Barrier(len(acts))
+
+    def run(act):
+        barrier.wait()
+        try:
+            return act()
+        except DomainError as error:
+            return error.code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
