@@ -2,15 +2,17 @@
 
 `python -m bench.bench_lists [--rounds 20] [--sqlite]` fills databases with 1,000, 10,000 and
 100,000 tasks, each with 10 devices and with 1,000, and asks for the same pages of all in turn: what
-else the machine does hits all sizes alike. A request goes through everything but the network, with
-a new connection to the database. The server is PostgreSQL, as in production; it comes as a package
-(`requirements/postgres.txt`) and lives in a folder of its own. `--sqlite` measures there as well.
+else the machine does hits all sizes alike. A request goes through everything but the network. Each
+database has a process of its own, as connections are pooled by process. The server is PostgreSQL, as
+in production; it comes as a package (`requirements/postgres.txt`) and lives in a folder of its own.
+`--sqlite` measures there as well.
 """
 
 import argparse
 import contextlib
 import datetime as dt
 import logging
+import multiprocessing
 import os
 import shutil
 import statistics
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +134,7 @@ def postgres_databases(address: str) -> Iterator[Database]:
     where = psycopg.conninfo.conninfo_to_dict(address)
     settings = connections["default"].settings_dict | {
         "ENGINE": "django.db.backends.postgresql",
-        "OPTIONS": {},
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": 4}},
         "USER": where.get("user", "postgres"),
         "HOST": where.get("host", ""),
         "PORT": where.get("port", ""),
@@ -214,35 +217,63 @@ def add_devices(database: Database) -> None:
 
 def measure(databases: Sequence[Database], rounds: int) -> Times:
     """Ask all databases for one page, then for the next; the first round warms up."""
-    clients = {index: _clients(database) for index, database in enumerate(databases)}
     times: Times = {}
-    for turn in range(rounds + 1):
-        for name, address in PAGES.items():
-            for reader in READERS:
-                for index, database in enumerate(databases):
-                    taken = _ask(database, clients[index][reader], address)
-                    if turn:
-                        times.setdefault((name, reader, index), []).append(taken)
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(_server(database)) for database in databases]
+        for turn in range(rounds + 1):
+            for name, address in PAGES.items():
+                for reader in READERS:
+                    for index, server in enumerate(servers):
+                        server.send((reader, address))
+                        taken = server.recv()
+                        if turn:
+                            times.setdefault((name, reader, index), []).append(taken)
     return times
 
 
-def _clients(database: Database) -> dict[str, Any]:
+@contextlib.contextmanager
+def _server(database: Database) -> Iterator[Connection]:
+    """A process that answers (reader, address) with the ms that the request took."""
+    connections["default"].close()
+    here, there = multiprocessing.Pipe()
+    # by fork: the settings are what this process made of them
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=_serve, args=(database, there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        yield here
+    finally:
+        here.close()
+        process.join()
+
+
+def _serve(database: Database, questions: Connection) -> None:
+    database.use()
+    clients = _clients()
+    while True:
+        try:
+            reader, address = questions.recv()
+        except EOFError:
+            break
+        questions.send(_ask(clients[reader], address.format(half=database.tasks // 2)))
+
+
+def _clients() -> dict[str, Any]:
     from django.test import Client
 
     from accounts.models import User
 
-    database.use()
     clients = {reader: Client() for reader in READERS}
     clients["user"].force_login(User.objects.get(email="user0@example.com"))
     clients["administrator"].force_login(User.objects.get(email="root@example.com"))
     return clients
 
 
-def _ask(database: Database, client: Any, address: str) -> float:
+def _ask(client: Any, address: str) -> float:
     """ms of a request."""
-    database.use()
     begin = time.perf_counter()
-    answer = client.get(address.format(half=database.tasks // 2))
+    answer = client.get(address)
     taken = (time.perf_counter() - begin) * 1000
     assert answer.status_code == 200, (address, answer.status_code)
     return taken

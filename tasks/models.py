@@ -110,7 +110,15 @@ class Task(models.Model):
     @property
     def model_name(self) -> str:
         """The model's file name; of prefetched files without a query."""
-        return next((f.name for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), "")
+        return self.model_file.name if self.model_file else ""
+
+    @property
+    def model_file(self) -> "TaskFile | None":
+        return next((f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), None)
+
+    @property
+    def data_files(self) -> "list[TaskFile]":
+        return [f for f in self.files.all() if f.kind == TaskFile.Kind.DATA]
 
     @property
     def status(self) -> Status:
