@@ -95,10 +95,15 @@ run: setup locale
 manage: setup
 	@$(PY) -m webprofile.embedded manage $(ARGS)
 
-# without MegEngine the tests that need it say so themselves
+# without MegEngine the tests that need it say so themselves. First all that can share a machine, by
+# file, then one by one those that cannot; 5 is pytest's word for "none chosen", true of one part of
+# `ARGS="-k name"`, but not of both
 test: setup locale $(AXE)
 	@$(PY) -m agent.runtimes ensure || true
-	$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile -m 'not alone' $(ARGS); shared=$$?; \
+		$(PY) -m pytest -m alone $(ARGS); alone=$$?; \
+		[ $$shared -eq 0 ] || [ $$shared -eq 5 ] || exit $$shared; \
+		[ $$alone -eq 5 ] && exit $$shared || exit $$alone
 
 e2e: setup locale $(AXE)
 	$(PY) -m pytest -m browser $(ARGS)

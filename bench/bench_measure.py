@@ -3,15 +3,18 @@
 `python -m bench.bench_measure [--pairs 10] [--cold]`. The model is resnet18 of the shared data, the
 preset is quick: one profiled process. Wall time by hand is that of the process; through the site it
 is from "all files confirmed" until the page hears `succeeded`. The start-up of the runner (imports,
-load, compile, end: what the process does beside iterations) is told apart for both.
+load, compile, end: what the process does beside iterations) is told apart for both. Then what it
+costs to watch the device during a run.
 """
 
 import argparse
+import asyncio
 import re
 import tempfile
 import time
 from pathlib import Path
 
+from agent.device.observe import Observer
 from agent.protocol.measurement import Measurement
 from bench.bench_overhead import SETTLE_S, by_hand, forbid_warming, mean_ms
 from bench.pairs import in_turn, report
@@ -32,6 +35,9 @@ HEADERS = (
     "iteration ratio",
 )
 ITERATIONS = 10
+#: the most that watching may take of one core
+MOST_WATCHING = 0.002
+GLANCES = 50
 
 
 def main() -> None:
@@ -45,6 +51,19 @@ def main() -> None:
             forbid_warming(Path(folder))
         rows = measure(Path(folder), given.pairs, given.iterations)
     print(report(rows, HEADERS, (1, 2), GOAL))
+    share = asyncio.run(watching())
+    verdict = "met" if share <= MOST_WATCHING else "MISSED"
+    print(f"watching: {share:.3%} of a core (goal {MOST_WATCHING:.1%}): {verdict}")
+
+
+async def watching() -> float:
+    """CPU time of a glance over the time between two, as a run has them."""
+    pace_s = Observer().every_s
+    observer = Observer(every_s=0.05)
+    observer.begin()
+    await asyncio.sleep(GLANCES * observer.every_s)
+    seen = await observer.end()
+    return seen.watch_cpu_s / len(seen.during) / pace_s
 
 
 def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:

@@ -67,7 +67,7 @@ class Observer:
         every_s: float = 2.0,
     ) -> None:
         self._limits, self._gpus = limits or ContaminationLimits(), gpus
-        self._cores, self._every_s = cores, every_s
+        self._cores, self.every_s = cores, every_s
         self._moments: list[Moment] = []
         self._watch_cpu_s = 0.0
         self._watching: asyncio.Task[None] | None = None
@@ -103,12 +103,12 @@ class Observer:
     async def _watch(self) -> None:
         last = self._begin
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self.every_s)
             begin_s = time.thread_time()
             last = self._glance(last)
             if len(self._moments) >= _MOST_GLANCES:
                 self._moments = self._moments[::2]
-                self._every_s *= 2
+                self.every_s *= 2
             self._watch_cpu_s += time.thread_time() - begin_s
 
     def _glance(self, last: Counters) -> Counters:

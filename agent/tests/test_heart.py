@@ -246,6 +246,7 @@ def spin(stop: "multiprocessing.Event") -> None:
         sum(range(20_000))
 
 
+@pytest.mark.alone
 async def test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_blocked():
     context = multiprocessing.get_context("spawn")
     port, out, stop = context.Queue(), context.Queue(), context.Event()

@@ -161,6 +161,7 @@ async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
     assert (await server.end_of(second)).exit_code == 0
 
 
+@pytest.mark.alone
 async def test_a_model_that_takes_every_core_does_not_make_the_worker_look_dead(
     device, server, tmp_path
 ):

@@ -136,7 +136,7 @@ RUNTIMES = [
 ]
 
 
-@pytest.mark.parametrize("able", RUNTIMES, ids=str)
+@pytest.mark.parametrize("able", RUNTIMES, ids=["wheel", "cuda", "amd", "old", "library"])
 def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, able, language):
     worker = make_worker(facts={"cpu_model": able.cpu_model})
     Runtime.objects.filter(worker=worker).update(

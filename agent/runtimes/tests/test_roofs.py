@@ -286,6 +286,7 @@ def test_nothing_is_measured_while_the_agent_may_run_a_task(wheel, config, capsy
     assert "models were not made" in read_checks(config)["1.13.0"]["roofs_problem"]
 
 
+@pytest.mark.alone
 @pytest.mark.megengine
 def test_a_real_wheel_is_measured_within_reason(megengine_python, config, capsys):
     append_runtime(config, "1.13.0", "wheel", megengine_python)

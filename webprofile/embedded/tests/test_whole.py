@@ -54,6 +54,7 @@ def test_a_stranger_at_our_port_is_not_taken_for_our_server() -> None:
         server.shutdown()
 
 
+@pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.megengine
 def test_the_demo_profiles_a_model_and_leaves_nothing(tmp_path: Path) -> None:
