@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
+from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
 from django.db.models import (
@@ -26,6 +27,11 @@ from accounts.models import AuditEntry, User
 def reader_of(request: HttpRequest) -> User:
     """The logged-in user of a request that went through `login_required`."""
     return cast(User, request.user)
+
+
+def has_second_factor(user: User) -> bool:
+    """Whether anything of a second factor is set up: app, keys or codes."""
+    return bool(Authenticator.objects.filter(user=user).exists())
 
 
 def with_sessions(users: QuerySet[User]) -> QuerySet[User]:

@@ -6,6 +6,7 @@ nothing leaves no audit entry.
 """
 
 import secrets
+from typing import Any
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
@@ -18,6 +19,7 @@ from django.db.models import Exists, Q
 from django.utils import timezone
 
 from accounts.access_tokens import tokens_usable
+from accounts.announce import second_factor_removed
 from accounts.audit import audit_record
 from accounts.emails import email_canonical
 from accounts.models import AccessToken, User
@@ -115,6 +117,25 @@ def user_set_password(user: User, *, password: str, by: User | None) -> None:
 
 
 @transaction.atomic
+def user_remove_second_factor(user: User, *, by: User | None) -> bool:
+    """Let a user in by the password alone, who lost what the second factor was made of.
+
+    Ends what another password ends: whoever found the phone may be logged in on it. Always True.
+    Raises DomainError: second_factor_none; second_factor_own, since one's own is turned off with
+    the password; not_administrator if `by` is none any more.
+    """
+    _administrators_lock(by)
+    if by is not None and by.pk == user.pk:
+        raise DomainError("second_factor_own", status=409)
+    removed = _second_factor_delete(user)
+    if not removed:
+        raise DomainError("second_factor_none", status=409, user=user.email)
+    audit_record("user.remove_second_factor", user, by=by, before=removed | _shut_out(user))
+    second_factor_removed(user)
+    return True
+
+
+@transaction.atomic
 def user_change_password(user: User, *, current: str, password: str) -> None:
     """Give oneself another password; it ends other sessions and pairs of tokens by itself.
 
@@ -147,11 +168,11 @@ def user_adopt(user: User, *, email: str, keep: str = "") -> bool:
     user.email = email
     user.set_unusable_password()
     user.save(update_fields=["email", "password"])
-    Authenticator.objects.filter(user=user).delete()
+    removed = _second_factor_delete(user)
     SocialAccount.objects.filter(user=user).delete()
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
-    audit_record("user.adopt", user, by=None, before=_shut_out(user, keep=keep))
+    audit_record("user.adopt", user, by=None, before=removed | _shut_out(user, keep=keep))
     return True
 
 
@@ -247,6 +268,21 @@ def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
         "access_tokens": tokens_usable(user).update(revoked_at=timezone.now()),
     }
     return {kind: count for kind, count in ended.items() if count}
+
+
+def _second_factor_delete(user: User) -> dict[str, Any]:
+    """What the second factor was made of, by name. No secret is opened: its key may be lost."""
+    rows = Authenticator.objects.filter(user=user)
+    kinds = Authenticator.Type
+    found = {row.type: True for row in rows}
+    keys = [str(row.data.get("name", "")) for row in rows if row.type == kinds.WEBAUTHN]
+    told = {
+        "authenticator_app": found.get(kinds.TOTP),
+        "recovery_codes": found.get(kinds.RECOVERY_CODES),
+        "security_keys": keys,
+    }
+    rows.delete()
+    return {kind: what for kind, what in told.items() if what}
 
 
 def _note_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:

@@ -11,6 +11,11 @@ ADMINISTRATION: dict[str, Any] = {
         "%(user)s is the last administrator. Make somebody else an administrator first."
     ),
     "user_is_oneself": _("You cannot shut yourself out. Ask another administrator."),
+    "second_factor_none": _("%(user)s has no second factor."),
+    "second_factor_own": _(
+        "You turn off your own second factor in your account, where the password is asked for. If "
+        "you lost it, ask another administrator."
+    ),
     "user_inactive": _("%(user)s is not active. Let them in again first."),
     "email_bad": _("This is no e-mail address. Write it like name@example.org."),
     "email_taken": _("There is a user with this e-mail already."),

@@ -20,7 +20,7 @@ from accounts import services
 from accounts.access_tokens import tokens_usable
 from accounts.admin.forms import AddUserForm, GrantForm
 from accounts.models import User
-from accounts.selectors import entries_about, reader_of, with_sessions
+from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
 from accounts.sessions import sessions_of, user_end_session, user_end_sessions
 from accounts.system import people
 from webprofile.administration.acts import Act, ActsAdmin
@@ -73,6 +73,18 @@ class UserAdmin(ActsAdmin):
                 warning=_("They are logged out everywhere and have to log in again."),
                 # without it the answer to who ends their own would be an error
                 more=lambda request: {"keep": request.session.session_key},
+            ),
+            Act(
+                "remove_second_factor",
+                _("Remove the second factor"),
+                services.user_remove_second_factor,
+                warning=_(
+                    "For somebody who lost phone, keys and codes; be sure that it is they who ask. "
+                    "From then on the password alone lets in. They are logged out everywhere, and "
+                    "their access tokens are revoked."
+                ),
+                is_dangerous=True,
+                fits=has_second_factor,
             ),
             Act(
                 "deactivate",
@@ -161,6 +173,7 @@ class UserAdmin(ActsAdmin):
                 "sessions": sessions_of(user),
                 "tokens": tokens_usable(user),
                 "task_count": user.tasks.count(),
+                "has_second_factor": has_second_factor(user),
                 "entries": entries_about(user, limit=ENTRIES_SHOWN),
                 "own_session": request.session.session_key,
             }

@@ -6,6 +6,7 @@ from allauth.usersessions.models import UserSession
 from rest_framework import serializers
 
 from accounts.models import AuditEntry, User
+from accounts.selectors import has_second_factor
 from webprofile.administration.entries import action_name
 
 
@@ -49,9 +50,19 @@ class UserAnswer(UserRow):
     """A user."""
 
     tasks = serializers.SerializerMethodField(help_text="How many tasks they have.")
+    has_second_factor = serializers.SerializerMethodField(
+        help_text="Whether they set up a second factor."
+    )
 
     class Meta(UserRow.Meta):
-        fields = (*UserRow.Meta.fields, "tasks", "language", "time_zone", "theme")
+        fields = (
+            *UserRow.Meta.fields,
+            "tasks",
+            "has_second_factor",
+            "language",
+            "time_zone",
+            "theme",
+        )
         extra_kwargs: Any = UserRow.Meta.extra_kwargs | {
             "language": {"help_text": "`en`, `zh-hans`, or empty: what the browser asks for."},
             "time_zone": {"help_text": "Of the tz database; empty: the browser's."},
@@ -60,6 +71,9 @@ class UserAnswer(UserRow):
 
     def get_tasks(self, user: User) -> int:
         return user.tasks.count()
+
+    def get_has_second_factor(self, user: User) -> bool:
+        return has_second_factor(user)
 
 
 class SessionAnswer(serializers.ModelSerializer[UserSession]):

@@ -19,6 +19,11 @@ urlpatterns = [
         views.UserReactivate.as_view(),
         name="admin-user-reactivate",
     ),
+    path(
+        "users/<int:user_id>/remove-second-factor/",
+        views.UserRemoveSecondFactor.as_view(),
+        name="admin-user-remove-second-factor",
+    ),
     path("users/<int:user_id>/password/", views.UserPassword.as_view(), name="admin-user-password"),
     path("users/<int:user_id>/sessions/", views.UserSessions.as_view(), name="admin-user-sessions"),
     path(

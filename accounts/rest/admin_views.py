@@ -149,6 +149,15 @@ UserReactivate = _act(
     name="reactivate",
     doc="With the password as it was; access tokens stay revoked. Repeating it changes nothing.",
 )
+UserRemoveSecondFactor = _act(
+    "Remove a user's second factor",
+    services.user_remove_second_factor,
+    codes=["second_factor_none", "second_factor_own"],
+    name="remove_second_factor",
+    doc="Authenticator app, security keys and recovery codes go, so the password alone lets in. "
+    "Sessions and tokens made before it end. Where mail is sent, the user gets one. One's own is "
+    "turned off in one's account.",
+)
 
 
 class UserPassword(UserView):

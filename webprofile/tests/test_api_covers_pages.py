@@ -108,6 +108,7 @@ ACTS = {
         "grant_workers": "admin-grants",
         "ungrant_workers": "admin-grants-remove",
         "end_sessions": "admin-user-sessions",
+        "remove_second_factor": "admin-user-remove-second-factor",
     },
 }
 #: what only a browser has: its pages, forms in front of a log-in, second factors, a viewer's files

@@ -34,7 +34,10 @@ _EXAMPLES = {
 class Command(BaseCommand):
     """Every change is noted in the audit log, without a name: it came from the server itself."""
 
-    help = "List, create, promote, demote, deactivate users; set passwords; grant devices."
+    help = (
+        "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
+        "grant devices."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *_EXAMPLES.values())
@@ -104,6 +107,10 @@ _ACTS: dict[str, tuple[str, Callable[[User], bool]]] = {
     "promote": ("make administrators", lambda user: services.user_promote(user, by=None)),
     "demote": ("make plain users", lambda user: services.user_demote(user, by=None)),
     "deactivate": ("shut out", lambda user: services.user_deactivate(user, by=None)),
+    "remove-second-factor": (
+        "remove it for those who lost it; sessions and access tokens made before it end",
+        lambda user: services.user_remove_second_factor(user, by=None),
+    ),
     "reactivate": ("let in again", lambda user: services.user_reactivate(user, by=None)),
 }
 

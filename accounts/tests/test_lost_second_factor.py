@@ -1,0 +1,203 @@
+"""A second factor that somebody lost: removed by an administrator, and by nobody else."""
+
+import io
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.core import mail
+from django.core.cache import cache
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from accounts import services
+from accounts.access_tokens import token_issue, user_of_secret
+from accounts.models import AuditEntry
+from accounts.refresh_tokens import pair_issue, pair_renew
+from accounts.tests.test_second_factor import is_logged_in, login, make_protected_user
+from tasks.tests.make import make_user
+from webprofile.errors import DomainError
+from webprofile.tests.documented_api import caller, refused
+
+pytestmark = pytest.mark.django_db
+
+USERS = "/admin/accounts/user/"
+ACT = "remove_second_factor"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+@pytest.fixture
+def root():
+    return make_user("root", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def browser(root):
+    browser = Client()
+    browser.force_login(root)
+    return browser
+
+
+@pytest.fixture
+def alice():
+    """With an app, codes and a key."""
+    alice, _, _ = make_protected_user()
+    Authenticator.objects.create(user=alice, type="webauthn", data={"name": "blue key"})
+    return alice
+
+
+def last_entry():
+    return AuditEntry.objects.latest("id")
+
+
+def gets_in_by_the_password(user):
+    client, _ = login(email=user.email)
+    return is_logged_in(client)
+
+
+def test_who_lost_it_logs_in_by_the_password_and_the_log_says_what_went(root, alice):
+    assert not gets_in_by_the_password(alice)
+    assert services.user_remove_second_factor(alice, by=root)
+    assert gets_in_by_the_password(alice)
+    entry = last_entry()
+    assert (entry.action, entry.actor) == ("user.remove_second_factor", root)
+    gone = {"authenticator_app": True, "recovery_codes": True, "security_keys": ["blue key"]}
+    assert gone.items() <= entry.before.items()
+
+
+def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
+    (codes,) = Authenticator.objects.filter(type="recovery_codes")
+    phone, _ = login(email=alice.email)
+    phone.post(reverse("mfa_authenticate"), {"code": codes.wrap().get_unused_codes()[0]})
+    assert is_logged_in(phone)
+    pair = pair_issue(alice)
+    _, secret = token_issue(alice, name="a script", scopes=["read"], days=1)
+    services.user_remove_second_factor(alice, by=root)
+    assert not is_logged_in(phone)
+    assert user_of_secret(secret) is None
+    with pytest.raises(DomainError, match="token_invalid"):
+        pair_renew(pair.refresh)
+
+
+def test_it_goes_even_where_the_key_of_its_secrets_was_lost(root, alice, settings):
+    settings.SECRET_KEY = "another key, of the new year, long enough"
+    services.user_remove_second_factor(alice, by=root)
+    assert gets_in_by_the_password(alice)
+
+
+@pytest.mark.parametrize("code", ["second_factor_none", "second_factor_own", "not_administrator"])
+def test_it_is_refused_where_there_is_none_or_it_is_ones_own(root, alice, code):
+    bob = make_user("bob")
+    user, by = {
+        "second_factor_none": (bob, root),
+        "second_factor_own": (root, root),
+        "not_administrator": (alice, bob),
+    }[code]
+    before = AuditEntry.objects.count()
+    kept = Authenticator.objects.count()
+    with pytest.raises(DomainError, match=code):
+        services.user_remove_second_factor(user, by=by)
+    assert (AuditEntry.objects.count(), Authenticator.objects.count()) == (before, kept)
+
+
+def test_the_users_page_offers_it_to_whom_it_fits_and_asks_first(browser, alice):
+    bob = make_user("bob")
+    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    assert url in browser.get(f"{USERS}{alice.pk}/change/").text
+    assert ACT not in browser.get(f"{USERS}{bob.pk}/change/").text
+    asked = browser.post(url).text
+    assert "be sure that it is they who ask" in asked
+    assert alice.email in asked
+    assert Authenticator.objects.exists()
+    done = browser.post(url, {"confirm": "yes"}, follow=True).text
+    assert "Remove the second factor: done for alice@example.com." in done
+    assert "Second factor removed" in done
+    assert "blue key" in done
+    assert not Authenticator.objects.exists()
+
+
+def test_the_list_does_it_for_several_and_tells_who_has_none(browser, alice):
+    bob = make_user("bob")
+    form = {"action": ACT, "_selected_action": [alice.pk, bob.pk]}
+    assert "be sure that it is they who ask" in browser.post(USERS, form).text
+    done = browser.post(USERS, form | {"confirm": "yes"}, follow=True).text
+    assert "done for alice@example.com." in done
+    assert "bob@example.com has no second factor." in done
+
+
+def test_ones_own_is_not_removed_by_the_administration(alice):
+    alice.is_staff = alice.is_superuser = True
+    alice.save()
+    browser = Client()
+    browser.force_login(alice)
+    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    page = browser.post(url, {"confirm": "yes"}, follow=True).text
+    assert "You turn off your own second factor in your account" in page
+    assert Authenticator.objects.exists()
+
+
+def test_a_program_of_an_administrator_does_the_same(root, alice):
+    client = caller(root)
+    user = f"/api/v1/admin/users/{alice.pk}/"
+    assert client.get(user).json()["has_second_factor"] is True
+    answer = client.post(f"{user}remove-second-factor/", {}, format="json")
+    assert (answer.status_code, answer.json()["has_second_factor"]) == (200, False)
+    assert gets_in_by_the_password(alice)
+    again = client.post(f"{user}remove-second-factor/", {}, format="json")
+    refused(again, 409, "second_factor_none")
+    own = f"/api/v1/admin/users/{root.pk}/remove-second-factor/"
+    refused(client.post(own, {}, format="json"), 409, "second_factor_own")
+
+
+def test_the_command_does_it_for_an_administrator_who_is_alone(alice):
+    out = io.StringIO()
+    alice.is_staff = alice.is_superuser = True
+    alice.save()
+    call_command("users", "remove-second-factor", alice.email, stdout=out)
+    assert out.getvalue() == "alice@example.com done\n"
+    assert gets_in_by_the_password(alice)
+    with pytest.raises(CommandError, match=r"alice@example\.com has no second factor"):
+        call_command("users", "remove-second-factor", alice.email, stdout=out)
+
+
+@pytest.mark.parametrize("sends_mail", [True, False])
+def test_the_user_gets_a_mail_in_their_language_where_mail_is_sent(
+    root, alice, settings, django_capture_on_commit_callbacks, sends_mail
+):
+    settings.ACCOUNT_EMAIL_NOTIFICATIONS = sends_mail
+    settings.SITE_URL = "https://site.example"
+    alice.language = "zh-hans"
+    alice.save()
+    with django_capture_on_commit_callbacks(execute=True):
+        services.user_remove_second_factor(alice, by=root)
+    if not sends_mail:
+        assert mail.outbox == []
+        return
+    (message,) = mail.outbox
+    assert message.to == [alice.email]
+    assert message.subject == "[site.example] 您的双因素认证已被移除"
+    assert alice.email in message.body
+
+
+def test_a_mail_server_that_is_away_leaves_the_removal_done(
+    browser, alice, settings, django_capture_on_commit_callbacks
+):
+    settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
+    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = browser.post(url, {"confirm": "yes"})
+    assert answer.status_code == 302
+    assert gets_in_by_the_password(alice)
+
+
+def test_the_log_in_names_who_can_help():
+    make_protected_user()
+    client, _ = login()
+    page = client.get(reverse("mfa_authenticate")).text
+    assert "An administrator can remove your second factor." in page
