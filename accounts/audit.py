@@ -1,4 +1,4 @@
-"""Write down what administrators change."""
+"""Write down what administrators change, and how users change the way they log in."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -23,7 +23,7 @@ def audit_record(
     """Note one change, in the transaction that makes it.
 
     action: `<noun>.<verb>`; before, after: JSON values of what changed, never a secret
-    by: the administrator; None for manage.py and the site itself
+    by: an administrator, or the user of the account; None for manage.py and the site itself
     """
     return AuditEntry.objects.create(
         actor=by,

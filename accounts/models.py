@@ -1,4 +1,4 @@
-"""The user, tokens for scripts, and the log of what administrators did."""
+"""The user, tokens for scripts, and the log of what was done to accounts, devices and tasks."""
 
 from typing import Any, ClassVar
 
@@ -117,7 +117,10 @@ class AccessToken(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One administrative change: who did what to what, before and after. Never edited."""
+    """Who did what to what, before and after: an administrator, or a user with the own account.
+
+    Never edited.
+    """
 
     at = models.DateTimeField(_("when"), auto_now_add=True, db_index=True)
     #: empty for manage.py and the site itself

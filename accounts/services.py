@@ -147,6 +147,7 @@ def user_change_password(user: User, *, current: str, password: str) -> None:
     _check_password(password, user)
     User.objects.filter(pk=user.pk).update(password=make_password(password))
     user.refresh_from_db()
+    audit_record("user.change_password", user, by=user)
 
 
 def email_is_proved(user: User, email: str) -> bool:

@@ -282,7 +282,7 @@ class GrantsRemove(ApiView):
 
 
 class AuditList(ApiListView):
-    """What administrators changed."""
+    """What administrators changed, and users of the way they log in."""
 
     scope = ADMIN
     serializer_class = AuditAnswer

@@ -1,7 +1,6 @@
 """What somebody does about the own account: sessions and password."""
 
 from allauth.account.adapter import get_adapter
-from allauth.account.signals import password_changed
 from allauth.core import ratelimit
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import update_session_auth_hash
@@ -87,6 +86,7 @@ def _tell(request: Request, user: User) -> None:
     """Keep the session that asked, if one did, and mail the user."""
     if request.auth is None:
         update_session_auth_hash(request._request, user)
-        password_changed.send(sender=User, request=request._request, user=user)
+        # the list of sessions knows it by its old key
+        UserSession.objects.create_from_request(request._request)
     adapter = get_adapter(request._request)
     adapter.send_notification_mail("account/email/password_changed", user)

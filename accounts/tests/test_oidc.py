@@ -84,6 +84,26 @@ def test_the_first_login_makes_a_user_without_a_password(client, provider):
 
 
 @pytest.mark.django_db
+def test_the_log_tells_which_provider_somebody_came_from_and_was_added_or_removed(provider):
+    client = Client()
+    login(client)
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor) == ("user.register", User.objects.get())
+    assert entry.after == {"identity": "Example Ltd."}
+    User.objects.all().delete()
+    alice = make_user()
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    login(client := Client())
+    entry = AuditEntry.objects.first()
+    assert (entry.action, entry.actor) == ("identity.add", alice)
+    assert entry.after == {"identity": "Example Ltd."}
+    form = {"account": SocialAccount.objects.get().pk}
+    client.post(reverse("socialaccount_connections"), form)
+    entry = AuditEntry.objects.first()
+    assert (entry.action, entry.before) == ("identity.remove", {"identity": "Example Ltd."})
+
+
+@pytest.mark.django_db
 def test_next_is_kept_on_the_way_and_leads_nowhere_else(client, provider):
     assert login(client, f"{START}?next=/workers/").url == "/workers/"
     assert login(Client(), f"{START}?next=https://evil.example/").url == reverse("tasks:list")

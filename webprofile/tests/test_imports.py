@@ -14,7 +14,7 @@ APPS = ("accounts", "workers", "tasks", "profiles")
 #: modules that connect the core with the outside: they may import every core, nobody imports them
 EDGE = {
     "actors", "admin", "api", "apps", "consumers", "forms", "gateway", "listing", "management",
-    "rest", "tests", "urls", "views",
+    "receivers", "rest", "tests", "urls", "views",
 }  # fmt: skip
 #: parts of the project package that a core may import
 LEAVES = ("webprofile.errors", "webprofile.batchfile")

@@ -1,0 +1,167 @@
+"""What users do about the way they log in stands in the log, in words and without secrets."""
+
+import re
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa import signals as mfa
+from allauth.mfa.models import Authenticator
+from django.core import mail
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from accounts.models import AuditEntry, User
+from accounts.tests.test_second_factor import code_of, proven
+from tasks.tests.make import make_user
+from webprofile.administration.entries import ACTIONS, action_name, differences
+from webprofile.tests.documented_api import caller
+
+pytestmark = pytest.mark.django_db
+
+GOOD = "correct horse battery"
+NEW = "a long and winding road"
+LOG = "/admin/accounts/auditentry/"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+@pytest.fixture
+def committed(django_capture_on_commit_callbacks):
+    """allauth tells of second factors when the transaction is done."""
+    return lambda: django_capture_on_commit_callbacks(execute=True)
+
+
+def told():
+    """What the log says, oldest first; each entry is by the user about the user."""
+    entries = list(AuditEntry.objects.order_by("id"))
+    for entry in entries:
+        assert entry.actor_id is not None
+        assert (entry.target_type, entry.target_id) == ("user", str(entry.actor_id))
+    return [(entry.action, entry.before, entry.after) for entry in entries]
+
+
+def test_a_registration_is_noted_with_the_address_it_came_from():
+    form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD}
+    Client().post(reverse("account_signup"), form, REMOTE_ADDR="192.0.2.7")
+    assert told() == [("user.register", {}, {})]
+    entry = AuditEntry.objects.get()
+    assert (entry.actor_email, entry.address) == ("new@example.com", "192.0.2.7")
+
+
+def test_a_registration_that_is_refused_is_not_noted():
+    make_user()
+    form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
+    Client().post(reverse("account_signup"), form)
+    assert told() == []
+
+
+def test_an_authenticator_app_is_noted_with_its_codes_and_no_secret(committed):
+    make_user()
+    client = proven()
+    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
+    with committed():
+        client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+    assert {each[0] for each in told()} == {"authenticator_app.add", "recovery_codes.add"}
+    codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
+    with committed():
+        client.post(reverse("mfa_generate_recovery_codes"))
+    assert told()[2] == ("recovery_codes.add", {}, {})
+    with committed():
+        client.post(reverse("mfa_deactivate_totp"))
+    assert {each[0] for each in told()[3:]} == {"authenticator_app.remove", "recovery_codes.remove"}
+    written = str(list(AuditEntry.objects.values()))
+    assert all(each not in written for each in (secret, *codes))
+
+
+def test_a_security_key_is_noted_by_its_name_alone(committed):
+    alice = make_user()
+    data = {"name": "blue key", "credential": {"id": "hidden"}}
+    client = proven()
+    key = Authenticator.objects.create(user=alice, type="webauthn", data=data)
+    mfa.authenticator_added.send(Authenticator, request=None, user=alice, authenticator=key)
+    with committed():
+        client.post(reverse("mfa_remove_webauthn", args=[key.pk]))
+    assert told() == [
+        ("security_key.add", {}, {"name": "blue key"}),
+        ("security_key.remove", {"name": "blue key"}, {}),
+    ]
+
+
+def test_a_changed_password_is_noted_once_on_the_page_and_over_the_api():
+    alice = make_user()
+    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
+    proven().post(reverse("account_change_password"), form)
+    assert told() == [("user.change_password", {}, {})]
+    alice.refresh_from_db()
+    assert alice.check_password(NEW)
+    AuditEntry.objects.all().delete()
+    body = {"current": NEW, "password": GOOD}
+    assert caller(alice).post("/api/v1/me/password/", body, format="json").status_code == 204
+    assert told() == [("user.change_password", {}, {})]
+    assert NEW not in str(list(AuditEntry.objects.values()))
+
+
+def test_the_first_password_of_who_came_from_a_provider_is_noted():
+    alice = make_user()
+    User.objects.filter(pk=alice.pk).update(password="!none")
+    client = Client()
+    client.force_login(User.objects.get())
+    client.post(reverse("account_set_password"), {"password1": NEW, "password2": NEW})
+    assert [each[0] for each in told()] == ["user.change_password"]
+
+
+def test_a_password_reset_by_a_mail_is_noted_for_who_has_the_mailbox(settings):
+    settings.HAS_MAIL_SERVER = True
+    make_user()
+    client = Client()
+    client.post(reverse("account_reset_password"), {"email": "alice@example.com"})
+    assert told() == []
+    link = re.search(r"https?://testserver(/\S+)", mail.outbox[-1].body)[1]
+    page = client.get(link, follow=True)
+    address = page.redirect_chain[-1][0]
+    client.post(address, {"password1": NEW, "password2": NEW})
+    assert told() == [("user.reset_password", {}, {})]
+
+
+def test_addresses_are_noted_when_added_verified_chosen_and_removed():
+    alice = make_user()
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    client, page = proven(), reverse("account_email")
+    client.post(page, {"action_add": "", "email": "second@example.com"})
+    link = re.search(r"https?://testserver(/\S+)", mail.outbox[-1].body)[1]
+    client.post(link)
+    client.post(page, {"action_primary": "", "email": "second@example.com"})
+    client.post(page, {"action_remove": "", "email": alice.email})
+    first, second = {"email": alice.email}, {"email": "second@example.com"}
+    assert told() == [
+        ("user.add_email", {}, second),
+        ("user.verify_email", {}, second),
+        ("user.change_email", first, second),
+        ("user.remove_email", first, {}),
+    ]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_the_administrators_log_says_it_in_words(language):
+    root = make_user("root", is_staff=True, is_superuser=True, language=language)
+    alice = make_user()
+    noted = [code for code in ACTIONS if code.split(".")[1] in {"add", "remove", "register"}]
+    for code in noted:
+        AuditEntry.objects.create(
+            actor=alice, action=code, target_type="user", target_id=alice.pk,
+            before={"email": "old@example.com"}, after={"identity": "Example Ltd."},
+        )  # fmt: skip
+    client = Client()
+    client.force_login(root)
+    page = client.get(LOG).text
+    with translation.override(language):
+        for code in noted:
+            assert action_name(code) in re.findall(r'field-what">([^<]+)<', page)
+        keys = {each.key for each in differences(AuditEntry.objects.first())}
+    words = {"en": {"e-mail", "identity provider"}, "zh-hans": {"邮箱", "身份提供方"}}
+    assert keys == words[language]
