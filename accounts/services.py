@@ -33,14 +33,16 @@ from webprofile.errors import DomainError
 def user_ensure(*, email: str, administrator: bool = False) -> tuple[User, str | None]:
     """Return the user with this e-mail, made with a random password if there is none yet.
 
-    The password is returned only in the call that makes the user; it is stored hashed.
+    Who runs the site vouches for the address of a user who is made here, and for no other: who
+    registered with it before has proved nothing. The password is returned only in the call that
+    makes the user; it is stored hashed.
+    Raises DomainError email_taken if somebody proved to have the address beside another one.
     """
     user = User.objects.filter(email__iexact=email).first()
     if user is not None:
         return user, None
     password = secrets.token_urlsafe(12)
-    make = User.objects.create_superuser if administrator else User.objects.create_user
-    return make(email, password), password
+    return _made(email, password, administrator=administrator), password
 
 
 @transaction.atomic
@@ -58,9 +60,7 @@ def user_create(*, email: str, password: str, by: User | None, administrator: bo
     if User.objects.filter(email__iexact=email).exists():
         raise DomainError("email_taken", field="email", status=409)
     _check_password(password, User(email=email))
-    make = User.objects.create_superuser if administrator else User.objects.create_user
-    user = make(email, password)
-    EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
+    user = _made(email, password, administrator=administrator)
     audit_record("user.create", user, by=by, after={"administrator": administrator})
     return user
 
@@ -227,6 +227,18 @@ def user_limit(user: User, *, task_limit: int | None, by: User | None) -> bool:
     old, new = {"task_limit": before}, {"task_limit": task_limit}
     audit_record("user.change", user, by=by, before=old, after=new)
     return True
+
+
+def _made(email: str, password: str, *, administrator: bool) -> User:
+    """A user whose address counts as proved, so that a log-in at an identity provider that knows it
+    too takes nothing away: with an address that nobody vouched for, the second factor would end.
+    """
+    make = User.objects.create_superuser if administrator else User.objects.create_user
+    if EmailAddress.objects.filter(email__iexact=email_canonical(email), verified=True).exists():
+        raise DomainError("email_taken", field="email", status=409)
+    user = make(email, password)
+    EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
+    return user
 
 
 def _administrators_lock(by: User | None) -> None:

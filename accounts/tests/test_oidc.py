@@ -1,6 +1,7 @@
 """Logging in at an identity provider (OpenID Connect), against a real one on a socket."""
 
 import http.client
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ from django.urls import reverse
 from accounts.access_tokens import token_issue, user_of_secret
 from accounts.models import AuditEntry, User
 from accounts.refresh_tokens import pair_issue, pair_renew
+from accounts.services import user_create, user_ensure
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -152,6 +154,47 @@ def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client
     login(client)
     assert is_logged_in(client)
     assert user_of_secret(secret) is not None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("made_by", ["the server", "an administrator"])
+def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(provider, made_by):
+    """Neither the password nor, above all, the second factor, which is asked for here too."""
+    email = "alice@example.com"
+    if made_by == "the server":
+        alice, _ = user_ensure(email=email)
+    else:
+        alice = user_create(email=email, password=GOOD, by=None)
+    TOTP.activate(alice, generate_totp_secret())
+    _, secret = token_issue(alice, name="a script", scopes=["read"], days=1)
+    assert login(Client()).url == reverse("mfa_authenticate")
+    alice.refresh_from_db()
+    assert alice.has_usable_password()
+    assert user_of_secret(secret) is not None
+    assert not AuditEntry.objects.filter(action="user.adopt").exists()
+
+
+@pytest.mark.django_db
+def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_address(provider):
+    """Else whoever took the operator's address would share the account with its owner."""
+    form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
+    Client().post(reverse("account_signup"), form)
+    alice, password = user_ensure(email="Alice@Example.com", administrator=True)
+    assert (password, alice.is_staff) == (None, False)
+    login(Client())
+    alice.refresh_from_db()
+    assert not alice.has_usable_password()
+    assert AuditEntry.objects.filter(action="user.adopt").exists()
+
+
+@pytest.mark.django_db
+def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
+    bob = make_user("bob")
+    EmailAddress.objects.create(user=bob, email="alice@example.com", verified=True)
+    for make in (user_ensure, partial(user_create, password=GOOD, by=None)):
+        with pytest.raises(DomainError, match="email_taken"):
+            make(email="Alice@example.com")
+    assert User.objects.get() == bob
 
 
 @pytest.mark.django_db
