@@ -64,6 +64,10 @@ class UserAdmin(ActsAdmin):
                     "They keep their own tasks and granted devices. Access tokens with the right "
                     "to administer are revoked."
                 ),
+                of_oneself=_(
+                    "You are among them: these pages close to you at once, and only another "
+                    "administrator can let you in again."
+                ),
                 fits=lambda user: user.is_staff,
             ),
             Act(
@@ -83,6 +87,10 @@ class UserAdmin(ActsAdmin):
                     "From then on the password alone lets in. They are logged out everywhere, and "
                     "their access tokens are revoked."
                 ),
+                of_oneself=_(
+                    "You are among them, and stay as you are: your own second factor is turned off "
+                    "in your account."
+                ),
                 is_dangerous=True,
                 fits=has_second_factor,
             ),
@@ -93,6 +101,10 @@ class UserAdmin(ActsAdmin):
                 warning=_(
                     "They are logged out everywhere and cannot log in, and their access tokens are "
                     "revoked. Tasks and results stay."
+                ),
+                of_oneself=_(
+                    "You are among them, and stay as you are: only another administrator can shut "
+                    "you out."
                 ),
                 is_dangerous=True,
                 fits=lambda user: user.is_active,

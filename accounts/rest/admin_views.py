@@ -133,14 +133,17 @@ UserDemote = _act(
     services.user_demote,
     codes=["last_administrator"],
     name="demote",
-    doc="Access tokens with the right to administer are revoked. Repeating it changes nothing.",
+    doc="Access tokens with the right to administer are revoked. Repeating it changes nothing. "
+    "Nobody asks administrators who take their own rights whether they are sure: from the next "
+    "request on they are plain users (403 `administrators_only`). The last one stays (409).",
 )
 UserDeactivate = _act(
     "Shut a user out",
     services.user_deactivate,
     codes=["user_is_oneself", "last_administrator"],
     name="deactivate",
-    doc="They are logged out everywhere; tasks and results stay. Repeating it changes nothing.",
+    doc="They are logged out everywhere; tasks and results stay. Repeating it changes nothing. "
+    "Nobody shuts themselves out, nor the last administrator (409).",
 )
 UserReactivate = _act(
     "Let a user in again",

@@ -93,6 +93,33 @@ def test_administrators_are_made_and_unmade_after_asking_but_never_the_last(clie
     assert root.is_staff
 
 
+OF_ONESELF = {
+    "demote": "these pages close to you at once",
+    "deactivate": "only another administrator can shut you out",
+    "remove_second_factor": "is turned off in your account",
+}
+
+
+@pytest.mark.parametrize("name", OF_ONESELF)
+def test_an_administrator_among_the_chosen_is_told_what_follows_for_themselves(client, root, name):
+    bob = make_user("bob", is_staff=True, is_superuser=True)
+    assert OF_ONESELF[name] in act(client, name, root, bob)
+    assert OF_ONESELF[name] in page(client, f"{USERS}{root.pk}/act/{name}/", x="y")
+    assert OF_ONESELF[name] not in act(client, name, bob)
+
+
+def test_who_takes_their_own_rights_does_it_last_and_goes_on_as_a_user(client, root):
+    for name in ("alice", "zoe", "bob"):
+        make_user(name, is_staff=True, is_superuser=True)
+    chosen = User.objects.exclude(email__startswith="bob")
+    answer = act(client, "demote", *chosen, confirm="yes")
+    done = "done for alice@example.com, zoe@example.com, root@example.com."
+    assert f"Take administrator&#x27;s rights: {done}" in answer
+    assert "<title>Tasks" in answer
+    assert [user.email for user in User.objects.filter(is_staff=True)] == ["bob@example.com"]
+    assert client.get(USERS).status_code == 302
+
+
 def test_all_administrators_at_once_are_not_demoted(client, root):
     other = make_user("other", is_staff=True, is_superuser=True)
     act(client, "demote", root, other, confirm="yes")

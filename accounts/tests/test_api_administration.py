@@ -129,6 +129,13 @@ def test_the_last_administrator_stays_one(client, root):
     assert not AuditEntry.objects.exists()
 
 
+def test_who_takes_their_own_rights_is_a_plain_user_from_the_next_request_on(client, root):
+    make_administrator("other")
+    answer = post(client, f"{USERS}{root.pk}/demote/")
+    assert (answer.status_code, answer.json()["is_administrator"]) == (200, False)
+    refused(post(client, f"{USERS}{root.pk}/promote/"), 403, "administrators_only")
+
+
 def test_who_was_shut_out_becomes_no_administrator(client):
     bob = make_user("bob", is_active=False)
     refused(post(client, f"{USERS}{bob.pk}/promote/"), 409, "user_inactive")

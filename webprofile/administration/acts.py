@@ -32,6 +32,7 @@ class Act:
     apply: the service, called as apply(row, by=user); its answer says whether anything changed
     page: instead of `apply`, a view of (request, rows) that asks for more
     warning: what follows, in the reader's words; if it is empty nobody is asked
+    of_oneself: what else follows for administrators who are among the rows
     fits: whether it makes sense for a row, which decides on its button
     more: what else the service is told, by name, of the request
     """
@@ -41,6 +42,7 @@ class Act:
     apply: Callable[..., object] | None = None
     page: Callable[[HttpRequest, list[Any]], HttpResponse | None] | None = None
     warning: Any = ""
+    of_oneself: Any = ""
     is_dangerous: bool = False
     fits: Callable[[Any], bool] = lambda row: True
     more: Callable[[HttpRequest], dict[str, Any]] = lambda request: {}
@@ -92,8 +94,11 @@ class ActsAdmin(AuditedAdmin):
             return self._confirm(request, act, rows)
         if act.page is not None:
             return act.page(request, rows)
-        self._apply(request, act, rows)
-        return None
+        by = reader_of(request)
+        # what takes one's own right to go on comes last
+        self._apply(request, act, sorted(rows, key=lambda row: bool(row == by)))
+        stays = User.objects.filter(pk=by.pk, is_staff=True, is_active=True).exists()
+        return None if stays else redirect("tasks:list")
 
     def _apply(self, request: HttpRequest, act: Act, rows: Iterable[Any]) -> None:
         assert act.apply is not None
@@ -120,6 +125,7 @@ class ActsAdmin(AuditedAdmin):
             "opts": self.opts,
             "act": act,
             "rows": rows,
+            "of_oneself": act.of_oneself if reader_of(request) in rows else "",
             "checkbox": ACTION_CHECKBOX_NAME,
             "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
         }
