@@ -13,14 +13,28 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
 from accounts.emails import email_canonical
 from accounts.models import User
 from accounts.services import email_is_proved, user_adopt
+from accounts.sessions import NO_ADDRESS
 
 
 class AccountAdapter(DefaultAccountAdapter):
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """The client's address; NO_ADDRESS where none can be told, so that who logs in is let in.
+
+        A Unix socket has none, and X-Forwarded-For may say no address or name fewer than
+        TRUSTED_PROXY_COUNT of them. All such clients share what is limited by address.
+        """
+        try:
+            address: str = super().get_client_ip(request)
+        except (PermissionDenied, ImproperlyConfigured):
+            return NO_ADDRESS
+        return address
+
     def clean_email(self, email: str) -> str:
         return email_canonical(email)
 

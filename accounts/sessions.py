@@ -8,6 +8,9 @@ from accounts.models import User
 from accounts.refresh_tokens import refresh_tokens_revoke
 from webprofile.errors import DomainError
 
+#: of a session whose client has none that is known: "unspecified", of no machine (RFC 1122)
+NO_ADDRESS = "0.0.0.0"
+
 
 def sessions_of(user: User) -> list[UserSession]:
     """Sessions that still let somebody in, the last used first."""
@@ -57,5 +60,6 @@ def user_end_session(user: User, *, session_id: int, by: User | None) -> None:
     session = UserSession.objects.filter(user=user, pk=session_id).first()
     if session is None:
         raise DomainError("session_unknown", status=404)
-    audit_record("user.end_session", user, by=by, before={"address": session.ip})
+    known = {} if session.ip == NO_ADDRESS else {"address": session.ip}
+    audit_record("user.end_session", user, by=by, before=known)
     session.end()

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from allauth.account.adapter import get_adapter
 from allauth.usersessions.models import UserSession
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 
 from accounts import audit, preferences
 from accounts.models import User
+from accounts.sessions import NO_ADDRESS
 from webprofile.errors import DomainError
 from webprofile.origins import is_viewer_host
 from webprofile.wording import as_json, word
@@ -92,16 +92,9 @@ class ViewerHostMiddleware:
 
 
 def _address_of(request: HttpRequest) -> str | None:
-    """The client's address; None where none can be told.
-
-    A Unix socket has none, and X-Forwarded-For may say no address or name fewer than
-    TRUSTED_PROXY_COUNT of them. No page depends on it.
-    """
-    try:
-        address: str = get_adapter().get_client_ip(request)
-    except (PermissionDenied, ImproperlyConfigured):
-        return None
-    return address
+    """The client's address; None where none can be told."""
+    address: str = get_adapter().get_client_ip(request)
+    return None if address == NO_ADDRESS else address
 
 
 def _opens_page(request: HttpRequest) -> bool:

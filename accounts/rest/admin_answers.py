@@ -84,7 +84,7 @@ class SessionAnswer(serializers.ModelSerializer[UserSession]):
         fields = ("id", "ip", "user_agent", "created_at", "last_seen_at")
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "ip": {"help_text": "From where."},
+            "ip": {"help_text": "From where; `0.0.0.0`: not known."},
             "user_agent": {"help_text": "With what."},
             "created_at": {"help_text": "Since when."},
             "last_seen_at": {"help_text": "When it was used last."},

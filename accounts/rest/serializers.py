@@ -175,7 +175,7 @@ class OwnSessionAnswer(serializers.ModelSerializer[UserSession]):
         fields = ("id", "ip", "user_agent", "created_at", "last_seen_at", "is_current")
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "ip": {"help_text": "The address that it came from last."},
+            "ip": {"help_text": "The address that it came from last; `0.0.0.0`: not known."},
             "user_agent": {"help_text": "What the browser calls itself."},
             "created_at": {"help_text": "When one logged in."},
             "last_seen_at": {"help_text": "When it was used last, to five minutes."},

@@ -1,8 +1,11 @@
-"""Browsers in a reader's words."""
+"""Browsers, and where they are, in a reader's words."""
 
 import re
 
 from django import template
+from django.utils.translation import gettext
+
+from accounts.sessions import NO_ADDRESS
 
 register = template.Library()
 
@@ -36,3 +39,9 @@ def browser(user_agent: str) -> str:
             system = next((text for part, text in _SYSTEMS if part in user_agent), "")
             return " · ".join(filter(None, [f"{name} {found[1]}", system]))
     return user_agent[:60] or "–"
+
+
+@register.filter
+def place(address: str) -> str:
+    """The address of a session, if it is known."""
+    return gettext("not known") if address == NO_ADDRESS else address

@@ -253,6 +253,7 @@ ACCOUNT_SESSION_REMEMBER = None  # the reader is asked
 SESSION_COOKIE_AGE = env.int("SESSION_S", default=12 * 3600)
 #: since the last page, for who wants it
 ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3600)
+#: proxies in front of the site; sessions whose address is not known tell that it is wrong
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
 ACCOUNT_RATE_LIMITS = {
     # asked while a password is typed

@@ -1,0 +1,94 @@
+"""Clients whose address nobody knows: behind a Unix socket, or a proxy that says nothing useful."""
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+
+from accounts.models import AuditEntry
+from accounts.sessions import user_end_session
+from tasks.tests.make import make_user
+
+pytestmark = pytest.mark.django_db
+
+GOOD = "correct horse battery"
+NEW = "a long and winding road"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+@pytest.fixture(
+    params=[
+        (0, {"REMOTE_ADDR": ""}),
+        (0, {"REMOTE_ADDR": "a socket"}),
+        (1, {"HTTP_X_FORWARDED_FOR": "unknown"}),
+        (2, {"HTTP_X_FORWARDED_FOR": "9.9.9.9"}),
+    ],
+    ids=["unix socket", "no address", "proxy says no address", "fewer proxies than trusted"],
+)
+def asks(request, settings):
+    """What the server is told of such a client."""
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT, facts = request.param
+    return facts
+
+
+def log_in(client, password=GOOD, email="alice@example.com"):
+    return client.post(reverse("account_login"), {"login": email, "password": password})
+
+
+def is_logged_in(client):
+    return client.get(reverse("accounts:profile")).status_code == 200
+
+
+def test_who_registers_and_logs_in_from_there_is_let_in(asks):
+    make_user()
+    client = Client(**asks)
+    assert log_in(client).status_code == 302
+    assert is_logged_in(client)
+    new = {"email": "new@example.com", "password1": NEW, "password2": NEW}
+    other = Client(**asks)
+    assert other.post(reverse("account_signup"), new).status_code == 302
+    assert is_logged_in(other)
+    assert AuditEntry.objects.get(action="user.register").address is None
+
+
+def test_programs_get_their_tokens_there_too(asks):
+    make_user()
+    body = {"email": "alice@example.com", "password": GOOD}
+    answer = Client(**asks).post("/api/v1/auth/token/", body, "application/json")
+    assert answer.status_code == 200
+
+
+def test_the_session_says_that_its_address_is_not_known(asks):
+    alice = make_user("alice", is_staff=True, is_superuser=True)
+    client = Client(**asks)
+    log_in(client)
+    for page in (reverse("usersessions_list"), f"/admin/accounts/user/{alice.pk}/change/"):
+        text = client.get(page).text
+        assert "not known" in text
+        assert "0.0.0.0" not in text
+    user_end_session(alice, session_id=UserSession.objects.get().pk, by=None)
+    assert AuditEntry.objects.get().before == {}
+
+
+def test_passwords_cannot_be_tried_without_end_and_the_refusal_is_a_page(asks, settings):
+    settings.ACCOUNT_RATE_LIMITS = {"login_failed": "2/m/ip"}
+    make_user()
+    for password in ("guess", "guess", GOOD):
+        answer = log_in(Client(**asks), password)
+    assert answer.status_code == 200
+    assert "Too many" in str(answer.context["form"].non_field_errors())
+
+
+def test_a_changed_password_is_told_by_mail_there_too(asks, settings, mailoutbox):
+    settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
+    make_user()
+    client = Client(**asks)
+    log_in(client)
+    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
+    assert client.post(reverse("account_change_password"), form).status_code == 302
+    assert len(mailoutbox) == 1
