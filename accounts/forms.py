@@ -4,6 +4,8 @@ from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.fields import EmailField as AllauthEmailField
+from allauth.mfa.base import forms as factor_forms
+from allauth.mfa.totp.forms import ActivateTOTPForm
 from allauth.socialaccount.forms import SignupForm as AllauthSocialSignupForm
 from django import forms
 from django.conf import settings
@@ -49,7 +51,7 @@ class SignupForm(allauth_forms.SignupForm):
 
 
 class SocialSignupForm(AllauthSocialSignupForm):
-    email = EmailField()
+    email = EmailField(label=_("E-mail"))
 
 
 class ResetPasswordForm(allauth_forms.ResetPasswordForm):
@@ -63,6 +65,7 @@ class AddEmailForm(allauth_forms.AddEmailForm):
 class ResetPasswordKeyForm(allauth_forms.ResetPasswordKeyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _call_new(self)
         _checked_while_typed(self)
 
 
@@ -75,6 +78,8 @@ class SetPasswordForm(allauth_forms.SetPasswordForm):
 class ChangePasswordForm(allauth_forms.ChangePasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["oldpassword"].label = _("Current password")
+        _call_new(self)
         _checked_while_typed(self)
 
 
@@ -82,6 +87,24 @@ class ReauthenticateForm(allauth_forms.ReauthenticateForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _plain(self)
+
+
+class ActivateAppForm(ActivateTOTPForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _call_code(self)
+
+
+class SecondFactorForm(factor_forms.AuthenticateForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _call_code(self)
+
+
+class SecondFactorOnceMoreForm(factor_forms.ReauthenticateForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _call_code(self)
 
 
 class PreferencesForm(forms.ModelForm):
@@ -146,6 +169,16 @@ def _plain(form: forms.Form) -> None:
     known = form.fields.keys() & {"password", "oldpassword"}
     for name in known if not settings.HAS_MAIL_SERVER else ():
         form.fields[name].help_text = _("Forgotten? Ask an administrator for a new one.")
+
+
+def _call_new(form: forms.Form) -> None:
+    form.fields["password1"].label = _("New password")
+    form.fields["password2"].label = _("New password (again)")
+
+
+def _call_code(form: forms.Form) -> None:
+    form.fields["code"].label = _("Code")
+    _plain(form)
 
 
 def _checked_while_typed(form: forms.Form) -> None:

@@ -59,10 +59,6 @@ class ProfileUploadAdmin(AuditedAdmin):
         """The row stays until the sweep has removed the files."""
         upload_delete(obj, by=reader_of(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ProfileUpload]) -> None:
-        for upload in queryset:
-            self.delete_model(request, upload)
-
     @admin.display(description=_("size"))
     def size(self, upload: ProfileUpload) -> str:
         return bytesize(upload.size_bytes)

@@ -4,6 +4,7 @@ import io
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.internal.auth import WebAuthn
 from django.core import mail
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
@@ -18,6 +19,7 @@ from accounts.tests.test_second_factor import is_logged_in, login, make_protecte
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.security_key import security_key
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +48,7 @@ def browser(root):
 def alice():
     """With an app, codes and a key."""
     alice, _, _ = make_protected_user()
-    Authenticator.objects.create(user=alice, type="webauthn", data={"name": "blue key"})
+    WebAuthn.add(alice, "blue key", security_key())
     return alice
 
 

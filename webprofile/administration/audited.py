@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.audit import audit_record
 from accounts.models import User
@@ -88,8 +91,33 @@ class AuditedAdmin(admin.ModelAdmin):
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
-        for row in queryset:
+        """Several, chosen in the list."""
+        rows = list(queryset)
+        for row in rows:
             self.delete_model(request, row)
+        text = ngettext("%(count)s is deleted.", "%(count)s are deleted.", len(rows))
+        messages.success(request, text % {"count": len(rows)})
+
+    def message_user(
+        self, request: HttpRequest, message: Any, level: Any = messages.INFO, *args: Any, **kw: Any
+    ) -> None:
+        """What went wrong; what went well is told below, in the words of the site's other pages."""
+        if level != messages.SUCCESS:
+            super().message_user(request, message, level, *args, **kw)
+
+    def response_add(self, request: HttpRequest, obj: Any, *args: Any) -> HttpResponse:
+        page = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[obj.pk])
+        named = format_html('<a href="{}">{}</a>', page, obj)
+        messages.success(request, format_html(_("“{name}” is added."), name=named))
+        return super().response_add(request, obj, *args)
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        messages.success(request, _("Saved."))
+        return super().response_change(request, obj)
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
+        messages.success(request, _("“%(name)s” is deleted.") % {"name": obj_display})
+        return super().response_delete(request, obj_display, obj_id)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         """Nothing: the audit log has it, with more."""

@@ -262,6 +262,9 @@ ACCOUNT_RATE_LIMITS = {
 
 MFA_ADAPTER = "accounts.adapters.SecondFactorAdapter"
 MFA_FORMS = {
+    "activate_totp": "accounts.forms.ActivateAppForm",
+    "authenticate": "accounts.forms.SecondFactorForm",
+    "reauthenticate": "accounts.forms.SecondFactorOnceMoreForm",
     "add_webauthn": "accounts.security_keys.AddForm",
     "edit_webauthn": "accounts.security_keys.RenameForm",
     "authenticate_webauthn": "accounts.security_keys.AuthenticateForm",

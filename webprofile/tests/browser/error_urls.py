@@ -1,9 +1,10 @@
-"""The site, and addresses at which its pages for errors can be looked at."""
+"""The site, and addresses at which pages can be looked at that a test cannot bring about."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
 
+from accounts.forms import ResetPasswordForm
 from webprofile import urls, views
 
 handler404 = urls.handler404
@@ -21,6 +22,24 @@ def too_many(request: HttpRequest) -> HttpResponse:
     return render(request, "429.html", status=429)
 
 
+def other_login(request: HttpRequest) -> HttpResponse:
+    """As where somebody opens the address by hand."""
+    context = {"provider": {"name": "Example Ltd."}, "process": "login"}
+    return render(request, "socialaccount/login.html", context)
+
+
+def other_signup(request: HttpRequest) -> HttpResponse:
+    """As where a provider tells no address."""
+    provider = {"get_provider": {"name": "Example Ltd."}}
+    return render(
+        request, "socialaccount/signup.html", {"form": ResetPasswordForm(), "account": provider}
+    )
+
+
+OTHER_LOGINS = {
+    "/accounts/3rdparty/somewhere/": other_login,
+    "/accounts/3rdparty/somewhere/signup/": other_signup,
+}
 ERRORS = {
     "/errors/400/": bad_request,
     "/errors/403/": forbidden,
@@ -28,6 +47,6 @@ ERRORS = {
     "/errors/500/": views.server_error,
 }
 urlpatterns = [
-    *(path(address.removeprefix("/"), view) for address, view in ERRORS.items()),
+    *(path(each.removeprefix("/"), view) for each, view in {**ERRORS, **OTHER_LOGINS}.items()),
     path("", include(urls)),
 ]

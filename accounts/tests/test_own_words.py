@@ -1,0 +1,174 @@
+"""Pages, messages and mails of the libraries in the site's own words, in both languages."""
+
+import re
+from pathlib import Path
+
+import allauth
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+from django.conf import settings
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from accounts.tests.test_preferences import MINE, STRANGERS
+from accounts.tests.test_second_factor import code_of
+from profiles.models import ProfileUpload
+from tasks.tests.make import make_user
+from workers.models import Pool
+
+pytestmark = pytest.mark.django_db
+
+GOOD = "correct horse battery"
+NEW = "a long and winding road"
+ADMIN = "/admin/workers/pool/"
+#: of what this site does not offer: codes by mail or phone, passkeys for registering, trust ...
+NOT_OFFERED = re.compile(
+    "phone|confirm_.*code|login_code|reset_code|by_passkey|request_login_code|trust|login_script"
+    "|webauthn/signup_form|email_change.html|verified_email_required|signup_closed|confirm_code"
+)
+#: included only by pages that are the site's own
+NOT_INCLUDED = {
+    "account/snippets/already_logged_in.html", "account/snippets/warn_no_email.html",
+    "socialaccount/snippets/provider_list.html", "socialaccount/snippets/login.html",
+    "account/email/email_confirm_message.txt",
+}  # fmt: skip
+#: says as much as the site would
+AS_IT_IS = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+def told(answer) -> list[str]:
+    """Messages on a page, of the site or of the administration."""
+    notes = r'<p class="notice[^>]*>(.*?)</p>|<li class="success">(.*?)</li>'
+    return [re.sub("<[^>]*>", "", "".join(each)) for each in re.findall(notes, answer.text)]
+
+
+def log_in(client, user, **more):
+    form = {"login": user.email, "password": GOOD} | more
+    return client.post(reverse("account_login"), form, follow=True)
+
+
+def test_each_text_of_allauth_that_may_be_shown_is_the_sites_own():
+    theirs = Path(allauth.__file__).parent / "templates"
+    own = settings.BASE_DIR / "templates"
+    left = {
+        name
+        for app in ("account", "mfa", "socialaccount", "usersessions")
+        for path in (theirs / app).rglob("*.*")
+        if re.search(r"\{% (blocktrans|trans)", path.read_text())
+        and not (own / (name := str(path.relative_to(theirs)))).exists()
+        and not NOT_OFFERED.search(name)
+    }
+    # titles of pages that have their own
+    bases = {name for name in left if name.endswith("/base.html")}
+    assert left - bases - NOT_INCLUDED == AS_IT_IS
+
+
+@pytest.mark.parametrize("name", [*MINE, *STRANGERS])
+def test_titles_buttons_and_labels_are_sentences(name, settings):
+    settings.HAS_MAIL_SERVER = True
+    client = Client()
+    if name in MINE:
+        alice = make_user()
+        TOTP.activate(alice, generate_totp_secret())
+        code, *_ = RecoveryCodes.activate(alice).get_unused_codes()
+        client.force_login(alice)
+        if name != "account_reauthenticate":
+            client.post(reverse("mfa_reauthenticate"), {"code": code})
+        if name == "mfa_activate_totp":
+            Authenticator.objects.all().delete()
+    text = client.get(reverse(name)).text.split("<main", 1)[1].split("</main>")[0]
+    parts = re.findall(r"<(title|h1|h2|button|label|a)\b[^>]*>(.*?)</\1>", text, re.DOTALL)
+    words = [re.sub("<[^>]*>", "", each).strip() for _, each in parts]
+    assert words
+    names = re.compile("MegEngine|OpenID Connect|Web Profile")
+    assert [w for w in words if re.search(r"[a-z] [A-Z][a-z]", names.sub("", w))] == []
+    assert not re.search(r"\bemail\b|[Ss]ign(ed)? (in|out|up)", re.sub("<[^>]*>", " ", text))
+
+
+@pytest.mark.parametrize(("language", "label"), [("en", "Code"), ("zh-hans", "验证码")])
+def test_a_code_has_one_name_wherever_it_is_asked_for(language, label):
+    alice = make_user(language=language)
+    client = Client(headers={"accept-language": language})
+    log_in(client, alice)
+    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    forms = [client.get(reverse("mfa_activate_totp")).context["form"]]
+    TOTP.activate(alice, generate_totp_secret())
+    forms.append(client.get(reverse("mfa_reauthenticate")).context["form"])
+    forms.append(log_in(Client(headers={"accept-language": language}), alice).context["form"])
+    with translation.override(language):
+        assert [str(form.fields["code"].label) for form in forms] == [label] * 3
+
+
+@pytest.mark.parametrize(
+    ("language", "texts"),
+    [
+        ("en", ["You are logged in as root@example.com.", "“fast” is added.", "Saved.",
+                "“fast” is deleted.", "2 are deleted.", "You are logged out."]),
+        ("zh-hans", ["您已以 root@example.com 登录。", "“fast”已添加。", "已保存。",
+                     "“fast”已删除。", "已删除 2 项。", "您已退出登录。"]),
+    ],
+)  # fmt: skip
+def test_messages_of_log_ins_and_of_the_administration(language, texts):
+    root = make_user("root", is_staff=True, is_superuser=True, language=language)
+    client = Client()
+    heard = told(log_in(client, root, next="/admin/"))
+    form = {"name": "fast", "description": ""}
+    heard += told(client.post(f"{ADMIN}add/", form, follow=True))
+    change = f"{ADMIN}{Pool.objects.get().pk}"
+    heard += told(client.post(f"{change}/change/", form, follow=True))
+    heard += told(client.post(f"{change}/delete/", {"post": "yes"}, follow=True))
+    chosen = [Pool.objects.create(name=name).pk for name in "ab"]
+    form = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
+    heard += told(client.post(ADMIN, form, follow=True))
+    heard += told(client.post(reverse("account_logout"), {"next": "/"}, follow=True))
+    assert heard == texts
+
+
+def test_a_name_in_a_message_is_no_markup():
+    client = Client()
+    client.force_login(root := make_user("root", is_staff=True, is_superuser=True))
+    upload = ProfileUpload.objects.create(owner=root, name="<b>{x}%s</b>", size_bytes=1)
+    page = f"/admin/profiles/profileupload/{upload.pk}/delete/"
+    assert told(client.post(page, {"post": "yes"}, follow=True)) == [
+        "“&lt;b&gt;{x}%s&lt;/b&gt;” is deleted."
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_mails_about_ones_account_say_what_where_and_when(language, settings, mailoutbox):
+    settings.HAS_MAIL_SERVER = settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
+    alice = make_user(language=language)
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    client = Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux) Firefox/140.0"})
+    log_in(client, alice)
+    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
+    client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+    client.post(reverse("mfa_generate_recovery_codes"))
+    client.post(reverse("mfa_deactivate_totp"))
+    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
+    client.post(reverse("account_change_password"), form)
+    subjects = {
+        "en": ["Authenticator app set up", "New recovery codes made",
+               "Authenticator app turned off", "Password changed"],
+        "zh-hans": ["已设置身份验证器应用", "已生成新的恢复代码", "已关闭身份验证器应用",
+                    "密码已更改"],
+    }[language]  # fmt: skip
+    assert [mail.subject.removeprefix("[testserver] ") for mail in mailoutbox] == subjects
+    for mail in mailoutbox:
+        assert "Firefox 140 · Linux" in mail.body
+        assert "127.0.0.1" in mail.body
+        assert "IP address" not in mail.body
+        chinese = re.search("[\u4e00-\u9fff]", mail.body)
+        assert bool(chinese) is (language == "zh-hans")
