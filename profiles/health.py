@@ -45,13 +45,16 @@ def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
     """Send a check to a device because somebody asks, which is noted in the audit log.
 
     Not in one transaction: storage is written to where rows are not locked.
-    Raises DomainError health_check_impossible, also for a device that is away or out of service.
+    Raises DomainError health_check_impossible, also for a device that is away or out of service;
+    health_check_not_begun if the device or storage went away meanwhile.
     """
     may_run = worker.is_online and worker.is_enabled and worker.retired_at is None
     check = health_begin(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
     if check is None:
         raise DomainError("health_check_impossible", status=409, worker=worker.name)
     audit_record("worker.health_check", worker, by=by, after={"version": check.runtime_version})
+    if check.result == HealthCheck.Result.ABANDONED:
+        raise DomainError("health_check_not_begun", status=409, worker=worker.name)
     return check
 
 

@@ -22,6 +22,10 @@ WORDINGS: dict[str, Any] = {
         "%(worker)s cannot be checked now: it is offline or takes no tasks, a check is under way, "
         "or it has no MegEngine that works."
     ),
+    "health_check_not_begun": _(
+        "The health check of %(worker)s could not begin: the device went away, or storage does not "
+        "answer. It says nothing of the device; ask for one again in a minute."
+    ),
     "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
     "view_query_bad": _("Choose at least one filter, then save the view."),
     "view_limit": _("You have %(limit)s saved views, the most there can be. Delete one first."),

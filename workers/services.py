@@ -121,17 +121,17 @@ def worker_hide(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def worker_revoke(worker: Worker, *, by: User | None) -> int:
+def worker_revoke(worker: Worker, *, by: User | None) -> bool:
     """Shut a worker's agent out until it is enrolled again; unused codes are void too.
 
-    Returns how many tokens were valid.
+    Returns whether a token or a code was good until then.
     """
     codes = tokens.codes_revoke(worker)
     revoked = tokens.tokens_revoke(worker)
     if codes or revoked:
         audit_record("worker.revoke", worker, by=by, before={"tokens": revoked, "codes": codes})
     announce.worker_revoked_on_commit(worker.pk)
-    return revoked
+    return bool(codes or revoked)
 
 
 @transaction.atomic

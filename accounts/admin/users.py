@@ -26,6 +26,7 @@ from accounts.system import people
 from webprofile.administration.acts import Act, ActsAdmin
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from webprofile.wording_acts import grant_words
 from workers.grants import grants_add, grants_remove
 
 ENTRIES_SHOWN = 20
@@ -241,12 +242,8 @@ class UserAdmin(ActsAdmin):
             except DomainError as error:
                 form.add_error(None, word(error))
             else:
-                text = (
-                    gettext("Permissions given: %(count)s.")
-                    if adds
-                    else gettext("Permissions taken: %(count)s.")
-                )
-                messages.success(request, text % {"count": count})
+                tell = messages.success if count else messages.info
+                tell(request, grant_words(count, adds=adds))
                 return None
         act = "grant_workers" if adds else "ungrant_workers"
         title = _("Give private devices") if adds else _("Take private devices away")

@@ -3,7 +3,7 @@
 Each act is a service. What hurts is confirmed on a page of its own first.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +15,19 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from accounts.models import User
 from accounts.selectors import reader_of
 from webprofile.administration.audited import AuditedAdmin
+from webprofile.administration.several import act_on_each
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from webprofile.wording_acts import act_words
 
 
 @dataclass(frozen=True)
 class Act:
-    """One thing to do with a row.
+    """One thing to do with a row. What came of it is said by `webprofile.wording_acts`.
 
     apply: the service, called as apply(row, by=user); its answer says whether anything changed
     page: instead of `apply`, a view of (request, rows) that asks for more
@@ -100,23 +100,17 @@ class ActsAdmin(AuditedAdmin):
         stays = User.objects.filter(pk=by.pk, is_staff=True, is_active=True).exists()
         return None if stays else redirect("tasks:list")
 
-    def _apply(self, request: HttpRequest, act: Act, rows: Iterable[Any]) -> None:
+    def _apply(self, request: HttpRequest, act: Act, rows: list[Any]) -> None:
         assert act.apply is not None
-        changed: list[str] = []
-        same: list[str] = []
-        by: User = reader_of(request)
-        more = act.more(request)
-        for row in rows:
-            try:
-                (changed if act.apply(row, by=by, **more) else same).append(str(row))
-            except DomainError as error:
-                messages.error(request, f"{row}: {word(error)}")
-        if changed:
-            text = _("%(act)s: done for %(names)s.")
-            messages.success(request, text % {"act": act.label, "names": _listed(changed)})
-        if same:
-            text = _("%(act)s: nothing to change for %(names)s.")
-            messages.info(request, text % {"act": act.label, "names": _listed(same)})
+        came = act_on_each(rows, act.apply, by=reader_of(request), more=act.more(request))
+        for each in came:
+            if each.refusal is not None:
+                messages.error(request, _refused(each.name, each.refusal))
+        for tell, changed in ((messages.success, True), (messages.info, False)):
+            names = [each.name for each in came if each.refusal is None and each.changed is changed]
+            if names:
+                noun = self.opts.model_name
+                tell(request, act_words(f"{noun}.{act.name}", names, changed=changed))
 
     def _confirm(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse:
         context = {
@@ -141,10 +135,9 @@ def _action_of(act: Act) -> Callable[[ActsAdmin, HttpRequest, QuerySet], HttpRes
     return action
 
 
-def _listed(names: list[str]) -> str:
-    """The first ten by name, the rest as a number."""
-    shown, more = names[:10], len(names) - 10
-    text = ", ".join(shown)
-    if more > 0:
-        text += " " + ngettext("and %(count)d more", "and %(count)d more", more) % {"count": more}
-    return text
+def _refused(name: str, refusal: DomainError) -> str:
+    """Why a row was left as it is, with its name if the reason does not say it."""
+    text = word(refusal)
+    if name in refusal.data.values():
+        return text
+    return _("%(name)s: %(why)s") % {"name": name, "why": text}

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -20,6 +19,7 @@ from tasks.states import TaskState
 from webprofile.administration.acts import Act, ActsAdmin
 from webprofile.errors import DomainError
 from webprofile.wording import word
+from webprofile.wording_acts import grant_words
 from workers import services
 from workers.admin import columns
 from workers.admin.filters import BeatFilter, StateFilter
@@ -202,11 +202,10 @@ class WorkerAdmin(ActsAdmin):
         if emails is None:
             chosen = [int(pk) for pk in request.POST.getlist("remove") if pk.isdecimal()]
             count = grants_remove(users=chosen, workers=[worker.pk], by=by)
-            text = gettext("Permissions taken: %(count)s.")
         else:
             count = grants_add(users=emails, workers=[worker.pk], by=by)
-            text = gettext("Permissions given: %(count)s.")
-        messages.success(request, text % {"count": count})
+        tell = messages.success if count else messages.info
+        tell(request, grant_words(count, adds=emails is not None))
 
     def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
         back = reverse("admin:workers_worker_changelist")

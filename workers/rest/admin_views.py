@@ -161,7 +161,7 @@ class HardwareCheck(HardwareView):
     @documented(
         "Check a device",
         answers={201: HealthAnswer},
-        errors={409: ["health_check_impossible"]},
+        errors={409: ["health_check_impossible", "health_check_not_begun"]},
         operation_id="admin_workers_check",
     )
     def post(self, request: Request, worker_id: int) -> Response:

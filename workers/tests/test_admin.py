@@ -18,6 +18,7 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
 )
+from webprofile.tests.admin_messages import messages_in
 from workers.models import Grant, Pool, Worker
 from workers.services import worker_introduce
 from workers.tokens import code_redeem, token_check
@@ -86,8 +87,10 @@ def test_several_devices_are_drained_and_one_that_was_is_told_apart(client, admi
     box, board = make_worker("box"), make_worker("board", is_enabled=False)
     data = {"action": "drain", "_selected_action": [box.pk, board.pk]}
     page = client.post(LIST, data, follow=True).content.decode()
-    assert "Drain: done for box." in page
-    assert "Drain: nothing to change for board." in page
+    assert messages_in(page) == [
+        "box is drained: it gets no new tasks, and what runs there goes on.",
+        "board was drained before.",
+    ]
     assert not Worker.objects.filter(is_enabled=True).exists()
 
 
@@ -101,7 +104,7 @@ def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
     assert 'name="_save"' not in page
     for url in (LIST, "/workers/", "/workers/list.json", "/tasks/new/"):
         assert "box.retired" not in client.get(url, follow=True).content.decode().replace(
-            f"Retire: done for box.retired-{worker.pk}", ""
+            f"box.retired-{worker.pk} is out of service for good.", ""
         )
     assert "box.retired" in client.get(f"{LIST}?state=retired").content.decode()
     answer = client.post(page_of(worker), FORM)
@@ -111,7 +114,9 @@ def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
 def test_an_act_that_a_device_does_not_take_says_why(client, admin):
     worker = make_worker("box")
     act(client, worker, "retire", confirm="yes")
-    assert "is retired" in act(client, worker, "drain")
+    assert messages_in(act(client, worker, "drain")) == [
+        f"box.retired-{worker.pk} is retired. Register a new device instead."
+    ]
 
 
 @pytest.mark.parametrize("name", ["no-such", "delete_selected"])

@@ -1,0 +1,91 @@
+"""What administrators are told after an act on users."""
+
+import pytest
+from django.contrib import admin
+
+from accounts.models import User
+from tasks.tests.make import make_user, make_worker
+from webprofile.tests.admin_messages import messages_in
+from webprofile.wording_acts import DONE
+from workers.models import Worker
+
+pytestmark = pytest.mark.django_db
+
+USERS = "/admin/accounts/user/"
+
+
+@pytest.fixture
+def root(client):
+    user = make_user("root", is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def told(client, name: str, *users: User) -> list[str]:
+    chosen = {"action": name, "_selected_action": [user.pk for user in users]}
+    page = client.post(USERS, {**chosen, "confirm": "yes"}, follow=True)
+    return messages_in(page.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "several", "again"),
+    [
+        (
+            "promote",
+            "bob@example.com is an administrator now.",
+            "carol@example.com, dave@example.com are administrators now.",
+            "bob@example.com was an administrator before.",
+        ),
+        (
+            "deactivate",
+            "bob@example.com is shut out.",
+            "carol@example.com, dave@example.com are shut out.",
+            "bob@example.com was shut out before.",
+        ),
+    ],
+)
+def test_one_user_and_several_have_their_own_sentences(client, root, name, one, several, again):
+    bob, carol, dave = (make_user(each) for each in ("bob", "carol", "dave"))
+    assert told(client, name, bob) == [one]
+    assert told(client, name, carol, dave) == [several]
+    assert told(client, name, bob) == [again]
+
+
+def test_what_was_so_before_is_said_of_each_act(client, root):
+    bob = make_user("bob")
+    assert told(client, "demote", bob) == ["bob@example.com was no administrator."]
+    assert told(client, "reactivate", bob) == ["bob@example.com was not shut out."]
+    assert told(client, "end_sessions", bob) == ["There was no session of bob@example.com to end."]
+
+
+def test_the_last_administrator_is_named_once_and_so_is_oneself(client, root):
+    (text,) = told(client, "demote", root)
+    assert text.startswith("root@example.com is the last administrator")
+    assert text.count("root@example.com") == 1
+    assert told(client, "deactivate", root) == [
+        "root@example.com: You cannot shut yourself out. Ask another administrator."
+    ]
+
+
+def test_grants_are_counted_in_the_singular_too(client, root):
+    bob, carol, board = make_user("bob"), make_user("carol"), make_worker(is_public=False)
+
+    def granted(*users: User, name: str = "grant_workers") -> list[str]:
+        chosen = {"action": name, "_selected_action": [user.pk for user in users]}
+        data = {**chosen, "chosen": "yes", "workers": [board.pk]}
+        return messages_in(client.post(USERS, data, follow=True).content.decode())
+
+    assert granted(bob) == ["1 permission given."]
+    assert granted(bob) == ["Nothing to change: it was so before."]
+    assert granted(bob, carol) == ["1 permission given."]
+    assert granted(bob, carol, name="ungrant_workers") == ["2 permissions taken."]
+
+
+def test_each_act_has_words_of_its_own():
+    acts = {
+        f"{model._meta.model_name}.{act.name}"
+        for model in (Worker, User)
+        for act in admin.site._registry[model].get_acts()
+        if act.apply is not None
+    }
+    assert acts == set(DONE)

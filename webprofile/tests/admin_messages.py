@@ -1,0 +1,11 @@
+"""What a page of the administration says at its top."""
+
+import html
+import re
+
+
+def messages_in(page: str) -> list[str]:
+    """The texts of the messages of a page, in order."""
+    _, _, rest = page.partition('<ul class="messagelist">')
+    texts = re.findall(r"<li[^>]*>(.*?)</li>", rest.partition("</ul>")[0], re.DOTALL)
+    return [html.unescape(text) for text in texts]
