@@ -14,6 +14,7 @@ from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened.uploads import upload_delete
 from profiles.templatetags.quantities import bytesize
 from webprofile.administration.audited import AuditedAdmin, is_administrator
+from webprofile.templatetags.moments import moment
 
 
 class OpenedFileInline(admin.TabularInline):
@@ -38,10 +39,10 @@ class OpenedFileInline(admin.TabularInline):
 @admin.register(ProfileUpload)
 class ProfileUploadAdmin(AuditedAdmin):
     may_delete = True
-    list_display = ("name", "owner", "state", "size", "created_at", "page")
+    list_display = ("name", "owner", "state", "size", "created", "page")
     list_filter = ("state",)
     search_fields = ("name", "owner__email")
-    fields = ("name", "owner", "state", "size", "problem", "problem_detail", "created_at", "page")
+    fields = ("name", "owner", "state", "size", "problem", "problem_detail", "created", "page")
     readonly_fields = fields
     inlines = (OpenedFileInline,)
 
@@ -62,6 +63,10 @@ class ProfileUploadAdmin(AuditedAdmin):
     @admin.display(description=_("size"))
     def size(self, upload: ProfileUpload) -> str:
         return bytesize(upload.size_bytes)
+
+    @admin.display(description=_("created"), ordering="created_at")
+    def created(self, upload: ProfileUpload) -> str:
+        return moment(upload.created_at, "seconds")
 
     @admin.display(description=_("page"))
     def page(self, upload: ProfileUpload) -> str:

@@ -18,6 +18,7 @@ from webprofile.administration.entries import (
     differences,
     target_page,
 )
+from webprofile.templatetags.moments import moment
 
 
 class ActionFilter(admin.SimpleListFilter):
@@ -44,8 +45,8 @@ class TargetFilter(admin.SimpleListFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(AuditedAdmin):
-    list_display = ("at", "who", "what", "target", "changes", "address")
-    list_display_links = ("at",)
+    list_display = ("when", "who", "what", "target", "changes", "address")
+    list_display_links = ("when",)
     list_filter = (ActionFilter, TargetFilter)
     list_select_related = ("actor",)
     list_per_page = 50
@@ -102,6 +103,10 @@ class AuditEntryAdmin(AuditedAdmin):
                 "target_kind": TARGETS.get(entry.target_type, entry.target_type),
             }
         return super().change_view(request, object_id, form_url, context)
+
+    @admin.display(description=_("when"), ordering="at")
+    def when(self, entry: AuditEntry) -> str:
+        return moment(entry.at, "seconds")
 
     @admin.display(description=_("who"), ordering="actor_email")
     def who(self, entry: AuditEntry) -> Any:

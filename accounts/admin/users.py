@@ -1,6 +1,5 @@
 """Users: who they are, what they may use, where they are logged in."""
 
-import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -25,6 +24,7 @@ from accounts.sessions import sessions_of, user_end_session, user_end_sessions
 from accounts.system import people
 from webprofile.administration.acts import Act, ActsAdmin
 from webprofile.errors import DomainError
+from webprofile.templatetags.moments import moment
 from webprofile.wording import word
 from webprofile.wording_acts import grant_words
 from workers.grants import grants_add, grants_remove
@@ -287,8 +287,8 @@ class UserAdmin(ActsAdmin):
         return ", ".join(granted[:5]) + (" …" if len(granted) > 5 else "")
 
     @admin.display(description=_("last seen"), ordering="seen_at")
-    def seen(self, user: User) -> datetime.datetime | None:
-        return getattr(user, "seen_at", None)
+    def seen(self, user: User) -> str:
+        return moment(getattr(user, "seen_at", None), "seconds") or "–"
 
     @admin.display(description=_("sessions"), ordering="session_count")
     def sessions(self, user: User) -> int:

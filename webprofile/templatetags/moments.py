@@ -10,6 +10,9 @@ from django.utils.safestring import SafeString, mark_safe
 register = template.Library()
 
 
+_FORMS = {"days": "%Y-%m-%d", "minutes": "%Y-%m-%d %H:%M", "seconds": "%Y-%m-%d %H:%M:%S"}
+
+
 @register.simple_tag
 def moment(
     at: dt.datetime | None, precision: str = "minutes", ago: bool = False
@@ -21,11 +24,17 @@ def moment(
     """
     if at is None:
         return ""
-    form = {"days": "%Y-%m-%d", "minutes": "%Y-%m-%d %H:%M", "seconds": "%Y-%m-%d %H:%M:%S"}
-    utc = f"{at.astimezone(dt.UTC):{form[precision]}} UTC"
+    local, utc = told(at, precision)
     mark = mark_safe(" data-ago") if ago else ""
-    if timezone.get_current_timezone_name() == "UTC":
+    if local == utc:
         return format_html('<time datetime="{}"{}>{}</time>', at.isoformat(), mark, utc)
-    local = f"{timezone.localtime(at):{form[precision]}}"
     form_html = '<time datetime="{}"{} title="{}">{}</time>'
     return format_html(form_html, at.isoformat(), mark, utc, local)
+
+
+def told(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:
+    """A moment in the reader's zone and in UTC; twice the latter where the zone is unknown."""
+    utc = f"{at.astimezone(dt.UTC):{_FORMS[precision]}} UTC"
+    if timezone.get_current_timezone_name() == "UTC":
+        return utc, utc
+    return f"{timezone.localtime(at):{_FORMS[precision]}}", utc

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from tasks.reasons import held_words
+from webprofile.templatetags.moments import told
 from workers.heartbeats import Beat, beat_of
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
@@ -34,7 +35,7 @@ def heartbeat(worker: Worker) -> SafeString | str:
         format_html(
             ' <time class="beat__ago" datetime="{}" title="{}">{}</time>',
             at.isoformat(),
-            f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}",
+            " · ".join(dict.fromkeys(told(at))),
             ago(at),
         )
         if at

@@ -1,0 +1,89 @@
+"""Moments in the administration: in the reader's zone, to the second, with UTC as the tooltip."""
+
+import datetime as dt
+import re
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.test import Client
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from accounts.models import AuditEntry, User
+from profiles.models import ProfileUpload
+from tasks.tests.make import make_user, make_worker
+from workers.models import HealthCheck, Worker
+
+pytestmark = pytest.mark.django_db
+
+AT = dt.datetime(2026, 3, 4, 20, 30, 15, tzinfo=dt.UTC)
+LOCAL, UTC = "2026-03-05 04:30:15", "2026-03-04 20:30:15 UTC"
+TIME = f'<time datetime="{AT.isoformat()}" title="{UTC}">{LOCAL}</time>'
+
+
+@pytest.fixture(params=["en", "zh-hans"])
+def root(request, client):
+    user = make_user(
+        "root",
+        is_staff=True,
+        is_superuser=True,
+        language=request.param,
+        time_zone="Asia/Shanghai",
+    )
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def pages(root):
+    """Pages that tell moments, with rows that are all of one moment."""
+    bob, worker = make_user("bob", date_joined=AT), make_worker("box")
+    Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
+    UserSession.objects.update(created_at=AT, last_seen_at=AT)
+    User.objects.filter(pk=bob.pk).update(last_login=AT)
+    HealthCheck.objects.create(worker=worker, runtime_version="1.13.0", cause="asked")
+    HealthCheck.objects.update(created_at=AT)
+    Worker.objects.update(created_at=AT)
+    upload = ProfileUpload.objects.create(owner=bob, name="run", size_bytes=1)
+    ProfileUpload.objects.update(created_at=AT)
+    entry = audit_record("worker.drain", worker, by=root, after={"enabled": False})
+    AuditEntry.objects.update(at=AT)
+    return {
+        "/admin/": 1,
+        "/admin/accounts/auditentry/": 1,
+        f"/admin/accounts/auditentry/{entry.pk}/change/": 1,
+        "/admin/accounts/user/": 1,
+        f"/admin/accounts/user/{bob.pk}/change/": 4,
+        f"/admin/workers/worker/{worker.pk}/change/": 3,
+        "/admin/profiles/profileupload/": 1,
+        f"/admin/profiles/profileupload/{upload.pk}/change/": 1,
+    }
+
+
+def test_every_page_tells_moments_in_the_readers_zone_to_the_second(client, pages):
+    for url, times in pages.items():
+        page = client.get(url).content.decode()
+        assert page.count(TIME) == times, url
+        # nor in Django's own words, which name the month
+        assert not re.search(r"March \d, 2026, |年3月\d日 \d", page), url
+
+
+def test_the_last_heartbeat_says_how_long_ago_and_when(client, root):
+    Worker.objects.filter(pk=make_worker("box").pk).update(last_seen_at=AT)
+    page = client.get("/admin/workers/worker/").content.decode()
+    assert f'title="{LOCAL} · {UTC}"' in page
+
+
+def test_a_reader_whose_zone_nobody_knows_gets_utc(client, root):
+    root.time_zone = ""
+    root.save(update_fields=["time_zone"])
+    worker = make_worker("box")
+    audit_record("worker.drain", worker, by=root, after={"enabled": False})
+    AuditEntry.objects.update(at=AT)
+    Worker.objects.update(last_seen_at=timezone.now())
+    page = client.get("/admin/accounts/auditentry/").content.decode()
+    assert f'<time datetime="{AT.isoformat()}">{UTC}</time>' in page
+    (tooltip,) = re.findall(
+        r'beat__ago".*?title="(.*?)"', client.get("/admin/workers/worker/").content.decode()
+    )
+    assert re.fullmatch(r"[\d-]+ [\d:]+ UTC", tooltip)
