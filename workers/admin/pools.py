@@ -8,7 +8,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.administration.audited import AuditedAdmin
-from workers.models import Pool, Worker
+from workers.admin.forms import PoolForm
+from workers.models import Pool
 
 
 @admin.register(Pool)
@@ -18,15 +19,11 @@ class PoolAdmin(AuditedAdmin):
     list_display = ("name", "description", "size")
     search_fields = ("name", "description", "workers__name")
     fields = ("name", "description", "workers")
-    filter_horizontal = ("workers",)
+    form = PoolForm
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Pool]:
         pools: QuerySet[Pool] = super().get_queryset(request)
         return pools.annotate(worker_count=Count("workers"))
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs["queryset"] = Worker.objects.filter(retired_at=None)
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def audit_values(self, row: Pool) -> dict[str, Any]:
         stored = Pool.objects.filter(pk=row.pk).first()

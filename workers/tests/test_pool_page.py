@@ -1,0 +1,80 @@
+"""The page of a pool, in the reader's language and without a script."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles import finders
+
+from tasks.tests.make import make_user, make_worker
+from workers.models import Pool
+from workers.services import worker_retire
+
+pytestmark = pytest.mark.django_db
+
+POOLS = "/admin/workers/pool/"
+#: a text in quotes, of which the first mark decides
+TEXT = r"(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")"
+
+
+class Scripts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        source = dict(attrs).get("src")
+        if tag == "script" and source:
+            self.found.append(source)
+
+
+def scripts_of(page: str) -> list[str]:
+    parser = Scripts()
+    parser.feed(page)
+    return parser.found
+
+
+@pytest.fixture
+def root(client):
+    user = make_user("root", is_staff=True, is_superuser=True, language="zh-hans")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def pool(root):
+    pool = Pool.objects.create(name="arm")
+    pool.workers.add(make_worker("box"))
+    return pool
+
+
+def box_of(page: str, name: str) -> str:
+    """The tag that ticks a device."""
+    (tag,) = re.findall(rf"(<input[^>]*name=\"workers\"[^>]*>)\s*{name}\b", page)
+    return tag
+
+
+def test_devices_are_ticked_in_one_list_that_needs_no_script(client, pool):
+    make_worker("board")
+    worker_retire(make_worker("old"), by=None)
+    page = client.get(f"{POOLS}{pool.pk}/change/").content.decode()
+    assert 'type="checkbox"' in box_of(page, "box")
+    assert "checked" in box_of(page, "box")
+    assert "checked" not in box_of(page, "board")
+    assert "old.retired" not in page
+
+
+@pytest.mark.parametrize("path", ["{pk}/change/", "add/", ""])
+def test_what_the_scripts_of_a_chinese_page_say_is_translated(client, pool, path):
+    scripts = scripts_of(client.get(POOLS + path.format(pk=pool.pk)).content.decode())
+    (catalogue,) = (each for each in scripts if "jsi18n" in each)
+    known = client.get(catalogue).content.decode()
+    sources = "".join(
+        Path(finders.find(each.removeprefix("/static/"))).read_text()
+        for each in scripts
+        if each.startswith("/static/")
+    )
+    said = [one or two for one, two in re.findall(rf"\bn?gettext\({TEXT}", sources)]
+    assert [text for text in said if f"{json.dumps(text)}: " not in known] == []
