@@ -11,8 +11,8 @@ QUEUE: dict[str, Any] = {
     ),
     "worker_retired": _("%(worker)s was taken out of service for good. Choose another device."),
     "quota_reached": _(
-        "You have %(live)s tasks that wait or run, and %(limit)s is the most at once. Cancel some, "
-        "wait until some have finished, or ask an administrator to raise your limit."
+        "Tasks of yours that wait or run: %(live)s, and %(limit)s is the most at once. Cancel "
+        "some, wait until some have finished, or ask an administrator to raise your limit."
     ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
     "title_bad": _("A title is one line of at most %(limit)s characters."),

@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import AuditEntry
@@ -83,6 +84,18 @@ class AuditEntryAdmin(AuditedAdmin):
         codes = [code for code in ACTIONS if term.casefold() in action_name(code).casefold()]
         more = Q(action__in=codes) | Q(after__has_key=term)
         return found | queryset.filter(more), False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Where it is the history of one row, with the name that the row had last."""
+        kind, number = request.GET.get("target_type"), request.GET.get("target_id", "")
+        context = extra_context or {}
+        if number.isdecimal():
+            of_row = AuditEntry.objects.filter(target_type=kind, target_id=number)
+            if last := of_row.first():
+                context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}
+        return super().changelist_view(request, context)
 
     def change_view(
         self,

@@ -271,7 +271,7 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
     opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
     page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
     top = page.split('id="summary"')[0]
-    assert "Only 1 of 2 profiles were merged" in top
+    assert "Only 1 of 2 profiles was merged" in top
     assert "p1.json" in top
     assert "It executed other operators than the first pass." in top
     assert "profile-2.json" not in top

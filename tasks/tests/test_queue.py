@@ -232,7 +232,7 @@ def test_the_form_tells_that_the_limit_is_reached(client):
     make_waiting_task(user, worker)
     client.force_login(user)
     text = client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"})
-    assert "1 is the most at once" in text.content.decode()
+    assert "You have 1 task that waits or runs; 1 is the most at once." in text.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from tasks.reasons import held_words
 from webprofile.templatetags.moments import told
@@ -160,13 +161,19 @@ def _limits(roofs: dict[str, Any]) -> str:
     return f"{roofs['device']}: {', '.join(peaks)} GFLOP/s, {roofs['copy_bytes_s'] / 1e9:.4g} GB/s"
 
 
+def _cores(count: int | None) -> str:
+    if not count:
+        return ""
+    return ngettext("%(n)s core", "%(n)s cores", count) % {"n": count}
+
+
 def hardware(worker: Worker) -> str:
     """CPU, cores, memory and GPUs in one line."""
     facts = worker.facts
     size = facts.get("memory_bytes")
     parts = [
         facts.get("cpu_model", ""),
-        _("%(n)s cores") % {"n": facts["cores"]} if facts.get("cores") else "",
+        _cores(facts.get("cores")),
         f"{size / 1024**3:.1f} GiB" if size else "",
         *(gpu.get("name", "") for gpu in facts.get("gpus", ())),
     ]

@@ -295,6 +295,28 @@ def test_the_devices_page_shows_its_hardware(client, admin):
         assert text in page
 
 
+@pytest.mark.parametrize(("cores", "told"), [(1, "1 core ·"), (8, "8 cores ·")])
+def test_cores_are_told_in_the_singular_too(client, admin, cores, told):
+    worker = make_worker("box", facts={"cores": cores, "memory_bytes": 2**30})
+    assert told in client.get(page_of(worker)).content.decode()
+
+
+def test_the_way_to_a_device_names_nothing_twice(client, admin):
+    worker = make_worker("box")
+    for url, way in ((LIST, "Home › Hardware › Devices"), (page_of(worker), "Devices › box")):
+        _, _, rest = client.get(url).content.decode().partition('class="breadcrumbs">')
+        crumbs = re.sub(r"<[^>]*>", "", rest.partition("</div>")[0])
+        assert " ".join(crumbs.replace("&rsaquo;", "›").split()).endswith(way)
+
+
+def test_the_history_of_a_row_is_called_so(client, admin):
+    pool = Pool.objects.create(name="arm")
+    client.post(f"/admin/workers/pool/{pool.pk}/change/", {"name": "arm-64", "workers": []})
+    page = client.get(f"/admin/workers/pool/{pool.pk}/history/", follow=True).content.decode()
+    assert "<h1>History of arm-64</h1>" in page
+    assert "<h1>Audit log</h1>" in client.get("/admin/accounts/auditentry/").content.decode()
+
+
 def test_the_administration_asks_for_the_same_login_as_the_site(client):
     client.force_login(make_user("carol"))
     refused = client.get("/admin/", follow=True)

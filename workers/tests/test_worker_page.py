@@ -182,3 +182,8 @@ def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_que
         Runtime.objects.create(worker=worker, version=f"1.{number}", kind="binary")
     with django_assert_num_queries(11):
         client.get(address)
+
+
+@pytest.mark.parametrize(("slots", "told"), [(1, "0 of 1 slot<"), (2, "0 of 2 slots<")])
+def test_slots_are_told_in_the_singular_too(slots, told):
+    assert told in page(make_user(), make_worker(slots=slots))

@@ -72,6 +72,9 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     form.find("#versions").clear()
     form.find("#versions").send_keys("soon")
     form.until(lambda: "no range of versions" in form.error("versions"), "what is wrong")
+    told = form.find("#outlook")
+    form.until(lambda: "no range" in told.get_attribute("textContent"), "the queue's answer")
+    assert "no range" not in outlook(form)  # the field says it
     form.find("#versions").clear()
     form.find("#versions").send_keys("==1.13.*")
     form.until(lambda: form.error("versions") == "", "that it is right again")
