@@ -374,3 +374,15 @@ def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
     Task.objects.update(created_at=timezone.now() - dt.timedelta(hours=1))
     task.files.update(purged_at=timezone.now())
     assert "1 task was left as it is" in act(client, "retry", task).content.decode()
+
+
+def test_administrators_too_read_the_model_first(client):
+    make_task(make_user("bob"))
+    client.force_login(make_user("root", is_staff=True))
+    page = client.get("/tasks/").content.decode()
+    heads = [
+        re.sub(r"<[^>]*>", "", head).strip() for head in re.findall(r"<th scope=\"col\".*", page)
+    ]
+    assert heads[1:4] == ["Task", "Model", "Owner"]
+    row = page.partition("<tr data-task=")[2]
+    assert row.index("net.mge") < row.index("bob@example.com") < row.index("data.npy")
