@@ -4,7 +4,6 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.models import AuditEntry, User
@@ -14,6 +13,7 @@ from webprofile.rest import fields
 from webprofile.rest.filtering import KeyFilter, MomentFilter, TextFilter, YesFilter
 
 MOST_NAMED = 500
+USER_ACTS = ("promote", "demote", "deactivate", "reactivate", "end-sessions")
 
 
 class UserBody(fields.Body):
@@ -46,45 +46,32 @@ class PasswordBody(fields.Body):
     )
 
 
-@extend_schema_field(
-    {
-        "oneOf": [
-            {"type": "integer", "minimum": 1, "maximum": fields.KEY_LIMIT},
-            {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 254,
-                "pattern": r"^[^\x00]*\S[^\x00]*$",
-            },
-        ]
-    }
-)
-class Named(serializers.Field):
-    """A row by number or by name."""
-
-    def to_internal_value(self, data: Any) -> int | str:
-        if isinstance(data, str):
-            return str(fields.Text(max_length=254).run_validation(data))
-        return int(fields.Key().run_validation(data))
-
-    def to_representation(self, value: Any) -> Any:
-        return value
-
-
 class GrantsBody(fields.Body):
     """Which users and which devices; every one of the first with every one of the second."""
 
     users = serializers.ListField(
-        child=Named(help_text="Number or e-mail."),
+        child=fields.Named(help_text="Number or e-mail."),
         min_length=1,
         max_length=MOST_NAMED,
         help_text="Users by number or e-mail.",
     )
     workers = serializers.ListField(
-        child=Named(help_text="Number or name."),
+        child=fields.Named(help_text="Number or name."),
         min_length=1,
         max_length=MOST_NAMED,
         help_text="Devices by number or name.",
+    )
+
+
+class UserActsBody(fields.Body):
+    """One act and the users whom it is about."""
+
+    act = serializers.ChoiceField(USER_ACTS, help_text="As the address of the act on one user.")
+    users = serializers.ListField(
+        child=fields.Named(help_text="Number or e-mail."),
+        min_length=1,
+        max_length=MOST_NAMED,
+        help_text="Users by number or e-mail.",
     )
 
 

@@ -3,9 +3,11 @@
 from django.urls import path
 
 from accounts.rest import admin_views as views
+from accounts.rest.admin_acts import UserActs
 
 urlpatterns = [
     path("users/", views.UserList.as_view(), name="admin-users"),
+    path("users/acts/", UserActs.as_view(), name="admin-users-acts"),
     path("users/<int:user_id>/", views.UserDetail.as_view(), name="admin-user"),
     path("users/<int:user_id>/promote/", views.UserPromote.as_view(), name="admin-user-promote"),
     path("users/<int:user_id>/demote/", views.UserDemote.as_view(), name="admin-user-demote"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 #: of a key in the database
@@ -75,3 +76,28 @@ class Flag(serializers.BooleanField):
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "integer", "minimum": 1, "maximum": KEY_LIMIT},
+            {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 254,
+                "pattern": r"^[^\x00]*\S[^\x00]*$",
+            },
+        ]
+    }
+)
+class Named(serializers.Field):
+    """A row by number or by name."""
+
+    def to_internal_value(self, data: Any) -> int | str:
+        if isinstance(data, str):
+            return str(Text(max_length=254).run_validation(data))
+        return int(Key().run_validation(data))
+
+    def to_representation(self, value: Any) -> Any:
+        return value

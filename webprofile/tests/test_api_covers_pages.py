@@ -5,8 +5,10 @@ from fnmatch import fnmatchcase
 from django.contrib import admin
 
 from accounts.models import User
+from accounts.rest.admin_acts import APPLY as user_acts
 from webprofile.tests.permission_table import web_routes
 from workers.models import Worker
+from workers.rest.admin_acts import APPLY as worker_acts
 
 #: names of pages' routes, and the routes of the API that do the same
 SAME = {
@@ -83,12 +85,12 @@ SAME = {
     "set_language": ["me"],
     "admin:accounts_auditentry_changelist": ["admin-audit"],
     "admin:accounts_auditentry_change": ["admin-audit-entry"],
-    "admin:accounts_user_changelist": ["admin-users"],
+    "admin:accounts_user_changelist": ["admin-users", "admin-users-acts"],
     "admin:accounts_user_add": ["admin-users"],
     "admin:accounts_user_change": ["admin-user", "admin-user-sessions", "admin-user-tokens"],
     "admin:accounts_user_password_set": ["admin-user-password"],
     "admin:accounts_user_session_end": ["admin-user-session"],
-    "admin:workers_worker_changelist": ["admin-workers"],
+    "admin:workers_worker_changelist": ["admin-workers", "admin-workers-acts"],
     "admin:workers_worker_add": ["admin-workers"],
     "admin:workers_worker_change": ["admin-worker", "admin-worker-health-checks"],
     "admin:workers_worker_enrolled": ["admin-workers", "admin-worker-enrol"],
@@ -141,6 +143,13 @@ def test_what_is_told_to_be_alike_exists():
     assert set(SAME) <= known
     told = {f"api:{name}" for same in SAME.values() for name in same}
     assert told <= known
+
+
+def test_what_a_page_does_to_several_rows_the_api_does_by_the_same_services():
+    names = {"check": "health_check", "end-sessions": "end_sessions"}
+    for model, acts in ((Worker, worker_acts), (User, user_acts)):
+        pages = {act.name: act.apply for act in admin.site._registry[model].get_acts() if act.apply}
+        assert {names.get(name, name): apply for name, apply in acts.items()} == pages
 
 
 def test_each_act_of_the_administration_has_its_like_in_the_api():

@@ -14,6 +14,9 @@ from workers.rest.filters import WorkerFilters
 from workers.searching import workers_saying
 
 MOST_WORKERS = 1000
+#: of one act on several
+MOST_NAMED = 500
+WORKER_ACTS = ("drain", "resume", "check", "publish", "hide", "revoke", "retire")
 STATES = ("service", "drained", "held", "retired")
 
 
@@ -45,6 +48,18 @@ class WorkerBody(fields.Body):
         required=False,
         max_length=MOST_WORKERS,
         help_text="Names of all pools that it is in.",
+    )
+
+
+class WorkerActsBody(fields.Body):
+    """One act and the devices that it is about."""
+
+    act = serializers.ChoiceField(WORKER_ACTS, help_text="As the address of the act on one device.")
+    workers = serializers.ListField(
+        child=fields.Named(help_text="Number or name."),
+        min_length=1,
+        max_length=MOST_NAMED,
+        help_text="Devices by number or name.",
     )
 
 

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from workers.rest import admin_views as views
+from workers.rest.admin_acts import HardwareActs
 
 ACTS: dict[str, type[views.HardwareView]] = {
     "enrol": views.HardwareEnrol,
@@ -16,6 +17,7 @@ ACTS: dict[str, type[views.HardwareView]] = {
 }
 urlpatterns = [
     path("workers/", views.HardwareList.as_view(), name="admin-workers"),
+    path("workers/acts/", HardwareActs.as_view(), name="admin-workers-acts"),
     path("workers/<int:worker_id>/", views.HardwareDetail.as_view(), name="admin-worker"),
     path(
         "workers/<int:worker_id>/health-checks/",
