@@ -1,6 +1,7 @@
 """Which waiting task goes to which device next; whose turn it is says `tasks.turns`."""
 
 import json
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -24,8 +25,10 @@ from workers.selectors import shut_out
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
 TASKS_SEEN = 20
-#: tasks whose device went away that one round of the sweep moves
-STRAYS_MOVED = 200
+#: tasks whose device went away that are read at once; and how many of them that can go nowhere one
+#: round of the sweep looks at
+STRAYS_READ = 200
+STRAYS_IN_VAIN = 400
 
 
 def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
@@ -178,20 +181,12 @@ def rebind_strays() -> int:
     """Move tasks with a target from devices that take none any more; returns how many.
 
     Those are devices that went offline, were drained, held back or retired, that lost the version
-    or whose use was taken from the owner. Where no other device matches, a task stays.
+    or whose use was taken from the owner. Where no other device matches, a task stays. All that
+    can go somewhere go in one round, but for what more than `STRAYS_IN_VAIN` others hide.
     """
-    usable = Runtime.objects.filter(
-        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
-    )
-    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
-    may_use = Q(worker__is_public=True) | Q(owner__is_staff=True) | Exists(granted)
-    strays = Task.objects.filter(state=TaskState.WAITING, target__isnull=False).exclude(
-        takes_tasks("worker__") & Exists(usable) & may_use
-    )
     places: dict[tuple[int, str], list[Candidate]] = {}
-    moved = 0
-    strays = strays.select_related("owner", "worker").prefetch_related("files")
-    for task in strays.order_by("submitted_at")[:STRAYS_MOVED]:
+    moved = in_vain = 0
+    for task in _in_turn(_strays()):
         target = target_of(task.target or {})
         key = (task.owner_id, json.dumps(target.as_json(), sort_keys=True))
         if key not in places:
@@ -203,4 +198,39 @@ def rebind_strays() -> int:
             # the next one of the same kind goes to the next device
             places[key].remove(candidate)
             places[key].append(candidate)
+        else:
+            in_vain += 1
+        if in_vain == STRAYS_IN_VAIN:
+            break
     return moved
+
+
+def _strays() -> QuerySet[Task]:
+    """Waiting tasks with a target that their device does not start."""
+    usable = Runtime.objects.filter(
+        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
+    )
+    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
+    may_use = Q(worker__is_public=True) | Q(owner__is_staff=True) | Exists(granted)
+    waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
+    return waiting.exclude(takes_tasks("worker__") & Exists(usable) & may_use)
+
+
+def _in_turn(strays: QuerySet[Task]) -> Iterator[Task]:
+    """Those for whose target there is a device, in pieces, from another place in each round.
+
+    So those that nevertheless fit nowhere keep no other waiting for ever.
+    """
+    asked = list(strays.order_by().values_list("target", flat=True).distinct())
+    if not asked:
+        return
+    takers = list(Worker.objects.filter(takes_tasks()).prefetch_related("pools", "runtimes"))
+    places = [(worker, pools_of(worker)) for worker in takers]
+    had = [t for t in asked if t is not None and any(match(target_of(t), *p) for p in places)]
+    some = random.sample(had, min(len(had), TARGETS_SEEN))
+    keys = list(strays.filter(target__in=some).order_by("pk").values_list("pk", flat=True))
+    begin = random.randrange(len(keys)) if keys else 0
+    keys = keys[begin:] + keys[:begin]
+    rows = strays.select_related("owner", "worker").prefetch_related("files").order_by("pk")
+    for place in range(0, len(keys), STRAYS_READ):
+        yield from rows.filter(pk__in=keys[place : place + STRAYS_READ])

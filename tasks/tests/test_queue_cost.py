@@ -92,7 +92,7 @@ def test_strays_that_no_other_device_can_run_are_looked_at_together(queue):
     strand(20)
     with CaptureQueriesContext(connection) as many:
         assert rebind_strays() == 0
-    assert len(many) == len(few) <= 12
+    assert len(many) == len(few) <= 13
 
 
 def test_more_devices_of_the_same_kind_take_no_more_queries(queue):

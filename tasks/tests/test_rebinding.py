@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from django.utils.html import escape
 
-from tasks import rebinding, services
+from tasks import rebinding, scheduling, services
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.scheduling import assign_waiting, rebind_strays
@@ -181,6 +181,57 @@ def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
     assert places == ["left-1", "left-1", "left-2", "left-2"]
 
 
+def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
+    monkeypatch.setattr(scheduling, "STRAYS_READ", 3)
+    gone = make_worker("gone")
+    occupy(gone, alice)
+    tasks = [ask_for_any(alice) for _ in range(8)]
+    left = make_worker("left")
+    occupy(left, alice)
+    long_ago = timezone.now() - datetime.timedelta(days=1)
+    Task.objects.filter(pk__in=[task.pk for task in tasks]).update(submitted_at=long_ago)
+    # those left behind would fail in this very round
+    gone.runtimes.update(problem="broken")
+    sweep()
+    kept = Task.objects.filter(pk__in=[task.pk for task in tasks], worker=left, state="waiting")
+    assert kept.count() == 8
+
+
+def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monkeypatch):
+    monkeypatch.setattr(scheduling, "STRAYS_READ", 2)
+    monkeypatch.setattr(scheduling, "STRAYS_IN_VAIN", 2)
+    gone = make_worker("gone", labels={"chip": "rare"})
+    occupy(gone, alice)
+    for _ in range(6):
+        ask_for_any(alice, {"chip": "rare"})
+    task = ask_for_any(alice)
+    left = make_worker("left")
+    occupy(left, alice)
+    go_offline(gone)
+    assert rebind_strays() == 1
+    task.refresh_from_db()
+    assert task.worker == left
+
+
+def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_alone(
+    alice, monkeypatch
+):
+    monkeypatch.setattr(scheduling, "STRAYS_READ", 2)
+    monkeypatch.setattr(scheduling, "STRAYS_IN_VAIN", 2)
+    gone = make_worker("gone")
+    gone.runtimes.update(kind="binary", builds=["cuda"])
+    occupy(gone, alice)
+    for _ in range(6):
+        ask_for_any(alice, options={"cuda": True})
+    task = ask_for_any(alice)
+    occupy(make_worker("left"), alice)
+    go_offline(gone)
+    # a round looks at two of seven, from anywhere: by chance all of these miss it in 1 of 10^14
+    assert sum(rebind_strays() for _ in range(100)) == 1
+    task.refresh_from_db()
+    assert task.worker.name == "left"
+
+
 # -- races ----------------------------------------------------------------------------------------
 
 
@@ -246,8 +297,6 @@ def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
 
 def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair, monkeypatch):
     task, there = pair
-    from tasks import scheduling
-
     # another dispatcher fills the slot between the look at free slots and the claim
     looked = scheduling._free_slots
 
