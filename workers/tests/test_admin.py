@@ -4,9 +4,10 @@ import datetime
 import re
 
 import pytest
+from django.contrib.admin import site
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from accounts.models import AuditEntry, User
 from tasks.tests.make import (
@@ -307,6 +308,14 @@ def test_the_way_to_a_device_names_nothing_twice(client, admin):
         _, _, rest = client.get(url).content.decode().partition('class="breadcrumbs">')
         crumbs = re.sub(r"<[^>]*>", "", rest.partition("</div>")[0])
         assert " ".join(crumbs.replace("&rsaquo;", "›").split()).endswith(way)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_no_part_of_the_site_is_called_as_what_it_holds(language):
+    with translation.override(language):
+        for model in site._registry:
+            part = model._meta.app_config.verbose_name
+            assert str(part).lower() != str(model._meta.verbose_name_plural).lower()
 
 
 def test_the_history_of_a_row_is_called_so(client, admin):
