@@ -3,9 +3,9 @@
 `python -m bench.bench_lists [--rounds 20] [--sqlite]` fills databases with 1,000, 10,000 and
 100,000 tasks, each with 10 devices and with 1,000, and asks for the same pages of all in turn: what
 else the machine does hits all sizes alike. A request goes through everything but the network. Each
-database has a process of its own, as connections are pooled by process. The server is PostgreSQL, as
-in production; it comes as a package (`requirements/postgres.txt`) and lives in a folder of its own.
-`--sqlite` measures there as well.
+database has a process of its own, as connections are pooled by process. The server is PostgreSQL,
+as in production; it comes as a package (`requirements/postgres.txt`) and lives in a folder of its
+own. `--sqlite` measures there as well.
 """
 
 import argparse

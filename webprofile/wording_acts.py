@@ -53,6 +53,11 @@ DONE: dict[str, Any] = {
         "%(names)s are logged out. The session that you use now stays.",
         "count",
     ),
+    "user.remove_second_factor": ngettext_lazy(
+        "%(names)s logs in by the password alone now.",
+        "%(names)s log in by the password alone now.",
+        "count",
+    ),
     "user.deactivate": ngettext_lazy("%(names)s is shut out.", "%(names)s are shut out.", "count"),
     "user.reactivate": ngettext_lazy(
         "%(names)s may log in again.", "%(names)s may log in again.", "count"

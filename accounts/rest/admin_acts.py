@@ -20,6 +20,7 @@ from workers.named import users_named
 APPLY: dict[str, Callable[..., object]] = {
     "promote": services.user_promote,
     "demote": services.user_demote,
+    "remove-second-factor": services.user_remove_second_factor,
     "deactivate": services.user_deactivate,
     "reactivate": services.user_reactivate,
     "end-sessions": user_end_sessions,

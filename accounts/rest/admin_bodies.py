@@ -13,7 +13,9 @@ from webprofile.rest import fields
 from webprofile.rest.filtering import KeyFilter, MomentFilter, TextFilter, YesFilter
 
 MOST_NAMED = 500
-USER_ACTS = ("promote", "demote", "deactivate", "reactivate", "end-sessions")
+USER_ACTS = (
+    "promote", "demote", "deactivate", "reactivate", "end-sessions", "remove-second-factor",
+)  # fmt: skip
 
 
 class UserBody(fields.Body):

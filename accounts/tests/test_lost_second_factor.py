@@ -116,7 +116,7 @@ def test_the_users_page_offers_it_to_whom_it_fits_and_asks_first(browser, alice)
     assert alice.email in asked
     assert Authenticator.objects.exists()
     done = browser.post(url, {"confirm": "yes"}, follow=True).text
-    assert "Remove the second factor: done for alice@example.com." in done
+    assert "alice@example.com logs in by the password alone now." in done
     assert "Second factor removed" in done
     assert "blue key" in done
     assert not Authenticator.objects.exists()
@@ -127,7 +127,7 @@ def test_the_list_does_it_for_several_and_tells_who_has_none(browser, alice):
     form = {"action": ACT, "_selected_action": [alice.pk, bob.pk]}
     assert "be sure that it is they who ask" in browser.post(USERS, form).text
     done = browser.post(USERS, form | {"confirm": "yes"}, follow=True).text
-    assert "done for alice@example.com." in done
+    assert "alice@example.com logs in by the password alone now." in done
     assert "bob@example.com has no second factor." in done
 
 

@@ -17,6 +17,7 @@ from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from accounts.models import User
 from accounts.selectors import reader_of
 from webprofile.administration.audited import AuditedAdmin
 from webprofile.administration.several import act_on_each
@@ -94,9 +95,8 @@ class ActsAdmin(AuditedAdmin):
             return self._confirm(request, act, rows)
         if act.page is not None:
             return act.page(request, rows)
+        self._apply(request, act, rows)
         by = reader_of(request)
-        # what takes one's own right to go on comes last
-        self._apply(request, act, sorted(rows, key=lambda row: bool(row == by)))
         stays = User.objects.filter(pk=by.pk, is_staff=True, is_active=True).exists()
         return None if stays else redirect("tasks:list")
 

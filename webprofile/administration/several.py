@@ -31,15 +31,16 @@ def act_on_each(
 ) -> list[Came]:
     """Do it, row after row, each in the transaction of its service; repeating it changes nothing.
 
+    Oneself comes last, as that may take the right to go on; answers stand in the order of `rows`.
     apply: the service, called as apply(row, by=user, **more); its answer says whether anything
     changed, and its DomainError is this row's alone
     """
-    found = []
-    for row in rows:
+    asked, came = list(rows), {}
+    for row in sorted(asked, key=lambda row: bool(row == by)):
         refusal, changed = None, False
         try:
             changed = bool(apply(row, by=by, **(more or {})))
         except DomainError as error:
             refusal = error
-        found.append(Came(row, str(row), changed, refusal))
-    return found
+        came[row.pk] = Came(row, str(row), changed, refusal)
+    return [came[row.pk] for row in asked]
