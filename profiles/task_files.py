@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from profiles import storage
+from tasks.asking import FileRequest
 from tasks.inspection import bytes_wanted
 from tasks.models import Task, TaskFile
 from tasks.services import StoredObject, task_submit
 from tasks.states import TaskState
+from webprofile.errors import DomainError
 
 
 class FileStore:
@@ -29,6 +31,22 @@ class FileStore:
             storage.write_from(row.object_key, file)
         self._known[content] = row.object_key
         return True
+
+
+def sources_check(files: Iterable[FileRequest]) -> None:
+    """Look whether storage holds, whole, what is to be copied for a new task.
+
+    Asked before the task is made: rows know what the site removed itself, but nothing of a bucket
+    whose own rules, or whose keeper, removed something. Raises DomainError file_gone, file_changed,
+    storage_unreachable.
+    """
+    for file in files:
+        if not file.source:
+            continue
+        found = storage.head(file.source)
+        if found != (file.size_bytes, file.md5):
+            code = "file_gone" if found is None else "file_changed"
+            raise DomainError(code, field=file.option or file.kind, name=file.name)
 
 
 def task_confirm(task: Task) -> None:

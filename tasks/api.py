@@ -22,7 +22,7 @@ from agent.protocol.options import OPTIONS, check_options, unavailable
 from agent.protocol.plan import Plan
 from profiles import storage
 from profiles.models import Artifact
-from profiles.task_files import task_confirm
+from profiles.task_files import sources_check, task_confirm
 from tasks import services
 from tasks.admission import (
     allowed_priority,
@@ -34,7 +34,7 @@ from tasks.admission import (
 )
 from tasks.asking import FileRequest, InputRequest
 from tasks.command_line import commands_of
-from tasks.copying import copy_of
+from tasks.copying import copy_of, request_of
 from tasks.forms import DraftBody, FileBody, read_draft_body, read_priority, read_task_body
 from tasks.inputs import read_inputs
 from tasks.loads import loads_of
@@ -81,6 +81,7 @@ def create(request: HttpRequest) -> JsonResponse:
     if body.copied_from is not None:
         origin = tasks_visible_to(reader).filter(pk=body.copied_from).first()
         wanted = replace(wanted, copied_from=origin)
+    sources_check(files)
     task = services.task_create(owner=reader, worker=worker, request=wanted)
     copy_sources(task, files)
     answer = {
@@ -219,9 +220,12 @@ def task_repeat(
     """Ask for the same once more, with copies of its files, and put it into the queue.
 
     Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
-    it in the transaction that makes it. Raises DomainError as `tasks.services.task_rerun` and
-    `task_confirm`; whatever fails once it is made, the new task ends.
+    it in the transaction that makes it. Raises DomainError as `sources_check`, before anything is
+    made, `tasks.services.task_rerun` and `task_confirm`; whatever fails once it is made, the new
+    task ends.
     """
+    if task.state == TaskState.FINISHED:  # of others `task_rerun` says what is wrong
+        sources_check(request_of(task).files)
     with transaction.atomic():
         copy, asked = services.task_rerun(task, owner=owner)
         keep(copy)

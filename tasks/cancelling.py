@@ -42,7 +42,7 @@ def tasks_cancel(ids: Iterable[int], *, by: User) -> CancelReport:
     cancelled, ended = list[int](), list[int]()
     for pk in asked:
         if pk in found:
-            (cancelled if _cancel(found[pk]) else ended).append(pk)
+            (cancelled if task_is_cancelled(found[pk]) else ended).append(pk)
     return CancelReport(
         tuple(cancelled), tuple(ended), tuple(pk for pk in asked if pk not in found)
     )
@@ -52,15 +52,15 @@ def tasks_cancel_own(*, owner: User) -> CancelReport:
     """Cancel all of a user's own tasks that have not ended; an administrator's too are only own."""
     own = Task.objects.filter(owner=owner, state__in=CANCELLABLE, purpose=Purpose.USER)
     # from the end of the queue: what is cancelled first should not start meanwhile
-    found = [(task.pk, _cancel(task)) for task in own.order_by("-pk")]
+    found = [(task.pk, task_is_cancelled(task)) for task in own.order_by("-pk")]
     return CancelReport(
         cancelled=tuple(pk for pk, is_over in found if is_over),
         ended=tuple(pk for pk, is_over in found if not is_over),
     )
 
 
-def _cancel(task: Task) -> bool:
-    """Returns whether the task is, or will be, cancelled."""
+def task_is_cancelled(task: Task) -> bool:
+    """Cancel it; returns whether the task is, or will be, cancelled."""
     task_cancel(task)
     task.refresh_from_db()
     return task.state == TaskState.CANCELLING or task.outcome == "cancelled"

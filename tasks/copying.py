@@ -14,7 +14,7 @@ from webprofile.errors import DomainError
 def request_of(task: Task) -> TaskRequest:
     """The request that made `task`; its files name the objects they are to be copied from.
 
-    Raises DomainError file_gone if storage does not hold one any more.
+    Raises DomainError file_gone or file_not_uploaded if a row says that storage does not hold one.
     """
     files = tuple(copy_of(file) for file in task.files.all())
     return replace(described(task), files=files, copied_from=task)
@@ -37,8 +37,10 @@ def described(task: Task) -> TaskRequest:
 
 
 def copy_of(file: TaskFile) -> FileRequest:
-    """A request for a copy of a stored file. Raises DomainError file_gone."""
-    if file.stored_at is None or file.purged_at is not None:
+    """A request for a copy of a stored file. Raises DomainError file_gone, file_not_uploaded."""
+    if file.stored_at is None:
+        raise DomainError("file_not_uploaded", field=file.kind, name=file.name)
+    if file.purged_at is not None:
         raise DomainError("file_gone", field=file.kind, name=file.name)
     return replace(_file_request(file), source=file.object_key)
 

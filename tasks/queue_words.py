@@ -7,7 +7,6 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
-from tasks.cancelling import CancelReport
 from tasks.queue import Cause, Hint, QueueFacts, RunningNow, Wait
 
 #: causes that last until somebody does something, or the device comes back
@@ -134,21 +133,6 @@ def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
     if is_stuck:
         return gettext("Nobody can say when it starts as long as this lasts.")
     return gettext("Too little has run on this device yet to say how long that takes.")
-
-
-def cancel_words(report: CancelReport) -> str:
-    """What became of tasks that were to be cancelled."""
-    number = len(report.cancelled)
-    parts = [
-        ngettext("%(n)s task was cancelled.", "%(n)s tasks were cancelled.", number) % {"n": number}
-    ]
-    if report.ended:
-        numbers = ", ".join(f"#{pk}" for pk in report.ended)
-        parts.append(gettext("Too late for: %(tasks)s.") % {"tasks": numbers})
-    if report.unknown:
-        numbers = ", ".join(f"#{pk}" for pk in report.unknown)
-        parts.append(gettext("There is no such task of yours: %(tasks)s.") % {"tasks": numbers})
-    return " ".join(parts)
 
 
 def _shown(value: Any) -> Any:

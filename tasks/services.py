@@ -190,7 +190,7 @@ def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskReq
     """Ask for a task once more, with `changes` to its request (fields of TaskRequest).
 
     Returns the new task, in state initiated, and the request, whose files name the objects to copy.
-    Raises DomainError as `task_create`, and file_gone if a file is not in storage any more.
+    Raises DomainError as `task_create`, and as `tasks.copying.request_of`.
     """
     asked = request_of(task)
     asked = replace(asked, priority=allowed_priority(owner, asked.priority))

@@ -32,11 +32,12 @@ from tasks import api, option_rows, rebinding, services
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.copying import form_data
 from tasks.forms import read_ids_body, read_priority
+from tasks.listing.acts import cancel_words
 from tasks.measuring import plan_fields, plan_rows
 from tasks.models import Task
 from tasks.option_words import NEVER_TAKEN
 from tasks.queue import facts_of
-from tasks.queue_words import cancel_words, queue_rows
+from tasks.queue_words import queue_rows
 from tasks.reasons import wording_of
 from tasks.selectors import (
     events_after,

@@ -276,6 +276,13 @@ WORDINGS: dict[str, Any] = {
     "file_gone": _(
         "“%(name)s” is not in storage any more. Start a new task and choose the file again."
     ),
+    "file_not_uploaded": _(
+        "“%(name)s” was never uploaded whole. Start a new task and choose the file again."
+    ),
+    "file_changed": _(
+        "“%(name)s” in storage is not what was uploaded: its size or checksum differs. Start a new "
+        "task and choose the file again."
+    ),
     "dump_missing": _(
         "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
     ),

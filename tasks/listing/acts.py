@@ -1,7 +1,8 @@
 """What is done to several tasks at once, each by its own service: one refusal stops no other."""
 
 import enum
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.contrib import messages
@@ -11,13 +12,12 @@ from django.utils.translation import ngettext
 
 from accounts.models import User
 from profiles.removal import task_delete
-from tasks import services
 from tasks.api import task_repeat
-from tasks.cancelling import MOST_IDS
+from tasks.cancelling import MOST_IDS, CancelReport, task_is_cancelled
 from tasks.models import Task
 from tasks.pages import PAGE_SIZE
 from tasks.selectors import tasks_listed_for
-from tasks.states import LIVE, TaskState
+from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -35,16 +35,23 @@ class Act(enum.StrEnum):
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Tasks, newest first, and numbers of none that exist for the reader."""
+
+    tasks: list[Task]
+    unknown: list[int]
+
+
+@dataclass(frozen=True)
 class Acted:
-    """How many tasks it was done to, how many not, and why not the first of these."""
+    """How many tasks it was done to, and the numbers of the others by why it was not."""
 
     done: int
-    refused: int
-    why: str
+    left: dict[str, list[int]]
 
 
-def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> list[Task]:
-    """The tasks that were ticked and exist for the reader, newest first; at most a page of them.
+def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> Chosen:
+    """What was ticked, at most a page of it; of an odd number nothing is said.
 
     Of those that wait, which nobody ticks, as many as one request may cancel.
     """
@@ -52,22 +59,28 @@ def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> list[Task]:
     if act is Act.CANCEL_WAITING:
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
         own = tasks.filter(owner=reader, state__in=waiting).order_by("-pk")
-        return list(own[:MOST_IDS])
+        return Chosen(list(own[:MOST_IDS]), [])
     keys = {int(text) for text in numbers if text.isascii() and text.isdigit() and len(text) < 19}
-    return list(tasks.filter(pk__in=sorted(keys, reverse=True)[:PAGE_SIZE]).order_by("-pk"))
+    asked = sorted(keys, reverse=True)[:PAGE_SIZE]
+    found = list(tasks.filter(pk__in=asked).order_by("-pk"))
+    there = {task.pk for task in found}
+    return Chosen(found, [number for number in asked if number not in there])
 
 
-def act_on(act: Act, tasks: Sequence[Task], *, by: User) -> Acted:
+def act_on(act: Act, chosen: Chosen, *, by: User) -> Acted:
     """Do it, one after the other."""
-    done, refusals = 0, list[str]()
+    done, left = 0, defaultdict[str, list[int]](list)
     # repeated in the order in which they were asked for; cancelled from the end of the queue, or
     # the first ones would make room for others that are to be cancelled too
-    for task in reversed(tasks) if act is Act.RETRY else tasks:
+    for task in reversed(chosen.tasks) if act is Act.RETRY else chosen.tasks:
         try:
-            done += _act_on_one(act, task, by)
+            _act_on_one(act, task, by)
+            done += 1
         except DomainError as error:
-            refusals.append(f"#{task.pk}: {word(error)}")
-    return Acted(done, len(refusals), refusals[0] if refusals else "")
+            left[word(error)].append(task.pk)
+    if chosen.unknown:
+        left[word(DomainError("task_unknown"))] += chosen.unknown
+    return Acted(done, dict(left))
 
 
 def tell(request: HttpRequest, act: Act, acted: Acted) -> None:
@@ -84,24 +97,38 @@ def tell(request: HttpRequest, act: Act, acted: Acted) -> None:
     texts[Act.CANCEL_WAITING] = texts[Act.CANCEL]
     if acted.done:
         messages.success(request, texts[act] % {"count": acted.done})
-    elif not acted.refused:
+    elif not acted.left:
         messages.info(request, _("Nothing to do: tick tasks that this can be done to."))
-    if acted.refused:
-        refused = ngettext(
-            "%(count)s task was left as it is: %(why)s",
-            "%(count)s tasks were left as they are. The first: %(why)s",
-            acted.refused,
-        )
-        messages.warning(request, refused % {"count": acted.refused, "why": acted.why})
+    if acted.left:
+        messages.warning(request, left_words(acted.left))
 
 
-def _act_on_one(act: Act, task: Task, by: User) -> bool:
-    """Whether anything was done. Raises DomainError."""
-    if act is Act.DELETE:
-        task_delete(task, by=by)
-        return True
-    if act is Act.RETRY:
-        return task_repeat(task, owner=by)[1]
-    was_live = task.state in LIVE
-    services.task_cancel(task)
-    return was_live
+def cancel_words(report: CancelReport) -> str:
+    """What became of tasks that were to be cancelled."""
+    number = len(report.cancelled)
+    text = ngettext("%(n)s task was cancelled.", "%(n)s tasks were cancelled.", number)
+    codes = {"run_over": report.ended, "task_unknown": report.unknown}
+    left = {word(DomainError(code)): pks for code, pks in codes.items() if pks}
+    return "\n".join([text % {"n": number}, *([left_words(left)] if left else [])])
+
+
+def left_words(left: Mapping[str, Sequence[int]]) -> str:
+    """Which tasks nothing was done to, by why: a line for each reason."""
+    count = sum(map(len, left.values()))
+    first = ngettext("%(count)s task was left out:", "%(count)s tasks were left out:", count)
+    lines = (f"{', '.join(f'#{number}' for number in pks)}: {why}" for why, pks in left.items())
+    return "\n".join([first % {"count": count}, *lines])
+
+
+def _act_on_one(act: Act, task: Task, by: User) -> None:
+    """Raises DomainError if there was nothing to be done, or it cannot be."""
+    match act:
+        case Act.DELETE:
+            task_delete(task, by=by)
+        case Act.RETRY:
+            copy, is_new = task_repeat(task, owner=by)
+            if not is_new:
+                raise DomainError("repeated_just_now", status=409, task=copy.pk)
+        case Act.CANCEL | Act.CANCEL_WAITING:
+            if task.state == TaskState.FINISHED or not task_is_cancelled(task):
+                raise DomainError("run_over", status=409)

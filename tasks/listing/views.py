@@ -57,18 +57,18 @@ def act(request: HttpRequest) -> HttpResponse:
         chosen = Act(request.POST.get("act", ""))
     except ValueError as error:
         raise Http404 from error
-    tasks = chosen_tasks(reader, chosen, request.POST.getlist("task"))
+    found = chosen_tasks(reader, chosen, request.POST.getlist("task"))
     back = _list_address(request.POST.get("query", ""), request)
-    if tasks and chosen.is_final and not request.POST.get("sure"):
+    if found.tasks and chosen.is_final and not request.POST.get("sure"):
         context = {
             "act": chosen,
-            "tasks": tasks,
+            "tasks": found.tasks,
             "query": request.POST.get("query", ""),
-            "is_cut": len(tasks) == MOST_IDS,
+            "is_cut": len(found.tasks) == MOST_IDS,
             "back": back,
         }
         return render(request, "tasks/sure.html", context)
-    tell(request, chosen, act_on(chosen, tasks, by=reader))
+    tell(request, chosen, act_on(chosen, found, by=reader))
     return redirect(back)
 
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.removal import task_delete
-from profiles.task_files import task_confirm
+from profiles.task_files import sources_check, task_confirm
 from tasks import services
 from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat, upload_targets
 from tasks.asking import TaskRequest
@@ -95,6 +95,7 @@ class TaskList(ApiListView):
     def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
         asked: TaskRequest = request_asked(body, self.reader)
         worker = Worker.objects.filter(pk=body["worker"]).first()
+        sources_check(asked.files)
         with transaction.atomic():
             task = services.task_create(owner=self.reader, worker=worker, request=asked)
             use.keep(task)

@@ -82,7 +82,7 @@ def test_the_list_says_what_became_of_them(client, alice):
     task = make_waiting_task(alice)
     page = client.post("/tasks/cancel/", {"ids": [task.pk, 99]}, follow=True).content.decode()
     assert "1 task was cancelled." in page
-    assert "There is no such task of yours: #99." in page
+    assert "1 task was left out:<br>#99: There is no such task of yours." in page
 
 
 def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(client, alice):

@@ -180,12 +180,12 @@ def test_only_caches_come_from_other_tasks(client, alice, storage, option):
     assert answer.json()["error"] == "option_file_unwanted"
 
 
-def test_a_cache_that_storage_lost_ends_the_new_task_and_says_so(client, alice, storage):
+def test_a_cache_that_storage_lost_is_named_and_no_task_is_made(client, alice, storage):
     source = finished_task(alice)
     object_store.delete(Artifact.objects.get().object_key)
     answer = post(client, "/tasks/", request_with(source.pk))
-    assert (answer.status_code, answer.json()["error"]) == (404, "object_missing")
-    assert Task.objects.latest("pk").reason == "copy_failed"
+    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    assert list(Task.objects.all()) == [source]
 
 
 def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, storage):

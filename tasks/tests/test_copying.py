@@ -85,11 +85,55 @@ def test_a_file_that_is_gone_is_named_and_nothing_is_made(client, done):
     assert 'id="rerun"' not in client.get(f"/tasks/{done.pk}/").text
 
 
-def test_an_object_that_vanished_ends_the_copy(client, done):
-    object_store.delete(done.files.get(kind="model").object_key)
+def changed_request(task):
+    """What the form and the API send to repeat a task with changes."""
+    files = [{"kind": file.kind, "from_file": file.pk} for file in task.files.all()]
+    return {"worker": task.worker_id, "files": files, "copied_from": task.pk}
+
+
+def ways_to_repeat(task):
+    """Address, and body, of each request that copies the task's files."""
+    changed = changed_request(task)
+    yield f"/tasks/{task.pk}/rerun/", {}
+    yield f"/api/v1/tasks/{task.pk}/retry/", {}
+    yield "/tasks/", changed | {"runtime": task.runtime_version}
+    yield "/api/v1/tasks/", changed | {"runtime_version": task.runtime_version}
+
+
+@pytest.mark.parametrize(
+    ("left", "code", "text"),
+    [
+        (None, "file_gone", "“net.mge” is not in storage any more"),
+        (b"another model", "file_changed", "“net.mge” in storage is not what was uploaded"),
+    ],
+)
+def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
+    client, done, left, code, text
+):
+    key = done.files.get(kind="model").object_key
+    object_store.delete(key) if left is None else object_store.write(key, left)
+    for address, body in ways_to_repeat(done):
+        answer = client.post(address, body, content_type="application/json")
+        told = answer.json()
+        assert (answer.status_code, told.get("error", told.get("code"))) == (422, code), address
+        words = told.get("message", told.get("detail"))
+        assert (text in words, "choose the file again" in words) == (True, True)
+        assert list(Task.objects.all()) == [done]
+
+
+def test_a_file_that_never_came_is_told_from_one_that_is_gone(client, done):
+    TaskFile.objects.filter(task=done, kind="data").update(stored_at=None)
+    for address, body in ways_to_repeat(done):
+        told = client.post(address, body, content_type="application/json").json()
+        assert told.get("error", told.get("code")) == "file_not_uploaded", address
+        assert list(Task.objects.all()) == [done]
+
+
+def test_a_storage_that_is_away_is_told_before_a_task_is_made(client, done, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
-    assert answer.json()["error"] == "object_missing"
-    assert Task.objects.latest("pk").state == "finished"
+    assert (answer.status_code, answer.json()["error"]) == (503, "storage_unreachable")
+    assert list(Task.objects.all()) == [done]
 
 
 def test_a_stranger_can_neither_run_nor_read_it(client, done):
@@ -116,7 +160,7 @@ def test_a_copy_may_be_changed(done):
         services.task_copy(done, owner=done.owner, options={"nope": 1})
 
 
-@pytest.mark.parametrize("place", ["copy", "head", "read_start"])
+@pytest.mark.parametrize("place", ["copy", "read_start"])
 @pytest.mark.parametrize("error", [DomainError("storage_unreachable", status=503), ValueError("x")])
 def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
     client, done, monkeypatch, place, error

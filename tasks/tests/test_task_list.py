@@ -7,10 +7,8 @@ from urllib.parse import urlencode
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
-from tasks import pages, services
-from tasks.listing import acts, views
+from tasks import pages
 from tasks.models import SavedView, Task
 from tasks.tests.make import (
     data_file,
@@ -278,102 +276,6 @@ def test_there_is_an_end_to_saved_views(client, alice):
         save(client, f"view {number}")
     assert save(client, "one more").status_code == 422
     assert save(client, "view 7", "status=running").status_code == 302
-
-
-# several tasks at once
-
-
-def act(client, act, *tasks, **extra):
-    body = {"act": act, "task": [getattr(task, "pk", task) for task in tasks]} | extra
-    return client.post("/tasks/act/", body, follow=True)
-
-
-def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alice):
-    one, two, other = (make_waiting_task(alice) for _ in range(3))
-    answer = act(client, "cancel", one, two, query="status=waiting&before=99")
-    assert answer.redirect_chain == [("/tasks/?status=waiting&before=99", 302)]
-    assert "2 tasks cancelled." in answer.content.decode()
-    for task, status in ((one, "cancelled"), (two, "cancelled"), (other, "waiting")):
-        task.refresh_from_db()
-        assert task.status == status
-
-
-def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
-    gone, live = make_waiting_task(alice), make_waiting_task(alice)
-    services.task_cancel(gone)
-    answer = act(client, "delete", gone, live)
-    assert "Delete 2 tasks?" in answer.content.decode()
-    assert Task.objects.count() == 2
-    answer = act(client, "delete", gone, live, sure="1").content.decode()
-    assert "1 task deleted." in answer
-    assert "1 task was left as it is" in answer
-    assert list(Task.objects.all()) == [live]
-
-
-def test_all_of_mine_that_wait_are_none_of_others(client):
-    root = make_user("root", is_staff=True)
-    client.force_login(root)
-    mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
-    running = many(root, 1, state="running")
-    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").content.decode()
-    act(client, "cancel-waiting", sure="1")
-    states = dict(Task.objects.values_list("pk", "state"))
-    assert states == {mine.pk: "finished", theirs.pk: "waiting", running[0]: "running"}
-
-
-def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice, monkeypatch):
-    monkeypatch.setattr(acts, "MOST_IDS", 2)
-    monkeypatch.setattr(views, "MOST_IDS", 2)
-    first, *_others = (make_waiting_task(alice) for _ in range(3))
-    asked = act(client, "cancel-waiting").content.decode()
-    assert "Cancel 2 tasks that wait?" in asked
-    assert "if more wait" in asked
-    act(client, "cancel-waiting", sure="1")
-    assert list(Task.objects.filter(state="waiting")) == [first]
-    assert "if more wait" not in act(client, "cancel-waiting").content.decode()
-
-
-@pytest.mark.parametrize("wanted", ["cancel", "retry", "delete"])
-def test_others_tasks_cannot_be_acted_on(client, alice, wanted):
-    theirs = make_waiting_task(make_user("bob"))
-    services.task_cancel(theirs)
-    answer = act(client, wanted, theirs, sure="1")
-    assert "Nothing to do" in answer.content.decode()
-    assert list(Task.objects.all()) == [theirs]
-
-
-@pytest.mark.parametrize("ticked", [[], ["x"], ["-1"], ["9" * 40], ["1", "1"], ["١"]])
-def test_odd_numbers_are_passed_over(client, alice, ticked):
-    answer = act(client, "cancel", *ticked)
-    assert answer.status_code == 200
-    assert "Nothing to do" in answer.content.decode()
-
-
-def test_an_act_that_is_none_does_not_exist(client, alice):
-    assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
-    assert client.get("/tasks/act/").status_code == 405
-
-
-@pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
-def test_after_an_act_nobody_is_led_elsewhere(client, alice, query):
-    assert act(client, "cancel", query=query).redirect_chain == [("/tasks/", 302)]
-
-
-def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
-    from profiles import storage as objects
-
-    task = make_task(alice, files=[model_file()])
-    objects.write(task.files.get().object_key, b"hello world")
-    services.task_submit(task, {f.pk: services.StoredObject(11, f.md5) for f in task.files.all()})
-    services.task_cancel(task)
-    answer = act(client, "retry", task).content.decode()
-    assert "1 task asked for once more." in answer
-    copy = Task.objects.get(copied_from=task)
-    assert copy.status == "waiting"
-    # the model is not in storage any more: said, not a crash
-    Task.objects.update(created_at=timezone.now() - dt.timedelta(hours=1))
-    task.files.update(purged_at=timezone.now())
-    assert "1 task was left as it is" in act(client, "retry", task).content.decode()
 
 
 def test_administrators_too_read_the_model_first(client):

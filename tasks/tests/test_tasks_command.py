@@ -71,6 +71,13 @@ def test_tasks_are_cancelled_by_numbers_or_filters(some):
     assert "No task fits" in tasks("cancel", "--owner", "alice@example.com", "--yes")
 
 
+def test_a_run_that_is_over_is_not_said_to_be_cancelled(some, capsys):
+    Task.objects.filter(pk=some[0].pk).update(state="processing")
+    with pytest.raises(CommandError, match="1 of 1"):
+        tasks("cancel", some[0].pk, "--yes")
+    assert f"#{some[0].pk} Its run had ended already." in capsys.readouterr().err
+
+
 def test_everything_is_never_meant_by_saying_nothing(some):
     for verb in ("cancel", "retry", "delete"):
         with pytest.raises(CommandError, match="Say which"):
@@ -87,10 +94,13 @@ def test_without_yes_and_without_a_terminal_nothing_is_changed(some, monkeypatch
 
 def test_a_number_of_no_use_changes_nothing_at_all(some):
     first, _, third = some
-    with pytest.raises(CommandError, match=f"#{first.pk}"):
-        tasks("delete", first.pk, third.pk, "--yes")  # the first one waits
-    with pytest.raises(CommandError, match="#99999"):
-        tasks("cancel", first.pk, 99999, "--yes")
+    with pytest.raises(CommandError, match=f"Not ended yet: #{first.pk}[.] Nothing was changed"):
+        tasks("delete", first.pk, third.pk, "--yes")
+    whys = f"Had ended already: #{third.pk}[.] There is no such task: #99999[.]"
+    with pytest.raises(CommandError, match=whys):
+        tasks("cancel", first.pk, third.pk, 99999, "--yes")
+    with pytest.raises(CommandError, match=f"Left out by the filters: #{first.pk}[.]"):
+        tasks("cancel", first.pk, "--title", "another", "--yes")
     assert Task.objects.count() == 3
     first.refresh_from_db()
     assert first.is_live
@@ -118,7 +128,20 @@ def test_a_task_is_repeated_for_its_owner_with_its_files(some, storage):
     assert object_store.read(model.object_key, limit_bytes=99) == data
 
 
-@pytest.mark.parametrize("answers", [0, 1], ids=["while it copies", "while it submits"])
+def test_what_cannot_be_repeated_is_named_with_the_reason_and_leaves_no_task(some, storage, capsys):
+    first, gone = some[0], some[2]
+    transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
+    count = Task.objects.count()
+    with pytest.raises(CommandError, match="2 of 2"):
+        tasks("retry", first.pk, gone.pk, "--yes")
+    told = capsys.readouterr().err
+    assert f"#{first.pk} “net.mge” is not in storage any more" in told  # though its row says so
+    assert f"#{gone.pk} “net.mge” was never uploaded whole" in told
+    assert "choose the file again" in told
+    assert Task.objects.count() == count
+
+
+@pytest.mark.parametrize("answers", [1, 2], ids=["while it copies", "while it submits"])
 def test_a_repetition_that_breaks_in_any_way_leaves_no_task_behind(
     some, storage, monkeypatch, answers
 ):

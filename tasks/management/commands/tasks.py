@@ -1,6 +1,7 @@
 """`manage.py tasks`: list tasks, and cancel, repeat or delete many at once."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -8,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from profiles.removal import task_delete
-from tasks import services
 from tasks.api import task_repeat
+from tasks.cancelling import task_is_cancelled
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
 from tasks.states import LIVE, TaskState
@@ -117,11 +118,24 @@ class Command(BaseCommand):
         """A number that names no task, or one of no use here, is a slip of the pen."""
         strange = set(options["ids"]) - set(chosen.values_list("pk", flat=True))
         if strange:
-            names = ", ".join(f"#{number}" for number in sorted(strange)[:20])
-            raise CommandError(
-                f"Not there, or not in a state for this: {names}. Nothing was changed.",
-                returncode=USAGE,
-            )
+            states = dict(Task.objects.filter(pk__in=strange).values_list("pk", "state"))
+            whys = defaultdict[str, set[int]](set)
+            for number in strange:
+                whys[_why_not(options["verb"], states.get(number))].add(number)
+            lines = [f"{why}: {_named(numbers)}." for why, numbers in sorted(whys.items())]
+            raise CommandError(f"{' '.join(lines)} Nothing was changed.", returncode=USAGE)
+
+
+def _why_not(verb: str, state: str | None) -> str:
+    if state is None:
+        return "There is no such task"
+    if (state == TaskState.FINISHED) is (verb == "cancel"):
+        return "Had ended already" if verb == "cancel" else "Not ended yet"
+    return "Left out by the filters"
+
+
+def _named(numbers: set[int]) -> str:
+    return ", ".join(f"#{number}" for number in sorted(numbers)[:20])
 
 
 def _limited(tasks: QuerySet[Task], limit: int) -> Iterator[Task]:
@@ -152,7 +166,8 @@ def _row(task: Task) -> dict[str, Any]:
 
 
 def _cancel(task: Task) -> str:
-    services.task_cancel(task)
+    if not task_is_cancelled(task):
+        raise DomainError("run_over", status=409)
     return f"#{task.pk} {task.status.value}"
 
 

@@ -1,0 +1,147 @@
+"""What is done to several tasks of the list at once."""
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from tasks import services
+from tasks.listing import acts, views
+from tasks.models import Task
+from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
+from tasks.tests.test_task_list import many
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def act(client, act, *tasks, **extra):
+    body = {"act": act, "task": [getattr(task, "pk", task) for task in tasks]} | extra
+    return client.post("/tasks/act/", body, follow=True)
+
+
+def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alice):
+    one, two, other = (make_waiting_task(alice) for _ in range(3))
+    answer = act(client, "cancel", one, two, query="status=waiting&before=99")
+    assert answer.redirect_chain == [("/tasks/?status=waiting&before=99", 302)]
+    assert "2 tasks cancelled." in answer.content.decode()
+    for task, status in ((one, "cancelled"), (two, "cancelled"), (other, "waiting")):
+        task.refresh_from_db()
+        assert task.status == status
+
+
+def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
+    gone, live = make_waiting_task(alice), make_waiting_task(alice)
+    services.task_cancel(gone)
+    answer = act(client, "delete", gone, live)
+    assert "Delete 2 tasks?" in answer.content.decode()
+    assert Task.objects.count() == 2
+    answer = act(client, "delete", gone, live, sure="1").content.decode()
+    assert "1 task deleted." in answer
+    assert f"1 task was left out:<br>#{live.pk}: This task has not ended. Cancel it" in answer
+    assert list(Task.objects.all()) == [live]
+
+
+def test_all_of_mine_that_wait_are_none_of_others(client):
+    root = make_user("root", is_staff=True)
+    client.force_login(root)
+    mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
+    running = many(root, 1, state="running")
+    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").content.decode()
+    act(client, "cancel-waiting", sure="1")
+    states = dict(Task.objects.values_list("pk", "state"))
+    assert states == {mine.pk: "finished", theirs.pk: "waiting", running[0]: "running"}
+
+
+def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice, monkeypatch):
+    monkeypatch.setattr(acts, "MOST_IDS", 2)
+    monkeypatch.setattr(views, "MOST_IDS", 2)
+    first, *_others = (make_waiting_task(alice) for _ in range(3))
+    asked = act(client, "cancel-waiting").content.decode()
+    assert "Cancel 2 tasks that wait?" in asked
+    assert "if more wait" in asked
+    act(client, "cancel-waiting", sure="1")
+    assert list(Task.objects.filter(state="waiting")) == [first]
+    assert "if more wait" not in act(client, "cancel-waiting").content.decode()
+
+
+@pytest.mark.parametrize("wanted", ["cancel", "retry", "delete"])
+def test_others_tasks_cannot_be_acted_on(client, alice, wanted):
+    theirs = make_waiting_task(make_user("bob"))
+    services.task_cancel(theirs)
+    answer = act(client, wanted, theirs, sure="1")
+    assert f"#{theirs.pk}: There is no such task of yours." in answer.content.decode()
+    assert list(Task.objects.all()) == [theirs]
+
+
+@pytest.mark.parametrize("ticked", [[], ["x"], ["-1"], ["9" * 40], ["١"]])
+def test_odd_numbers_are_passed_over(client, alice, ticked):
+    answer = act(client, "cancel", *ticked)
+    assert answer.status_code == 200
+    assert "Nothing to do" in answer.content.decode()
+
+
+def test_an_act_that_is_none_does_not_exist(client, alice):
+    assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
+    assert client.get("/tasks/act/").status_code == 405
+
+
+@pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
+def test_after_an_act_nobody_is_led_elsewhere(client, alice, query):
+    assert act(client, "cancel", query=query).redirect_chain == [("/tasks/", 302)]
+
+
+def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
+    from profiles import storage as objects
+
+    task = make_task(alice, files=[model_file()])
+    objects.write(task.files.get().object_key, b"hello world")
+    services.task_submit(task, {f.pk: services.StoredObject(11, f.md5) for f in task.files.all()})
+    services.task_cancel(task)
+    answer = act(client, "retry", task).content.decode()
+    assert "1 task asked for once more." in answer
+    copy = Task.objects.get(copied_from=task)
+    assert copy.status == "waiting"
+    answer = act(client, "retry", task).content.decode()  # a double click
+    assert f"#{task.pk}: It was repeated a moment ago, as #{copy.pk}." in answer
+    assert Task.objects.count() == 2
+
+
+def test_bulk_acts_say_of_each_task_why_it_was_left_out_and_make_none_for_it(
+    client, alice, storage
+):
+    purged, lost, never, live = (make_waiting_task(alice, files=[model_file()]) for _ in range(4))
+    for task in (purged, lost, never):
+        services.task_cancel(task)
+    purged.files.update(purged_at=timezone.now())
+    never.files.update(stored_at=None)
+    answer = act(client, "retry", purged, lost, never, live, 987654).content.decode()
+    assert "5 tasks were left out:" in answer
+    gone = "“net.mge” is not in storage any more. Start a new task"
+    assert f"<br>#{purged.pk}, #{lost.pk}: {gone}" in answer
+    assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in answer
+    assert f"<br>#{live.pk}: The task has not ended yet." in answer
+    assert "<br>#987654: There is no such task of yours." in answer
+    assert Task.objects.count() == 4
+
+
+@pytest.mark.parametrize("address", ["/tasks/act/", "/tasks/cancel/"])
+def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, alice, address):
+    going, over = make_waiting_task(alice), make_waiting_task(alice)
+    read = many(alice, 1, state="processing")[0]
+    Task.objects.filter(pk=over.pk).update(state="finished", outcome="failed")
+    numbers = [going.pk, over.pk, read, 987654]
+    body = {"act": "cancel", "task": numbers, "ids": numbers}
+    answer = client.post(address, body, follow=True).content.decode()
+    assert re.search("1 task (was )?cancelled[.]", answer)
+    assert "3 tasks were left out:" in answer
+    both = re.search(r"<br>#(\d+), #(\d+): Its run had ended already[.]", answer)
+    assert both
+    assert {int(number) for number in both.groups()} == {over.pk, read}
+    assert "<br>#987654: There is no such task of yours." in answer
