@@ -22,6 +22,7 @@ from webprofile.rest.fields import Body, Query
 from webprofile.rest.problems import QueryInvalid
 from webprofile.rest.schema import documented
 from webprofile.wording import WORDINGS
+from webprofile.wording_values import template, values_in
 
 _Row = TypeVar("_Row", bound=Model)
 
@@ -96,13 +97,24 @@ class ApiListView(ListModelMixin, ApiView, GenericAPIView):
         return self.rows()
 
 
+class FilledAnswer(serializers.Serializer):
+    """A name in braces."""
+
+    name = serializers.CharField(help_text="The name, as between the braces in `text`.")
+    meaning = serializers.CharField(
+        help_text="What stands there when the error occurs, with its unit; in the reader's words."
+    )
+
+
 class ProblemMeaning(serializers.Serializer):
     """A code and its text."""
 
     code = serializers.CharField(help_text="As in `code` of an error.")
     text = serializers.CharField(
-        help_text="Its text; what stands in `%(...)s` is filled in where it occurs."
+        help_text="Its text, in the reader's words. Where it occurs, values stand in the place of "
+        "names in braces: `At most {limit} files`."
     )
+    values = FilledAnswer(many=True, help_text="The names in braces, in order, each once.")
 
 
 class ProblemList(ApiView):
@@ -112,7 +124,7 @@ class ProblemList(ApiView):
 
     @documented("List codes of errors", answers={200: ProblemMeaning(many=True)})
     def get(self, request: Request) -> Response:
-        """All codes with their texts, in the reader's language."""
+        """All codes with their texts, in the reader's language, and what is filled in."""
         return Response([_meaning(code) for code in WORDINGS])
 
 
@@ -129,8 +141,10 @@ class ProblemDetail(ApiView):
         return Response(_meaning(code))
 
 
-def _meaning(code: str) -> dict[str, str]:
-    return {"code": code, "text": str(WORDINGS[code])}
+def _meaning(code: str) -> dict[str, Any]:
+    text = WORDINGS[code]
+    values = [value._asdict() for value in values_in(code, text)]
+    return {"code": code, "text": template(text), "values": values}
 
 
 class NothingHere(ApiView):

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 
 import pytest
 from django.test import Client
@@ -189,6 +190,24 @@ def test_a_code_is_explained_at_the_address_that_an_error_names():
     assert found.json()["code"] == "not_authenticated"
     listed = APIClient().get("/api/v1/problems/").json()
     assert found.json() in listed
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_texts_of_codes_name_what_is_filled_in_and_say_what_it_is(language):
+    listed = APIClient().get("/api/v1/problems/", HTTP_ACCEPT_LANGUAGE=language).json()
+    for each in listed:
+        assert "%" not in each["text"], each
+        named = list(dict.fromkeys(re.findall(r"\{(\w+)\}", each["text"])))
+        assert sorted(named) == sorted(value["name"] for value in each["values"]), each
+        assert all(value["meaning"] for value in each["values"]), each
+    by_code = {each["code"]: each for each in listed}
+    assert "{limit_kib} KiB" in by_code["body_too_large"]["text"]
+    meant = {
+        code: by_code[code]["values"][-1]["meaning"] for code in ("option_excluded", "throttled")
+    }
+    other = {"en": "name of the other option", "zh-hans": "另一个选项的名称"}
+    wait = {"en": "how long to wait, s", "zh-hans": "需要等待的时间（秒）"}
+    assert meant == {"option_excluded": other[language], "throttled": wait[language]}
 
 
 def test_pages_follow_each_other_while_rows_come_and_go():
