@@ -4,7 +4,6 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from rest_framework import serializers
 
 from accounts.models import AuditEntry, User
 from accounts.selectors import entries_with
@@ -51,13 +50,13 @@ class PasswordBody(fields.Body):
 class GrantsBody(fields.Body):
     """Which users and which devices; every one of the first with every one of the second."""
 
-    users = serializers.ListField(
+    users = fields.List(
         child=fields.Named(help_text="Number or e-mail."),
         min_length=1,
         max_length=MOST_NAMED,
         help_text="Users by number or e-mail.",
     )
-    workers = serializers.ListField(
+    workers = fields.List(
         child=fields.Named(help_text="Number or name."),
         min_length=1,
         max_length=MOST_NAMED,
@@ -68,8 +67,8 @@ class GrantsBody(fields.Body):
 class UserActsBody(fields.Body):
     """One act and the users whom it is about."""
 
-    act = serializers.ChoiceField(USER_ACTS, help_text="As the address of the act on one user.")
-    users = serializers.ListField(
+    act = fields.Choice(USER_ACTS, help_text="As the address of the act on one user.")
+    users = fields.List(
         child=fields.Named(help_text="Number or e-mail."),
         min_length=1,
         max_length=MOST_NAMED,

@@ -47,8 +47,8 @@ class AccessTokenBody(fields.Body):
     """A token to be made."""
 
     name = fields.Text(max_length=100, help_text="What it is for.")
-    scopes = serializers.ListField(
-        child=serializers.ChoiceField(AccessToken.Scope.choices),
+    scopes = fields.List(
+        child=fields.Choice(AccessToken.Scope.choices),
         min_length=1,
         max_length=len(AccessToken.Scope.values),
         help_text="What it may do; `admin` is for administrators.",
@@ -128,7 +128,7 @@ class MeAnswer(serializers.ModelSerializer[User]):
 class PreferencesBody(fields.Body):
     """How pages look to oneself; what is not given stays."""
 
-    language = serializers.ChoiceField(
+    language = fields.Choice(
         [("", "as the browser asks"), *settings.LANGUAGES],
         required=False,
         help_text="Empty: what the browser asks for.",
@@ -139,9 +139,7 @@ class PreferencesBody(fields.Body):
         max_length=64,
         help_text="A name of the tz database; empty: the browser's.",
     )
-    theme = serializers.ChoiceField(
-        Theme.choices, required=False, help_text="Empty: as the system."
-    )
+    theme = fields.Choice(Theme.choices, required=False, help_text="Empty: as the system.")
 
     def validate_time_zone(self, value: str) -> str:
         if value and zone_named(value) is None:

@@ -41,20 +41,20 @@ def _text(help_text: str, *, limit: int = LONGEST_TEXT) -> serializers.CharField
     )
 
 
-def _choice(choices: tuple[str, ...], usual: str, help_text: str) -> serializers.ChoiceField:
-    return serializers.ChoiceField(
+def _choice(choices: tuple[str, ...], usual: str, help_text: str) -> fields.Choice:
+    return fields.Choice(
         choices, required=False, default=usual, help_text=f"{help_text} Usually `{usual}`."
     )
 
 
-def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> serializers.IntegerField:
-    return serializers.IntegerField(
+def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> fields.Whole:
+    return fields.Whole(
         required=False, default=low, min_value=low, max_value=high, help_text=help_text
     )
 
 
-def _row(help_text: str) -> serializers.IntegerField:
-    return serializers.IntegerField(
+def _row(help_text: str) -> fields.Whole:
+    return fields.Whole(
         required=False, default=None, min_value=0, max_value=ROW_LIMIT, help_text=help_text
     )
 
@@ -66,7 +66,7 @@ def _duration(help_text: str) -> serializers.RegexField:
 class TableQuery(fields.Query):
     """Which operators, in which order: every option of `profile_analyze`."""
 
-    type = serializers.ListField(
+    type = fields.List(
         child=serializers.CharField(max_length=LONGEST_TEXT),
         required=False,
         default=list,
@@ -85,7 +85,7 @@ class TableQuery(fields.Query):
         "end",
         "Whether self times reach to the operator's end or to its first kernel.",
     )
-    agg = serializers.ChoiceField(
+    agg = fields.Choice(
         AGGREGATES, required=False, help_text="Groups instead of operators: what of self times."
     )
     over = _choice(("type", "all"), "type", "With `agg`: a group for each type, or a single one.")
@@ -95,11 +95,11 @@ class TableQuery(fields.Query):
         "By what rows are ordered. Groups know no ids, names, shapes and statistics; one pass "
         "knows no statistics (p10, p90, min, cv, count): then it is the time.",
     )
-    up = serializers.ChoiceField(
+    up = fields.Choice(
         ["0", "1"], required=False, help_text="1: the smallest first; usually the largest."
     )
     side = _choice(("device", "host"), "device", "Whose times.")
-    rows = serializers.IntegerField(
+    rows = fields.Whole(
         required=False,
         min_value=1,
         max_value=MOST_ROWS,
@@ -122,7 +122,7 @@ class OperatorsQuery(PassesQuery):
     """A window of the table."""
 
     offset = _whole("Rows to pass over.")
-    limit = serializers.IntegerField(
+    limit = fields.Whole(
         required=False,
         default=50,
         min_value=1,
@@ -141,20 +141,20 @@ class ExportQuery(PassesQuery):
 class TextQuery(PassesQuery):
     """What of one pass is printed: the options of `profile_analyze` that are about text too."""
 
-    rows = serializers.IntegerField(
+    rows = fields.Whole(
         required=False,
         default=MOST_ROWS,
         min_value=1,
         max_value=MOST_ROWS,
         help_text="At most so many rows of each table.",
     )
-    only = serializers.ChoiceField(
+    only = fields.Choice(
         ["summary", "device", "host"],
         required=False,
         default="",
         help_text="One part alone (`--print-only`); usually all: summary, device, host.",
     )
-    copies = serializers.ChoiceField(
+    copies = fields.Choice(
         ["1"],
         required=False,
         help_text="Two lines more about operators that copy (`--copy-time`).",
@@ -201,7 +201,7 @@ class GraphQuery(fields.Query):
     """A window of the executed graph."""
 
     offset = _whole("Nodes to pass over, in order of execution.")
-    limit = serializers.IntegerField(
+    limit = fields.Whole(
         required=False,
         default=200,
         min_value=1,
@@ -221,7 +221,7 @@ class NetronQuery(ViewQuery):
     """One view of the graph, in colours."""
 
     colour = _choice(METRICS, "time", "What colours say.")
-    side = serializers.ChoiceField(
+    side = fields.Choice(
         ["device", "host"],
         required=False,
         default="",
@@ -232,8 +232,8 @@ class NetronQuery(ViewQuery):
 class ChosenQuery(fields.Query):
     """Which profiles are compared."""
 
-    p = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=999_999_999),
+    p = fields.List(
+        child=fields.Whole(min_value=1, max_value=999_999_999),
         min_length=FEWEST,
         max_length=MOST,
         help_text="Ids of profiles, repeated; the first is the baseline.",
@@ -243,8 +243,8 @@ class ChosenQuery(fields.Query):
 class RowsQuery(ChosenQuery):
     """Which rows of a comparison."""
 
-    status = serializers.ListField(
-        child=serializers.ChoiceField(STATUSES),
+    status = fields.List(
+        child=fields.Choice(STATUSES),
         required=False,
         default=list,
         max_length=len(STATUSES),
@@ -257,7 +257,7 @@ class RowsQuery(ChosenQuery):
         max_value=1000,
         help_text="Least change, percent of the baseline's total.",
     )
-    rows = serializers.ChoiceField(
+    rows = fields.Choice(
         ["all"], required=False, help_text="Leave nothing out for having changed too little."
     )
     side = _choice(("device", "host"), "device", "Whose times.")
@@ -269,7 +269,7 @@ class CompareQuery(RowsQuery):
 
     by = _choice(BYS, "row", "What a step of the waterfall is.")
     offset = _whole("Rows to pass over.")
-    limit = serializers.IntegerField(
+    limit = fields.Whole(
         required=False,
         default=100,
         min_value=1,
@@ -291,7 +291,7 @@ class ChangeGraphQuery(ChosenQuery, ViewQuery):
     """The graph of one of the profiles, in the colours of the difference."""
 
     side = _choice(("device", "host"), "device", "Whose times.")
-    graph = serializers.IntegerField(
+    graph = fields.Whole(
         required=False,
         min_value=0,
         max_value=MOST - 1,
@@ -307,8 +307,8 @@ class ChangeGraphQuery(ChosenQuery, ViewQuery):
 class CandidatesQuery(fields.Query):
     """What can be added to a comparison."""
 
-    p = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=999_999_999),
+    p = fields.List(
+        child=fields.Whole(min_value=1, max_value=999_999_999),
         required=False,
         default=list,
         max_length=MOST,
@@ -325,11 +325,9 @@ class CandidatesQuery(fields.Query):
 class ValuesQuery(fields.Query):
     """Which rows of two dumps."""
 
-    differing = serializers.ChoiceField(
-        ["1"], required=False, help_text="Without the rows that are equal."
-    )
+    differing = fields.Choice(["1"], required=False, help_text="Without the rows that are equal.")
     offset = _whole("Rows to pass over.")
-    limit = serializers.IntegerField(
+    limit = fields.Whole(
         required=False,
         default=200,
         min_value=1,

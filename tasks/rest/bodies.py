@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -19,6 +20,7 @@ from tasks.targets import read_target
 from tasks.turns import ANY_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.rest import fields
+from workers.models import Worker
 
 MOST_FILES = 200
 MOST_AT_ONCE = 500
@@ -27,7 +29,7 @@ MOST_AT_ONCE = 500
 class FileAsked(fields.Body):
     """A file: announced for an upload, or taken over from an earlier task."""
 
-    kind = serializers.ChoiceField(
+    kind = fields.Choice(
         TaskFile.Kind.choices,
         help_text="`model` (one), `data` for inputs, or the content of an `option`.",
     )
@@ -88,7 +90,7 @@ class InputAsked(fields.Body):
         max_length=100_000,
         help_text="Its numbers, such as `[[1,2.5],[3,4]]`.",
     )
-    shape = serializers.ListField(
+    shape = fields.List(
         child=fields.Integer(),
         required=False,
         allow_null=True,
@@ -108,7 +110,7 @@ class InputAsked(fields.Body):
 class PlanAsked(fields.Body):
     """What is measured: a preset, or `custom` with its numbers."""
 
-    preset = serializers.ChoiceField(
+    preset = fields.Choice(
         [*PRESETS, "custom"], required=False, help_text="The numbers are for `custom` alone."
     )
     clean = fields.Flag(required=False, help_text="A run without profiling.")
@@ -126,7 +128,7 @@ class PlanAsked(fields.Body):
 class TargetAsked(fields.Body):
     """What any device must have; each key is optional."""
 
-    labels = serializers.DictField(
+    labels = fields.Table(
         child=fields.Text(max_length=200),
         required=False,
         help_text='Labels with their values, such as `{"chip": "Kirin 990"}`.',
@@ -148,7 +150,7 @@ class TargetAsked(fields.Body):
 class OptionValue(serializers.Field):
     """true, a number or a text."""
 
-    default_error_messages = {"invalid": "true, false, a number or a text"}
+    default_error_messages = {"invalid": _("Give true, false, a number or a text.")}
 
     def to_internal_value(self, data: Any) -> bool | int | float | str:
         if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):
@@ -162,8 +164,8 @@ class OptionValue(serializers.Field):
 class TaskBody(fields.Body):
     """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
 
-    worker = fields.Key(
-        required=False, allow_null=True, default=None, help_text="Number of the device."
+    worker = fields.Named(
+        required=False, allow_null=True, default=None, help_text="The device, by number or name."
     )
     runtime_version = fields.Text(
         required=False,
@@ -193,7 +195,7 @@ class TaskBody(fields.Body):
         help_text="More goes first, among your own tasks; more than a little is for "
         "administrators.",
     )
-    options = serializers.DictField(
+    options = fields.Table(
         child=OptionValue(help_text="true, a number or a text."),
         required=False,
         default=dict,
@@ -226,7 +228,7 @@ class TaskBody(fields.Body):
 class CancelBody(fields.Body):
     """Which tasks to cancel: either of the two."""
 
-    tasks = serializers.ListField(
+    tasks = fields.List(
         child=fields.Key(),
         required=False,
         default=list,
@@ -246,7 +248,7 @@ class CancelBody(fields.Body):
 class MoveBody(fields.Body):
     """Where to."""
 
-    worker = fields.Key(help_text="Number of the device.")
+    worker = fields.Named(help_text="The device, by number or name.")
 
 
 class TaskChange(fields.Body):
@@ -269,14 +271,14 @@ class SavedViewBody(fields.Body):
 class EventsQuery(fields.Query):
     """From where on."""
 
-    after = serializers.IntegerField(
+    after = fields.Whole(
         required=False,
         default=0,
         min_value=0,
         max_value=fields.KEY_LIMIT,
         help_text="Events after this number.",
     )
-    limit = serializers.IntegerField(
+    limit = fields.Whole(
         required=False, default=200, min_value=1, max_value=1000, help_text="At most so many."
     )
 
@@ -284,7 +286,7 @@ class EventsQuery(fields.Query):
 class AttemptQuery(fields.Query):
     """Which attempt."""
 
-    attempt = serializers.IntegerField(
+    attempt = fields.Whole(
         required=False,
         min_value=1,
         max_value=32767,
@@ -295,13 +297,21 @@ class AttemptQuery(fields.Query):
 class LogQuery(AttemptQuery):
     """Which part of a log."""
 
-    offset = serializers.IntegerField(
+    offset = fields.Whole(
         required=False,
         default=0,
         min_value=0,
         max_value=fields.KEY_LIMIT,
         help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told.",
     )
+
+
+def worker_asked(named: int | str | None) -> Worker | None:
+    """The device of this number or name; whether the reader may use it is judged by admission."""
+    if named is None:
+        return None
+    key = {"pk": named} if isinstance(named, int) else {"name": named}
+    return Worker.objects.filter(**key).first()
 
 
 def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:

@@ -24,6 +24,7 @@ from tasks.rest.bodies import (
     TaskBody,
     TaskChange,
     request_asked,
+    worker_asked,
 )
 from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.rest.views import REFUSALS, TaskView
@@ -31,7 +32,6 @@ from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
 from webprofile.wording import word
-from workers.models import Worker
 
 
 class TasksCancel(ApiView):
@@ -86,7 +86,7 @@ class TasksJudge(ApiView):
 
     def _judged(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = request_asked(body, self.reader)
-        worker = Worker.objects.filter(pk=body["worker"]).first()
+        worker = worker_asked(body["worker"])
         found = admit(owner=self.reader, worker=worker, request=asked)
         commands = commands_of(
             found.options, plan=asked.plan, files=asked.files, inputs=found.inputs
@@ -127,7 +127,7 @@ class TaskMove(TaskView):
     def post(self, request: Request, task_id: int) -> Response:
         """Lets a waiting task wait for another device, with the same version of MegEngine."""
         task = self.task(task_id)
-        worker = Worker.objects.filter(pk=self.read(MoveBody)["worker"]).first()
+        worker = worker_asked(self.read(MoveBody)["worker"])
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
         rebinding.task_move(task, to=worker)

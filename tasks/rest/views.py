@@ -20,7 +20,7 @@ from tasks.rest.answers import (
     TaskRow,
     UploadsAnswer,
 )
-from tasks.rest.bodies import TaskBody, request_asked
+from tasks.rest.bodies import TaskBody, request_asked, worker_asked
 from tasks.rest.filters import TaskFilters
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
@@ -28,7 +28,6 @@ from webprofile.errors import DomainError
 from webprofile.rest import idempotency
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
-from workers.models import Worker
 
 REFUSALS = [
     "invalid", "worker_unknown", "worker_disabled", "worker_is_offline", "worker_held",
@@ -94,7 +93,7 @@ class TaskList(ApiListView):
 
     def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
         asked: TaskRequest = request_asked(body, self.reader)
-        worker = Worker.objects.filter(pk=body["worker"]).first()
+        worker = worker_asked(body["worker"])
         sources_check(asked.files)
         with transaction.atomic():
             task = services.task_create(owner=self.reader, worker=worker, request=asked)

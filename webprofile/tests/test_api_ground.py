@@ -167,7 +167,7 @@ def test_a_body_that_is_none_is_refused(text, status, code):
 def test_a_wrong_field_is_named_with_its_place():
     client = APIClient()
     client.force_login(make_user())
-    body = {"worker": "1", "files": [{"kind": "model"}, {"kind": "odd", "size_bytes": True}]}
+    body = {"worker": [1], "files": [{"kind": "model"}, {"kind": "odd", "size_bytes": True}]}
     errors = problem(client.post(TASKS, body), 422, "invalid")["errors"]
     assert {(each["field"], each["code"]) for each in errors} == {
         ("worker", "invalid"),

@@ -4,7 +4,6 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from rest_framework import serializers
 
 from webprofile.rest import fields
 from webprofile.rest.filtering import TextFilter, YesFilter
@@ -38,12 +37,12 @@ class WorkerBody(fields.Body):
     slots = fields.Integer(
         required=False, min_value=1, max_value=16, help_text="Tasks that it may run at once."
     )
-    labels = serializers.DictField(
+    labels = fields.Table(
         child=fields.Text(max_length=100),
         required=False,
         help_text="All labels that administrators set: at most 32 names with their values.",
     )
-    pools = serializers.ListField(
+    pools = fields.List(
         child=fields.Text(max_length=60),
         required=False,
         max_length=MOST_WORKERS,
@@ -54,8 +53,8 @@ class WorkerBody(fields.Body):
 class WorkerActsBody(fields.Body):
     """One act and the devices that it is about."""
 
-    act = serializers.ChoiceField(WORKER_ACTS, help_text="As the address of the act on one device.")
-    workers = serializers.ListField(
+    act = fields.Choice(WORKER_ACTS, help_text="As the address of the act on one device.")
+    workers = fields.List(
         child=fields.Named(help_text="Number or name."),
         min_length=1,
         max_length=MOST_NAMED,
@@ -70,7 +69,7 @@ class PoolBody(fields.Body):
     description = fields.Text(
         required=False, default="", allow_blank=True, max_length=300, help_text="What it is for."
     )
-    workers = serializers.ListField(
+    workers = fields.List(
         child=fields.Text(max_length=60),
         required=False,
         default=list,
@@ -86,7 +85,7 @@ class PoolChange(fields.Body):
     description = fields.Text(
         required=False, allow_blank=True, max_length=300, help_text="What it is for."
     )
-    workers = serializers.ListField(
+    workers = fields.List(
         child=fields.Text(max_length=60),
         required=False,
         max_length=MOST_WORKERS,

@@ -43,7 +43,7 @@ class QueueQuery(fields.Query):
     """A task that could be asked for."""
 
     version = serializers.CharField(max_length=40, help_text="One of its MegEngines.")
-    priority = serializers.IntegerField(
+    priority = fields.Whole(
         required=False,
         default=0,
         min_value=-ANY_PRIORITY,
