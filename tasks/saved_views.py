@@ -10,10 +10,11 @@ MOST_VIEWS = 40
 
 
 @transaction.atomic
-def view_save(owner: User, *, name: str, query: str) -> SavedView:
+def view_save(owner: User, *, name: str, query: str) -> tuple[SavedView, str]:
     """Keep a query under a name; one of this name is replaced.
 
-    Raises DomainError view_name_bad, view_query_bad, view_limit.
+    Returns the view, and the query that it had before, empty if it is new. Raises DomainError
+    view_name_bad, view_query_bad, view_limit.
     """
     name = " ".join(name.split())
     if not name or len(name) > 60 or not name.isprintable():
@@ -26,7 +27,7 @@ def view_save(owner: User, *, name: str, query: str) -> SavedView:
     if found is None and SavedView.objects.filter(owner=owner).count() >= MOST_VIEWS:
         raise DomainError("view_limit", field="name", limit=MOST_VIEWS)
     view, _ = SavedView.objects.update_or_create(owner=owner, name=name, defaults={"query": query})
-    return view
+    return view, found.query if found else ""
 
 
 @transaction.atomic

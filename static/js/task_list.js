@@ -37,6 +37,7 @@ function showTicks() {
   const text = ticked.size ? fill(some, { count: ticked.size }) : none;
   if (count.textContent !== text) count.textContent = text;
   for (const button of acts) button.disabled = ticked.size === 0;
+  bulk.hidden = here.length === 0;
 }
 
 rows.addEventListener("change", ({ target }) => {

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -75,10 +77,17 @@ def act(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Keep the list's filters under a name."""
+    """Keep the list's filters under a name; says so of one that was there before."""
     form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=reader_of(request))
     query = form.query if form.is_valid() else ""
-    view_save(reader_of(request), name=request.POST.get("name", ""), query=query)
+    view, before = view_save(reader_of(request), name=request.POST.get("name", ""), query=query)
+    if before == query:
+        text = _("The saved view “%(name)s” has these filters already.")
+    elif before:
+        text = _("The saved view “%(name)s” was replaced: it has these filters now.")
+    else:
+        text = _("The filters were saved as “%(name)s”.")
+    messages.success(request, text % {"name": view.name})
     return redirect(f"{reverse('tasks:list')}?{query}")
 
 

@@ -297,10 +297,21 @@ class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
 
     class Meta:
         model = SavedView
-        fields = ("id", "name", "query", "created_at")
+        fields: tuple[str, ...] = ("id", "name", "query", "created_at")
         extra_kwargs = {
             "id": {"help_text": "Its number."},
             "name": {"help_text": "What its owner calls it."},
             "query": {"help_text": "As in the page's address, without `?`."},
             "created_at": {"help_text": "When it was saved."},
         }
+
+
+class SavedAnswer(SavedViewAnswer):
+    """A view that was just saved."""
+
+    replaced_query = serializers.CharField(
+        help_text="The query that a view of this name had before; empty if the view is new."
+    )
+
+    class Meta(SavedViewAnswer.Meta):
+        fields = (*SavedViewAnswer.Meta.fields, "replaced_query")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import QueryDict
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,7 +17,7 @@ from tasks.command_line import commands_of
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
 from tasks.queue import facts_of, outlook
-from tasks.rest.answers import CancelledAnswer, SavedViewAnswer, TaskAnswer
+from tasks.rest.answers import CancelledAnswer, SavedAnswer, SavedViewAnswer, TaskAnswer
 from tasks.rest.bodies import (
     CancelBody,
     MoveBody,
@@ -168,18 +169,22 @@ class SavedViewList(ApiListView):
     @documented(
         "Save a view",
         body=SavedViewBody,
-        answers={201: SavedViewAnswer},
+        answers={
+            200: OpenApiResponse(SavedAnswer, description="One of the same name was replaced."),
+            201: SavedAnswer,
+        },
         errors={422: ["invalid", "view_*"]},
     )
     def post(self, request: Request) -> Response:
-        """One of the same name is replaced. What is no filter of the page is left out; nothing but
-        that is refused.
+        """One of the same name is replaced, as `replaced_query` tells. What is no filter of the
+        page is left out; nothing but that is refused.
         """
         body = self.read(SavedViewBody)
         form = TaskFilterForm(QueryDict(body["query"]), reader=self.reader)
         query = form.query if form.is_valid() else ""
-        view = saved_views.view_save(self.reader, name=body["name"], query=query)
-        return Response(SavedViewAnswer(view).data, status=201)
+        view, before = saved_views.view_save(self.reader, name=body["name"], query=query)
+        answer = SavedViewAnswer(view).data | {"replaced_query": before}
+        return Response(answer, status=200 if before else 201)
 
 
 class SavedViewDetail(ApiView):

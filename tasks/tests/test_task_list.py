@@ -205,6 +205,17 @@ def test_tasks_are_counted_up_to_a_thousand(client, alice, tasks, text):
     assert text in client.get("/tasks/?status=succeeded").content.decode()
 
 
+@pytest.mark.parametrize("query", ["", "status=failed", "q=nothing", "since=yesterday"])
+def test_where_no_task_is_shown_there_are_no_buttons_for_several(client, alice, query):
+    def bulk():
+        page = client.get(f"/tasks/?{query}").content.decode()
+        return re.search(r'<form class="bulk"[^>]*>', page)[0]
+
+    assert bulk().endswith(" hidden>")
+    make_waiting_task(alice)
+    assert bulk().endswith(" hidden>") is bool(query)
+
+
 def test_a_list_without_tasks_and_one_without_a_match_say_different_things(client, alice):
     assert "No tasks yet" in client.get("/tasks/").content.decode()
     make_task(alice)
@@ -252,6 +263,16 @@ def test_a_view_of_the_same_name_is_replaced(client, alice):
     save(client, query="status=failed")
     save(client, "  mine ", query="status=running")
     assert [(v.name, v.query) for v in SavedView.objects.all()] == [("mine", "status=running")]
+
+
+def test_saving_a_view_says_whether_one_of_the_name_was_there(client, alice):
+    def told(query):
+        page = client.post("/tasks/views/", {"name": "mine", "query": query}, follow=True)
+        return re.search(r'notice--success" role="status">([^<]+)<', page.content.decode())[1]
+
+    assert told("status=failed") == "The filters were saved as “mine”."
+    assert told("q=net") == "The saved view “mine” was replaced: it has these filters now."
+    assert told("q=net") == "The saved view “mine” has these filters already."
 
 
 @pytest.mark.parametrize(
