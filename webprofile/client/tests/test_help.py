@@ -28,3 +28,9 @@ def test_the_first_help_names_every_command_and_every_exit_code():
     assert all(f"\n    {command} " in shown for command in COMMANDS)
     codes = {value for name, value in vars(exit_codes).items() if isinstance(value, int)}
     assert all(f"\n  {code} " in shown for code in codes)
+
+
+def test_the_help_of_compare_says_what_its_gate_judges_and_what_its_exit_codes_mean():
+    shown = told("compare")
+    assert "judges the median time of an iteration without profiling" in shown
+    assert "1  with --fail-above: a task is slower by more" in shown

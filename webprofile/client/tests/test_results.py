@@ -21,9 +21,9 @@ from tasks.tests.make import make_task, make_user, make_waiting_task
 def result(alice):
     """Makes a task with a result: a latency, and an operator of this many seconds."""
 
-    def make(seconds: float, *, latency_ms: float = 10.0, owner=None) -> int:
+    def make(seconds: float, *, latency_ms: float = 10.0, iterations: int = 3, owner=None) -> int:
         plan = Plan(preset="custom", clean=True, profiled=1)
-        clean = CLEAN.model_copy(update={"e2e_ms": (latency_ms,) * 3})
+        clean = CLEAN.model_copy(update={"e2e_ms": (latency_ms,) * iterations})
         files = {
             "profile.json": to_json(make_profile({"1": seconds, "2": 0.5}, names={"1": "conv"})),
             "measurement.json": measurement(clean, profiled(2, 11.0), plan=plan),
@@ -66,6 +66,42 @@ def test_results_are_compared_and_a_slower_one_can_fail_a_ci(client, result):
     client.run("compare", before, after, "--fail-above", "5", code=1)
     client.run("compare", after, before, "--fail-above", "0")
     assert len(client.json("compare", before, after)["profiles"]) == 2
+
+
+def test_a_gate_says_which_number_it_judged_and_how(client, result):
+    before, after = result(0.25), result(0.40, latency_ms=12.0)
+    shown = client.run("compare", before, after, "--fail-above", "5", code=1).stdout
+    said = shown.partition("\n\n--fail-above 5: ")[2].splitlines()
+    number = "median time of an iteration without profiling"
+    assert said[0] == f"{number}, #{before} 10 ms, at most 10.5 ms"
+    assert said[1] == f"  #{after} 12 ms (+20.0 %): FAILED; single sample"
+    shown = client.run("compare", before, after, "--fail-above", "25").stdout
+    assert f"  #{after} 12 ms (+20.0 %): passed" in shown
+    gate = client.json("compare", before, after, "--fail-above", "5", code=1)["gate"]
+    assert (gate["number"], gate["meaning"], gate["unit"]) == ("latency", number, "s")
+    assert (gate["baseline_s"], gate["limit_s"], gate["passed"]) == (0.01, 0.0105, False)
+    (other,) = gate["others"]
+    assert (other["task"], other["time_s"], other["passed"]) == (after, 0.012, False)
+    assert (round(other["change_percent"], 6), other["verdict"]) == (20.0, "single")
+    assert {"difference_s", "low_s", "high_s"} <= other.keys()
+    assert "gate" not in client.json("compare", before, after)
+
+
+def test_a_gate_says_how_sure_a_difference_is(client, result):
+    tasks = [result(0.25, latency_ms=each, iterations=60) for each in (10.0, 12.0)]
+    shown = client.run("compare", *tasks, "--fail-above", "5", code=1).stdout
+    sure = "clear; 95 % interval of the difference +2 ms to +2 ms"
+    assert f"  #{tasks[1]} 12 ms (+20.0 %): FAILED; {sure}" in shown
+
+
+def test_without_a_clean_pass_the_gate_judges_the_total_on_the_device(client, result, alice):
+    tasks = [result(0.25)]
+    attempt = finished_attempt(to_json(make_profile({"1": 0.40, "2": 0.5})), owner=alice)
+    profile_build(attempt)
+    tasks.append(attempt.task_id)
+    gate = client.json("compare", *tasks, "--fail-above", "5", code=1)["gate"]
+    assert (gate["number"], gate["baseline_s"]) == ("device", 0.75)
+    assert gate["meaning"] == "sum of the operators' times on the device"
 
 
 def test_what_cannot_be_compared_is_told(client, result, alice):
