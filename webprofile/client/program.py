@@ -9,6 +9,7 @@ from webprofile.batchfile.mistakes import BatchError
 from webprofile.client import __version__
 from webprofile.client.commands import (
     accounts,
+    acting,
     comparing,
     exporting,
     listing,
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"webprofile {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for module in (accounts, listing, submitting, waiting, showing, comparing, exporting):
+    for module in (accounts, listing, acting, submitting, waiting, showing, comparing, exporting):
         module.add_parsers(commands)
     return parser
 

@@ -1,13 +1,12 @@
-"""workers, list, cancel."""
+"""workers, list."""
 
 import argparse
 from typing import Any
 
 from webprofile.client.api import Api, Query
 from webprofile.client.commands import Parsers, added, opened
-from webprofile.client.errors import UsageError
 from webprofile.terminal.arguments import count
-from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
+from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
 
 #: arguments, and what the API calls them
@@ -22,8 +21,6 @@ FILTERS = {
     "created_before": "created_before",
 }
 STATUSES = ("initiated", "waiting", "running", "succeeded", "failed", "cancelled")
-#: of one request
-PIECE = 500
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -38,6 +35,7 @@ def add_parsers(commands: Parsers) -> None:
         "list your tasks, newest first",
         "--status failed --created-after 2026-11-01",
         "--worker x86-1 --limit 0 --json",
+        aliases=("tasks",),
     )
     add_filters(tasks)
     tasks.add_argument(
@@ -45,11 +43,6 @@ def add_parsers(commands: Parsers) -> None:
     )
     tasks.add_argument("--json", action="store_true", help="the tasks as JSON")
     tasks.set_defaults(command=list_tasks)
-    cancel = added(commands, "cancel", "end tasks", "12 13", "--all-mine")
-    cancel.add_argument("tasks", nargs="*", type=int, metavar="TASK")
-    cancel.add_argument("--all-mine", action="store_true", help="all that have not ended")
-    cancel.add_argument("--json", action="store_true", help="what became of each as JSON")
-    cancel.set_defaults(command=cancel_tasks)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -128,21 +121,3 @@ def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
         if len(found) == limit:
             break
     return found
-
-
-def cancel_tasks(given: argparse.Namespace) -> int:
-    if bool(given.tasks) is given.all_mine:
-        raise UsageError("Name tasks, or say --all-mine.")
-    report: dict[str, list[int]] = {"cancelled": [], "ended": [], "unknown": []}
-    with opened() as api:
-        pieces = [given.tasks[at : at + PIECE] for at in range(0, len(given.tasks), PIECE)]
-        for body in [{"tasks": piece} for piece in pieces] or [{"all_mine": True}]:
-            answer = api.post("tasks/cancel/", body, repeatable=True)
-            for key, numbers in report.items():
-                numbers += answer[key]
-    if given.json:
-        print_json(report)
-    else:
-        for key, numbers in report.items():
-            print(f"{key}: {' '.join(map(str, numbers)) or 'none'}")
-    return FAILED if report["unknown"] else SUCCEEDED

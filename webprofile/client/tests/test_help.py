@@ -8,7 +8,8 @@ import pytest
 from webprofile.terminal import exit_codes
 
 COMMANDS = (
-    "login", "logout", "workers", "list", "cancel", "submit", "wait", "show", "compare", "export"
+    "login", "logout", "workers", "list", "cancel", "retry", "delete", "submit", "wait", "show",
+    "compare", "export",
 )  # fmt: skip
 
 
@@ -26,6 +27,7 @@ def test_each_commands_help_ends_with_an_example_of_it(command):
 def test_the_first_help_names_every_command_and_every_exit_code():
     shown = told()
     assert all(f"\n    {command} " in shown for command in COMMANDS)
+    assert "list (tasks)" in shown
     codes = {value for name, value in vars(exit_codes).items() if isinstance(value, int)}
     assert all(f"\n  {code} " in shown for code in codes)
 

@@ -12,8 +12,6 @@ from profiles.services import profile_build
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.test_build import finished_attempt
 from profiles.tests.test_measurement_build import CLEAN, ended_attempt, measurement, profiled
-from tasks.models import Task
-from tasks.states import TaskState
 from tasks.tests.make import make_task, make_user, make_waiting_task
 
 
@@ -157,17 +155,3 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
         _, err = process.communicate(timeout=60)
     assert (process.returncode, "could not be written" in err) == (1, True)
     assert ("Traceback" in err, "Exception" in err) == (False, False)
-
-
-def test_tasks_are_listed_by_filters_and_cancelled(client, alice):
-    mine = [make_waiting_task(alice, title=title) for title in ("nightly", "other")]
-    theirs = make_waiting_task(make_user("bob"))
-    assert [row["id"] for row in client.json("list", "--title", "night")] == [mine[0].pk]
-    shown = client.run("list", "--limit", "1").stdout
-    assert ("other" in shown, "nightly" in shown) == (True, False)
-    found = client.json("cancel", mine[0].pk, theirs.pk, code=1)
-    assert (found["cancelled"], found["unknown"]) == ([mine[0].pk], [theirs.pk])
-    client.run("cancel", code=2)
-    client.run("cancel", "--all-mine")
-    going = Task.objects.exclude(state__in=[TaskState.CANCELLING, TaskState.FINISHED])
-    assert list(going) == [theirs]
