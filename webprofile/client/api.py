@@ -5,6 +5,7 @@ What fails for a moment (no connection, 429, 502 to 504) is tried again, as the 
 something carries an `Idempotency-Key`.
 """
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ import httpx2
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.client import __version__
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
+from webprofile.client.languages import accept_language
 from webprofile.client.login_file import Login
 
 ATTEMPTS = 6
@@ -33,7 +35,10 @@ class Api:
 
     def __init__(self, login: Login) -> None:
         self.site = login.site
-        headers = {"User-Agent": f"webprofile/{__version__}"}
+        headers = {
+            "User-Agent": f"webprofile/{__version__}",
+            "Accept-Language": accept_language(os.environ),
+        }
         # an error page of a proxy is no answer: the API sends JSON alone
         self._http = httpx2.Client(timeout=_TIMEOUT, headers=headers)
         self._token = login.token

@@ -1,0 +1,33 @@
+"""The site answers the client in the language of its terminal."""
+
+import pytest
+
+from webprofile.client.languages import accept_language
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh-CN, zh"),
+        ({"LANG": "de_DE@euro"}, "de-DE, de"),
+        ({"LANG": "zh"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "en_GB.UTF-8"}, "en-GB, en"),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_CN"}, "zh-CN, zh"),
+        ({"LANG": "en_US.UTF-8", "LANGUAGE": "zh_CN:en"}, "zh-CN, zh, en, en-US"),
+        ({"LANG": "C.UTF-8", "LANGUAGE": "zh_CN"}, "en"),
+        ({"LANG": "POSIX"}, "en"),
+        ({"LANG": "zh_CN\r\nX-Evil: 1"}, "en"),
+    ],
+)
+def test_the_language_of_the_terminal_is_asked_for(environment, wanted):
+    assert accept_language(environment) == wanted
+
+
+def test_what_the_site_says_comes_in_that_language(client, alice):
+    client.environment["LANG"] = "zh_CN.UTF-8"
+    told = client.run("list", "--created-after", "yesterday", code=2).stderr
+    assert "地址中的部分值有误" in told
+    client.environment["LANG"] = "en_US.UTF-8"
+    told = client.run("list", "--created-after", "yesterday", code=2).stderr
+    assert "Some values in the address are wrong" in told
