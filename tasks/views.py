@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import reader_of
@@ -95,12 +95,14 @@ def options(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
+@require_safe
 @never_cache
 def detail(request: HttpRequest, task_id: int) -> HttpResponse:
     return render(request, "tasks/detail.html", _detail_context(request, task_id))
 
 
 @login_required
+@require_safe
 @never_cache
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
     """The changing part of a task's page, which the page fetches after each event."""

@@ -1,4 +1,4 @@
-"""What stands between every request and its view: the viewer's host, the reader, errors."""
+"""What stands between every request and its view: viewer's host, methods, reader, errors."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,13 @@ from collections.abc import Callable
 from allauth.account.adapter import get_adapter
 from allauth.usersessions.models import UserSession
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseNotFound,
+    JsonResponse,
+)
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -15,6 +21,7 @@ from accounts.models import User
 from accounts.sessions import NO_ADDRESS
 from webprofile.errors import DomainError
 from webprofile.origins import is_viewer_host
+from webprofile.rest.problems import is_api
 from webprofile.wording import as_json, word
 
 
@@ -88,6 +95,23 @@ class ViewerHostMiddleware:
         is_viewer = request.path.startswith("/netron/")
         if settings.NETRON_ORIGIN and is_viewer is not is_viewer_host(request):
             return HttpResponseNotFound("Not found.", content_type="text/plain")
+        return self.get_response(request)
+
+
+class PageMethodsMiddleware:
+    """Pages are read and sent forms; the other methods are for the API, which judges its own.
+
+    Views of Django and allauth answer PUT, DELETE or any word like GET or POST; here none does.
+    """
+
+    METHODS = ("GET", "HEAD", "POST")
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method not in self.METHODS and not is_api(request):
+            return HttpResponseNotAllowed(self.METHODS)
         return self.get_response(request)
 
 

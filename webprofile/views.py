@@ -6,16 +6,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
 
 from webprofile.errors import DomainError
 from webprofile.rest.problems import is_api, problem
 
 
+@require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """200 while the process serves; touches nothing."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+@require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
     return redirect(static("img/mark.svg"))
 

@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone, translation
+from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework import serializers
@@ -177,6 +178,7 @@ class SchemaView(SpectacularJSONAPIView):
         )
 
 
+@require_safe
 def docs(request: HttpRequest) -> HttpResponse:
     """The schema as a page on which requests can be tried."""
     return render(request, "rest/docs.html")

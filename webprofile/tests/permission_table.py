@@ -24,11 +24,15 @@ _PART = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()\[\]]|\[[^]]*\])+\)")
 
 @dataclass(frozen=True)
 class Route:
-    """`name` as the resolver knows it, the pattern itself if it has none."""
+    """`name` as the resolver knows it, the pattern itself if it has none.
+
+    is_page: no resource of the API, which has methods of its own
+    """
 
     name: str
     pattern: str
     methods: tuple[str, ...] = ()
+    is_page: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -119,14 +123,17 @@ def _walk(resolver: Any, prefix: str, spaces: tuple[str, ...]) -> Iterator[Route
         pattern = prefix + str(each.pattern)
         if isinstance(each, URLPattern):
             name = ":".join([*spaces, each.name]) if each.name else pattern
-            yield Route(name, pattern.replace("/^", "/"), _methods_of(each.callback))
+            view = each.callback
+            yield Route(
+                name, pattern.replace("/^", "/"), _methods_of(view), not hasattr(view, "cls")
+            )
         else:
             inner = (*spaces, each.namespace) if each.namespace else spaces
             yield from _walk(each, pattern, inner)
 
 
 def _methods_of(view: Any) -> tuple[str, ...]:
-    """Of a class those that it has; a function may take any form, and no program's methods."""
+    """Of a resource those that it has; no page sees any but these two, and HEAD."""
     made = getattr(view, "cls", None)
     if made is None:
         return METHODS[:2]

@@ -30,6 +30,11 @@ OK = {400, 409, 410, 413, 415, 422, 429}
 SAYS_NOTHING = 405
 #: for these whether a thing is there must make no difference
 SHUT = {"login", "401", "403", "404"}
+#: they have no form of their own
+READ_ONLY = (
+    "tasks:detail", "tasks:status", "tasks:rows", "workers:list", "workers:rows",
+    "workers:list-json", "workers:detail", "api:docs", "healthz", "/favicon.ico",
+)  # fmt: skip
 #: look at no session, so that another site's page gains nothing by them
 NO_SESSION = {
     "agent-enrol", "agent-heartbeat", "api:token-obtain", "api:token-refresh", "api:token-revoke",
@@ -129,6 +134,29 @@ def test_a_route_answers_each_person_as_the_table_says(world, route):
             wrong += found or []
     assert said, "no method says anything"
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if each.is_page], ids=str)
+def test_a_page_answers_no_method_but_those_of_pages(world, route):
+    address, form = asked_of(world, route), world.forms.get(route.name)
+    for person in PEOPLE:
+        statuses = {
+            method: world.ask(person, method, address, form).status_code
+            for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "EXPLODE")
+        }
+        assert set(statuses.values()) <= {SAYS_NOTHING, 403, 404}, (person, statuses)
+        read, head = (
+            word_of(world.ask(person, m, address, form), address) for m in ("GET", "HEAD")
+        )
+        assert head in (read, str(SAYS_NOTHING)), (person, read, head)
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_a_page_without_a_form_takes_none(world, name):
+    (route,) = (each for each in ROUTES if each.name == name)
+    address = asked_of(world, route)
+    assert world.ask("administrator", "GET", address).status_code in (200, 302)
+    assert world.ask("administrator", "POST", address).status_code == SAYS_NOTHING
 
 
 def test_every_name_in_the_table_is_that_of_a_route():

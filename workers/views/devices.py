@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
 
 from accounts.selectors import reader_of
 from workers.models import Worker, online_since
@@ -42,17 +43,20 @@ class DeviceFilterForm(forms.Form):
 
 
 @login_required
+@require_safe
 def worker_list(request: HttpRequest) -> HttpResponse:
     return render(request, "workers/list.html", _context(request))
 
 
 @login_required
+@require_safe
 def rows(request: HttpRequest) -> HttpResponse:
     """The list's body alone, for a page that refreshes itself."""
     return render(request, "workers/_rows.html", _context(request))
 
 
 @login_required
+@require_safe
 @never_cache
 def worker_list_json(request: HttpRequest) -> JsonResponse:
     staff = reader_of(request).is_staff
