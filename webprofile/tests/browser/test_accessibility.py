@@ -224,6 +224,38 @@ def test_no_page_has_a_barrier_and_none_is_forgotten(browser, axe, visit, world,
     assert page_templates() - rendered == set()
 
 
+@pytest.mark.parametrize("theme", ["", "light", "dark"])
+def test_the_apis_page_has_the_readers_colours_also_with_operations_open(
+    browser, axe, visit, root, theme
+):
+    root.theme = theme
+    root.save()
+    visit(page_of(root, "/api/v1/docs/"))
+    WebDriverWait(browser, 20).until(
+        lambda driver: driver.find_elements(By.CSS_SELECTOR, ".opblock-tag")
+    )
+    for tag in ("tasks", "access-tokens", "admin"):
+        browser.find_element(By.ID, f"operations-tag-{tag}").click()
+    for method in ("get", "post", "patch", "delete"):
+        found = f".opblock-{method} .opblock-summary-control"
+        WebDriverWait(browser, 20).until(
+            lambda driver, found=found: driver.find_elements(By.CSS_SELECTOR, found)
+        )[0].click()
+    wrong = []
+    for system in ("light", "dark"):
+        colours(browser, dark=system == "dark")
+        wanted = "#fff" if (theme or system) == "light" else "#1c2022"
+        WebDriverWait(browser, 10).until(lambda driver, wanted=wanted: ground_of(driver) == wanted)
+        wrong += barriers(browser, axe, rules=["color-contrast"])
+    assert wrong == [], "\n" + "\n".join(sorted(set(wrong)))
+
+
+def ground_of(browser) -> str:
+    """The colour of the sheet on which the API is described."""
+    sheet = browser.find_element(By.ID, "api-docs").value_of_css_property("background-color")
+    return {"rgba(255, 255, 255, 1)": "#fff", "rgba(28, 32, 34, 1)": "#1c2022"}.get(sheet, sheet)
+
+
 def test_the_keyboard_skips_to_the_content_and_shows_where_it_is(browser, visit, root):
     visit(page_of(root, "/tasks/"))
     reached = []
