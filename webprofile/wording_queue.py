@@ -22,7 +22,7 @@ QUEUE: dict[str, Any] = {
     ),
     "task_gone": _("The task does not exist any more: it was deleted."),
     "task_unknown": _("There is no such task of yours."),
-    "run_over": _("Its run had ended already."),
+    "run_over": _("The run had ended already."),
     "repeated_just_now": _("It was repeated a moment ago, as #%(task)s."),
     "no_ids": _("Choose at least one task."),
     "too_many_ids": _("At most %(limit)s tasks can be cancelled at once. Choose fewer."),

@@ -116,7 +116,11 @@ def left_words(left: Mapping[str, Sequence[int]]) -> str:
     """Which tasks nothing was done to, by why: a line for each reason."""
     count = sum(map(len, left.values()))
     first = ngettext("%(count)s task was left out:", "%(count)s tasks were left out:", count)
-    lines = (f"{', '.join(f'#{number}' for number in pks)}: {why}" for why, pks in left.items())
+    line = _("%(tasks)s: %(why)s")
+    lines = (
+        line % {"tasks": ", ".join(f"#{number}" for number in numbers), "why": why}
+        for why, numbers in left.items()
+    )
     return "\n".join([first % {"count": count}, *lines])
 
 

@@ -141,7 +141,7 @@ def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, a
     answer = client.post(address, body, follow=True).content.decode()
     assert re.search("1 task (was )?cancelled[.]", answer)
     assert "3 tasks were left out:" in answer
-    both = re.search(r"<br>#(\d+), #(\d+): Its run had ended already[.]", answer)
+    both = re.search(r"<br>#(\d+), #(\d+): The run had ended already[.]", answer)
     assert both
     assert {int(number) for number in both.groups()} == {over.pk, read}
     assert "<br>#987654: There is no such task of yours." in answer

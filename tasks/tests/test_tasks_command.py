@@ -75,7 +75,7 @@ def test_a_run_that_is_over_is_not_said_to_be_cancelled(some, capsys):
     Task.objects.filter(pk=some[0].pk).update(state="processing")
     with pytest.raises(CommandError, match="1 of 1"):
         tasks("cancel", some[0].pk, "--yes")
-    assert f"#{some[0].pk} Its run had ended already." in capsys.readouterr().err
+    assert f"#{some[0].pk} The run had ended already." in capsys.readouterr().err
 
 
 def test_everything_is_never_meant_by_saying_nothing(some):

@@ -20,7 +20,7 @@ PIECE = 500
 _LIVE = ["initiated", "waiting", "running"]
 _ENDED = ["succeeded", "failed", "cancelled"]
 _UNKNOWN = "There is no such task that you may see."
-_OVER = "Its run had ended already."
+_OVER = "The run had ended already."
 #: answers about one task, after which the others may still be asked for
 _OF_ONE = {404, 409, 422}
 _EXIT_CODES = """exit codes:

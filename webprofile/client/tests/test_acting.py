@@ -41,7 +41,7 @@ def test_cancel_says_of_each_task_what_became_of_it(client, alice, ended):
     nothing = "left There is no such task that you may see."
     assert told == [
         f"#{going.pk} cancelled",
-        f"#{over.pk} ended Its run had ended already.",
+        f"#{over.pk} ended The run had ended already.",
         f"#{theirs.pk} {nothing}",
         f"#99999 {nothing}",
     ]
