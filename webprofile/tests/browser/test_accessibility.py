@@ -56,6 +56,16 @@ _SEND = """
     document.body.append(form);
     form.submit();
 """
+#: what the page does when it hears of a change; this server has no socket to tell it
+_NEW_ROWS = """
+    const [done] = arguments;
+    const rows = document.getElementById("task-rows");
+    fetch(rows.dataset.url).then((answer) => answer.text()).then((text) => {
+        rows.innerHTML = text;
+        rows.dispatchEvent(new Event("change"));
+        done();
+    });
+"""
 _RUN = """
     const [tags, rules, done] = arguments;
     const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
@@ -308,6 +318,19 @@ def test_ticks_outlive_new_rows_and_the_menu_of_acts_follows_them(browser, visit
     browser.execute_script("window.dispatchEvent(new Event('online'))")
     delete.click()
     WebDriverWait(browser, 10).until(lambda driver: "Delete 1 task?" in driver.page_source)
+
+
+def test_buttons_for_several_tasks_come_with_the_first_task_and_go_with_the_last(
+    browser, visit, storage
+):
+    user = make_user("newcomer")
+    visit(page_of(user, "/tasks/"))
+    bulk = browser.find_element(By.ID, "bulk")
+    assert not bulk.is_displayed()
+    for change, shown in ((lambda: make_task(user), True), (Task.objects.all().delete, False)):
+        change()
+        browser.execute_async_script(_NEW_ROWS)
+        assert bulk.is_displayed() is shown
 
 
 def test_a_result_prints_with_its_words_tables_and_pictures_but_without_controls(
