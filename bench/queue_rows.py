@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks.models import Attempt, Task
-from tasks.queue import facts_of, outlook
-from tasks.scheduling import assign_waiting, queue_of, rebind_strays
+from tasks.queue.facts import facts_of, outlook
+from tasks.queue.scheduling import assign_waiting, queue_of, rebind_strays
+from tasks.queue.turns import in_own_order, tiers
 from tasks.states import TaskState
-from tasks.turns import in_own_order, tiers
 from workers.models import Runtime, Worker
 
 #: attempts that ended on the device before, and lately enough to count for a user's share

@@ -15,7 +15,7 @@ from profiles.shown.attempt_words import (
 )
 from profiles.shown.device_rows import device_rows
 from profiles.shown.explanations import EXPLANATIONS
-from tasks.measuring import plan_rows
+from tasks.asking.measuring import plan_rows
 from tasks.models import Task
 from tasks.selectors import tasks_listed_for
 

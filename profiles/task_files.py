@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from profiles import storage
-from tasks.asking import FileRequest
-from tasks.inspection import bytes_wanted
+from tasks.asking.inspection import bytes_wanted
+from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
 from tasks.services import StoredObject, task_submit
 from tasks.states import TaskState

@@ -24,7 +24,7 @@ from profiles import storage
 from profiles.models import Artifact
 from profiles.task_files import sources_check, task_confirm
 from tasks import services
-from tasks.admission import (
+from tasks.asking.admission import (
     allowed_priority,
     candidates_or_refuse,
     check_priority,
@@ -32,21 +32,21 @@ from tasks.admission import (
     option_refusals,
     quota_of,
 )
-from tasks.asking import FileRequest, InputRequest
-from tasks.command_line import commands_of
-from tasks.copying import copy_of, request_of
+from tasks.asking.command_line import commands_of
+from tasks.asking.copying import copy_of, request_of
+from tasks.asking.inputs import read_inputs
+from tasks.asking.measuring import DEFAULT, read_plan
+from tasks.asking.request import FileRequest, InputRequest
 from tasks.forms import DraftBody, FileBody, read_draft_body, read_priority, read_task_body
-from tasks.inputs import read_inputs
-from tasks.loads import loads_of
-from tasks.measuring import DEFAULT, read_plan
 from tasks.models import Task, TaskFile
-from tasks.queue import outlook
-from tasks.queue_words import queue_rows
+from tasks.queue.facts import outlook
+from tasks.queue.loads import loads_of
+from tasks.queue.targets import Candidate, newest_first, pools_of, read_target
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.queue.words import queue_rows
 from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
-from tasks.targets import Candidate, newest_first, pools_of, read_target
-from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.labels import labels_of

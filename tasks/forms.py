@@ -1,6 +1,6 @@
 """What a browser or script sends to ask for a task: shape and types.
 
-The rules are in `tasks.admission`.
+The rules are in `tasks.asking.admission`.
 """
 
 import re
@@ -18,12 +18,12 @@ from pydantic import (
     ValidationError,
 )
 
-from tasks.admission import seed_refusal
-from tasks.asking import FileRequest, InputRequest, TaskRequest
-from tasks.inputs import read_shape
-from tasks.measuring import read_plan
-from tasks.targets import Target, read_target
-from tasks.turns import OWN_PRIORITY
+from tasks.asking.admission import seed_refusal
+from tasks.asking.inputs import read_shape
+from tasks.asking.measuring import read_plan
+from tasks.asking.request import FileRequest, InputRequest, TaskRequest
+from tasks.queue.targets import Target, read_target
+from tasks.queue.turns import OWN_PRIORITY
 from webprofile.errors import DomainError
 
 #: of a row in the database
@@ -77,7 +77,7 @@ class InputBody(_Body):
 
 
 class TargetBody(_Body):
-    """What any device must have that may take a task: see `tasks.targets`."""
+    """What any device must have that may take a task: see `tasks.queue.targets`."""
 
     labels: dict[StrictStr, StrictStr] = Field(default_factory=dict, max_length=50)
     pool: StrictStr = Field(default="", max_length=200)

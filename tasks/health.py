@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from accounts.system import system_user
 from agent.protocol import EndReason
 from agent.protocol.plan import Plan
-from tasks.asking import FileRequest, TaskRequest
+from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import RETRIED
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.reasons import Blame, Reason, wording_of

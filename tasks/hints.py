@@ -13,7 +13,7 @@ def assign_on_commit(worker_id: int) -> None:
     Not through the broker: its consumer polls, and each look that finds nothing costs the machine
     more than the two queries of an assignment.
     """
-    from tasks.scheduling import assign_waiting
+    from tasks.queue.scheduling import assign_waiting
 
     transaction.on_commit(lambda: assign_waiting(worker_id), robust=True)
 

@@ -17,16 +17,16 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks import announce
-from tasks.admission import admit, allowed_priority, check_quota, misfit
-from tasks.asking import TaskRequest
-from tasks.copying import described, request_of
+from tasks.asking.admission import admit, allowed_priority, check_quota, misfit
+from tasks.asking.copying import described, request_of
+from tasks.asking.inspection import inspect
+from tasks.asking.measuring import timeout_s_of
+from tasks.asking.request import TaskRequest
 from tasks.hints import assign_on_commit
-from tasks.inspection import inspect
-from tasks.measuring import timeout_s_of
 from tasks.models import Purpose, Task, TaskFile
+from tasks.queue.targets import candidates, target_of
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
-from tasks.targets import candidates, target_of
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 from workers.models import Worker
@@ -50,7 +50,7 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
     """Register a task in state initiated, with one row for each of its files.
 
     Without `worker` the request's target chooses the device. Raises DomainError if the request
-    cannot be met (`tasks.admission`), quota_reached if the owner has too many live tasks.
+    cannot be met (`tasks.asking.admission`), quota_reached if the owner has too many live tasks.
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
@@ -104,8 +104,9 @@ def task_submit(
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
     `stored` maps file ids to what storage holds (None: nothing), `heads` those of data files to
-    their first bytes (`tasks.inspection`). Raises DomainError upload_missing or upload_damaged,
-    naming the files; input_* for data that no device could use; not_initiated if the task ended.
+    their first bytes (`tasks.asking.inspection`). Raises DomainError upload_missing or
+    upload_damaged, naming the files; input_* for data that no device could use; not_initiated if
+    the task ended.
     """
     if task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
@@ -190,7 +191,7 @@ def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskReq
     """Ask for a task once more, with `changes` to its request (fields of TaskRequest).
 
     Returns the new task, in state initiated, and the request, whose files name the objects to copy.
-    Raises DomainError as `task_create`, and as `tasks.copying.request_of`.
+    Raises DomainError as `task_create`, and as `tasks.asking.copying.request_of`.
     """
     asked = request_of(task)
     asked = replace(asked, priority=allowed_priority(owner, asked.priority))

@@ -12,8 +12,8 @@ from django.utils import timezone
 from tasks.attempts import attempt_lose
 from tasks.hints import build_profile_on_commit
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.reasons import Reason
-from tasks.scheduling import assign_waiting, rebind_strays
 from tasks.selectors import last_attempt
 from tasks.services import task_abandon, task_fail
 from tasks.states import TaskState

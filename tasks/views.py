@@ -28,16 +28,19 @@ from profiles.selectors import (
     plan_title,
 )
 from profiles.task_files import task_confirm
-from tasks import api, option_rows, rebinding, services
+from tasks import api, services
+from tasks.asking.copying import form_data
+from tasks.asking.measuring import plan_fields, plan_rows
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
-from tasks.copying import form_data
 from tasks.forms import read_ids_body, read_priority
 from tasks.listing.acts import cancel_words
-from tasks.measuring import plan_fields, plan_rows
 from tasks.models import Task
-from tasks.option_words import NEVER_TAKEN
-from tasks.queue import facts_of
-from tasks.queue_words import queue_rows
+from tasks.options import rows as option_rows
+from tasks.options.words import NEVER_TAKEN
+from tasks.queue import rebinding
+from tasks.queue.facts import facts_of
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.queue.words import queue_rows
 from tasks.reasons import wording_of
 from tasks.selectors import (
     events_after,
@@ -45,7 +48,6 @@ from tasks.selectors import (
     tasks_visible_to,
 )
 from tasks.states import TaskState
-from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.middleware import wants_json
 from workers.models import Worker

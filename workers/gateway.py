@@ -42,7 +42,7 @@ from profiles.services import (
 )
 from tasks import attempts
 from tasks.models import Attempt, TaskFile
-from tasks.scheduling import assign_waiting
+from tasks.queue.scheduling import assign_waiting
 from tasks.selectors import known_sha256
 from tasks.states import TaskState
 from workers import releases, services
@@ -57,7 +57,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     services.worker_introduce(
         worker, facts=message.facts, agent_version=message.agent_version, runtimes=message.runtimes
     )
-    # beside the facts, for `tasks.admission`: what an older agent cannot do is not asked of it
+    # beside the facts: what an older agent cannot do, `tasks.asking.admission` does not ask of it
     worker.facts = {
         **message.facts.model_dump(mode="json"),
         "features": sorted(message.features),

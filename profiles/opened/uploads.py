@@ -24,8 +24,8 @@ from accounts.models import User
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parsers.first_look import other_kind
-from tasks.asking import FileRequest
-from tasks.files import MIB, check_file
+from tasks.asking.files import MIB, check_file
+from tasks.asking.request import FileRequest
 from tasks.services import StoredObject
 from webprofile.errors import DomainError
 

@@ -1,4 +1,4 @@
-"""What comes in about tasks: shape and types. The rules are in `tasks.admission`."""
+"""What comes in about tasks: shape and types. The rules are in `tasks.asking.admission`."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,15 +9,15 @@ from rest_framework import serializers
 
 from accounts.models import User
 from agent.protocol.plan import PRESETS
-from tasks.admission import SEED_LIMIT, TITLE_LIMIT
 from tasks.api import completed
-from tasks.asking import TaskRequest
+from tasks.asking.admission import SEED_LIMIT, TITLE_LIMIT
+from tasks.asking.measuring import limits_of, read_plan
+from tasks.asking.request import TaskRequest
 from tasks.forms import FileBody, InputBody
-from tasks.measuring import limits_of, read_plan
 from tasks.models import TaskFile
+from tasks.queue.targets import read_target
+from tasks.queue.turns import ANY_PRIORITY
 from tasks.selectors import tasks_visible_to
-from tasks.targets import read_target
-from tasks.turns import ANY_PRIORITY
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from workers.models import Worker

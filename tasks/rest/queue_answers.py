@@ -2,8 +2,8 @@
 
 from rest_framework import serializers
 
-from tasks.queue import Cause, Hint
-from tasks.queue_words import cause_words, hint_words
+from tasks.queue.facts import Cause, Hint
+from tasks.queue.words import cause_words, hint_words
 
 
 class RunningAnswer(serializers.Serializer):

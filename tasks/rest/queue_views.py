@@ -10,13 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import AccessToken
-from tasks import rebinding, saved_views
-from tasks.admission import admit, allowed_priority, quota_of
+from tasks import saved_views
+from tasks.asking.admission import admit, allowed_priority, quota_of
+from tasks.asking.command_line import commands_of
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
-from tasks.command_line import commands_of
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
-from tasks.queue import facts_of, outlook
+from tasks.queue import rebinding
+from tasks.queue.facts import facts_of, outlook
 from tasks.rest.answers import CancelledAnswer, SavedAnswer, SavedViewAnswer, TaskAnswer
 from tasks.rest.bodies import (
     CancelBody,

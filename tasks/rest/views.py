@@ -12,7 +12,7 @@ from profiles.removal import task_delete
 from profiles.task_files import sources_check, task_confirm
 from tasks import services
 from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat, upload_targets
-from tasks.asking import TaskRequest
+from tasks.asking.request import TaskRequest
 from tasks.models import Task
 from tasks.rest.answers import (
     CreatedTask,

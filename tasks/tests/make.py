@@ -14,10 +14,10 @@ from django.utils import timezone
 from accounts.models import User
 from agent.protocol import Facts, RuntimeInfo
 from tasks import services
-from tasks.asking import FileRequest, TaskRequest
+from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
-from tasks.targets import Target
+from tasks.queue.targets import Target
 from workers.models import Runtime, Worker
 
 _numbers = itertools.count(1)

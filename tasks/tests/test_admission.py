@@ -4,7 +4,7 @@ import pytest
 
 from accounts.models import User
 from agent.protocol import FEATURE_PLANS, PRESETS, Hello
-from tasks.asking import InputRequest
+from tasks.asking.request import InputRequest
 from tasks.models import Task
 from tasks.tests.make import (
     FACTS,

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from tasks import services
-from tasks.copying import form_data
+from tasks.asking.copying import form_data
 from tasks.models import Purpose, Task
-from tasks.targets import Target
+from tasks.queue.targets import Target
 from tasks.tests.make import (
     data_file,
     make_attempt,

@@ -11,8 +11,8 @@ from django.utils import timezone
 from profiles import storage as object_store
 from profiles.services import abandoned_uploads_purge
 from tasks import services
-from tasks.asking import InputRequest
-from tasks.measuring import PRESETS
+from tasks.asking.measuring import PRESETS
+from tasks.asking.request import InputRequest
 from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
 from webprofile.errors import DomainError

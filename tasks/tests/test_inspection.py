@@ -10,8 +10,8 @@ import pytest
 from agent.inputs.written import LONGEST_JSON
 from profiles import storage as object_store
 from tasks import services
-from tasks.asking import InputRequest
-from tasks.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
+from tasks.asking.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
+from tasks.asking.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
 from webprofile.wording import WORDINGS, word

@@ -9,7 +9,7 @@ from django.utils import timezone
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
 from tasks import attempts, services
 from tasks.models import Attempt, Task
-from tasks.scheduling import assign_waiting
+from tasks.queue.scheduling import assign_waiting
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.tests.make import (
     make_attempt,

@@ -4,8 +4,8 @@ import pytest
 
 from agent.protocol.plan import PRESETS, Plan
 from tasks import services
-from tasks.asking import InputRequest
-from tasks.measuring import plan_fields, plan_rows, read_plan, timeout_s_of
+from tasks.asking.measuring import plan_fields, plan_rows, read_plan, timeout_s_of
+from tasks.asking.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored
 from webprofile.errors import DomainError
 from webprofile.wording import word

@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from tasks.attempts import attempt_assign
-from tasks.loads import loads_of
 from tasks.models import Attempt, Purpose, Task
-from tasks.queue import facts_of, outlook, wait_samples
-from tasks.queue_words import cause_words, rough, wait_words
+from tasks.queue.facts import facts_of, outlook, wait_samples
+from tasks.queue.loads import loads_of
+from tasks.queue.words import cause_words, rough, wait_words
 from tasks.tests.make import (
     make_task,
     make_user,

@@ -7,10 +7,10 @@ from django.utils import timezone, translation
 from django.utils.html import escape
 
 from tasks.models import Purpose, Task
-from tasks.queue import facts_of
-from tasks.queue_words import cause_words, hint_words
+from tasks.queue.facts import facts_of
+from tasks.queue.scheduling import assign_waiting
+from tasks.queue.words import cause_words, hint_words
 from tasks.reasons import wording_of
-from tasks.scheduling import assign_waiting
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     ask_for_any,

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tasks.models import Attempt, Task
-from tasks.queue import facts_of, outlook
-from tasks.scheduling import assign_waiting, rebind_strays
+from tasks.queue.facts import facts_of, outlook
+from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
 from workers.models import Runtime, Worker
 

@@ -6,12 +6,13 @@ import pytest
 from django.utils import timezone
 from django.utils.html import escape
 
-from tasks import rebinding, scheduling, services
+from tasks import services
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
-from tasks.scheduling import assign_waiting, rebind_strays
+from tasks.queue import rebinding, scheduling
+from tasks.queue.scheduling import assign_waiting, rebind_strays
+from tasks.queue.targets import Candidate
 from tasks.sweeping import sweep
-from tasks.targets import Candidate
 from tasks.tests.make import (
     ask_for_any,
     go_offline,

@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from tasks.targets import Target, read_target
+from tasks.queue.targets import Target, read_target
 from tasks.tests.make import ask_for_any, make_task, make_user, make_worker, occupy
 from webprofile.errors import DomainError
 from webprofile.wording import word

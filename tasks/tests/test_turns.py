@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tasks import rebinding, services
+from tasks import services
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Purpose, Task
-from tasks.queue import facts_of
-from tasks.scheduling import assign_waiting
+from tasks.queue import rebinding
+from tasks.queue.facts import facts_of
+from tasks.queue.scheduling import assign_waiting
+from tasks.queue.turns import Group, Turn, count_before, next_turns
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
-from tasks.turns import Group, Turn, count_before, next_turns
 from webprofile.errors import DomainError
 
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from accounts.models import AccessToken
 from profiles.health import health_ask
-from tasks.loads import loads_of
 from tasks.models import Attempt
+from tasks.queue.loads import loads_of
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
 from workers import editing, services

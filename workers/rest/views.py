@@ -12,12 +12,12 @@ from rest_framework.response import Response
 
 from agent.protocol.options import OPTIONS, unavailable
 from agent.protocol.options_json import describe
-from tasks.loads import loads_of
-from tasks.option_help import OPTION_HELP
-from tasks.option_words import GROUP_TITLES
-from tasks.queue import outlook
+from tasks.options.help import OPTION_HELP
+from tasks.options.words import GROUP_TITLES
+from tasks.queue.facts import outlook
+from tasks.queue.loads import loads_of
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.rest.queue_answers import QueueAnswer
-from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.usage import recent_tasks
 from webprofile.errors import DomainError
 from webprofile.rest import fields

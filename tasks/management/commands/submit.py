@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.models import User
 from profiles.task_files import FileStore, task_confirm
 from tasks import services
-from tasks.batches import BatchRefusedError, Planned, batch_plan, devices_of
+from tasks.asking.batches import BatchRefusedError, Planned, batch_plan, devices_of
 from tasks.models import Task
 from tasks.states import Status, TaskState
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked

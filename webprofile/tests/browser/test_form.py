@@ -12,7 +12,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
 from profiles import storage as object_store
-from tasks.asking import InputRequest
+from tasks.asking.request import InputRequest
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_worker
 from webprofile.errors import DomainError

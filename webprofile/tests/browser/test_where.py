@@ -6,11 +6,11 @@ import pytest
 from django.test import Client
 
 from profiles import storage as object_store
+from tasks.asking.copying import form_data
 from tasks.attempts import attempt_assign
-from tasks.copying import form_data
 from tasks.models import Task
+from tasks.queue.targets import Target
 from tasks.services import TaskRequest, task_create
-from tasks.targets import Target
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
 from webprofile.tests.browser.test_form import Form
 

@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks import announce
-from tasks.admission import check_priority, misfit, runtime_of
-from tasks.copying import described
+from tasks.asking.admission import check_priority, misfit, runtime_of
+from tasks.asking.copying import described
 from tasks.hints import assign_on_commit
 from tasks.models import Task, TaskEvent
+from tasks.queue.targets import Candidate
 from tasks.states import TaskState
-from tasks.targets import Candidate
 from webprofile.errors import DomainError
 from workers.models import Worker
 

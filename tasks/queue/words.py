@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
-from tasks.queue import Cause, Hint, QueueFacts, RunningNow, Wait
+from tasks.queue.facts import Cause, Hint, QueueFacts, RunningNow, Wait
 
 #: causes that last until somebody does something, or the device comes back
 STUCK = {

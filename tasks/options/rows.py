@@ -8,8 +8,8 @@ from django.utils import translation
 
 from agent.protocol.option import Group, Option
 from agent.protocol.options import OPTIONS
-from tasks.option_help import OPTION_HELP
-from tasks.option_words import (
+from tasks.options.help import OPTION_HELP
+from tasks.options.words import (
     GROUP_TITLES,
     KIND_WORDS,
     conditions_of,

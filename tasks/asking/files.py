@@ -8,7 +8,7 @@ from django.conf import settings
 from agent.protocol.artifacts import limit_of
 from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 from agent.protocol.options import OPTIONS
-from tasks.asking import FileRequest
+from tasks.asking.request import FileRequest
 from tasks.models import DATA_SUFFIXES, TaskFile
 from webprofile.errors import DomainError
 

@@ -13,16 +13,16 @@ from agent.protocol.capabilities import Capabilities
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import Plan
-from tasks.asking import FileRequest, InputRequest, TaskRequest
-from tasks.files import check_files
-from tasks.inputs import read_inputs
-from tasks.measuring import DEFAULT
+from tasks.asking.files import check_files
+from tasks.asking.inputs import read_inputs
+from tasks.asking.measuring import DEFAULT
+from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Purpose, Task
+from tasks.queue.targets import Candidate, Target, candidates
+from tasks.queue.targets import refusal_of as refusal_of_target
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.reasons import held_words
 from tasks.states import LIVE
-from tasks.targets import Candidate, Target, candidates
-from tasks.targets import refusal_of as refusal_of_target
-from tasks.turns import ANY_PRIORITY, OWN_PRIORITY
 from webprofile.errors import DomainError
 from workers.models import Runtime, Worker
 from workers.selectors import may_use_worker

@@ -1,13 +1,13 @@
-"""What a user asks for when asking for a task: plain data, not yet judged (`tasks.admission`)."""
+"""What a user asks for when asking for a task: plain data; `tasks.asking.admission` judges it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
-from tasks.measuring import DEFAULT
+from tasks.asking.measuring import DEFAULT
 from tasks.models import Purpose, Task, TaskFile
-from tasks.targets import Target
+from tasks.queue.targets import Target
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TaskRequest:
     """All that makes a task but its owner and its device.
 
     Either a device is asked for by name, then with `runtime_version`; or with a `target`, which
-    chooses both. `priority` orders tasks as `tasks.turns` says.
+    chooses both. `priority` orders tasks as `tasks.queue.turns` says.
     """
 
     runtime_version: str = ""

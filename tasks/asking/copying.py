@@ -5,9 +5,9 @@ from typing import Any
 
 from agent.protocol import Plan
 from agent.protocol.options import Value
-from tasks.asking import FileRequest, InputRequest, TaskRequest
+from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
-from tasks.targets import target_of
+from tasks.queue.targets import target_of
 from webprofile.errors import DomainError
 
 

@@ -34,8 +34,8 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 
-from tasks.loads import LATELY
 from tasks.models import Attempt, Purpose, Task
+from tasks.queue.loads import LATELY
 from workers.models import Worker
 
 #: what users may set, to order their own tasks: -10 to 10; administrators -100 to 100

@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from django.conf import settings
 
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, WHEEL_DTYPES
-from tasks.asking import FileRequest, InputRequest
-from tasks.files import check_input_name
-from tasks.literals import read_literal
+from tasks.asking.files import check_input_name
+from tasks.asking.literals import read_literal
+from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import TaskFile
 from webprofile.errors import DomainError
 

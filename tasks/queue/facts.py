@@ -1,7 +1,7 @@
 """What a reader may know of a queue: the place in it, what runs, how long, why, what helps.
 
-Nothing here is stored: it is read from the same rows, by the same rule (`tasks.turns`), as the
-dispatcher reads them.
+Nothing here is stored: it is read from the same rows, by the same rule
+(`tasks.queue.turns`), as the dispatcher reads them.
 """
 
 import datetime
@@ -15,13 +15,11 @@ from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from accounts.models import User
-from tasks.loads import history_of, loads_of, usual_s_in
 from tasks.models import Attempt, Purpose, Task
-from tasks.reasons import held_words
-from tasks.rebinding import fits
-from tasks.scheduling import may_use, queue_of
-from tasks.states import TaskState
-from tasks.targets import (
+from tasks.queue.loads import history_of, loads_of, usual_s_in
+from tasks.queue.rebinding import fits
+from tasks.queue.scheduling import may_use, queue_of
+from tasks.queue.targets import (
     Candidate,
     candidates,
     match,
@@ -30,7 +28,9 @@ from tasks.targets import (
     takes_tasks,
     target_of,
 )
-from tasks.turns import Turn, count_before, groups_of, held_s, tier_of, tiers
+from tasks.queue.turns import Turn, count_before, groups_of, held_s, tier_of, tiers
+from tasks.reasons import held_words
+from tasks.states import TaskState
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
 from workers.selectors import shut_out_since, workers_visible_to
@@ -67,7 +67,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a task has not started. `data` is what `tasks.queue_words` fills into the sentence."""
+    """Why a task has not started. `data` is what `tasks.queue.words` fills into the sentence."""
 
     code: str
     data: dict[str, Any] = field(default_factory=dict)

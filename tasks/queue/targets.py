@@ -11,7 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from accounts.models import User
-from tasks.loads import loads_of
+from tasks.queue.loads import loads_of
 from webprofile.errors import DomainError
 from workers.labels import labels_of
 from workers.models import Runtime, Worker, online_since

@@ -1,4 +1,4 @@
-"""Which waiting task goes to which device next; whose turn it is says `tasks.turns`."""
+"""Which waiting task goes to which device next; whose turn it is says `tasks.queue.turns`."""
 
 import json
 import random
@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks.attempts import attempt_assign
-from tasks.loads import usual_s_of
 from tasks.models import Attempt, Purpose, Task
-from tasks.rebinding import fits, task_rebind
+from tasks.queue.loads import usual_s_of
+from tasks.queue.rebinding import fits, task_rebind
+from tasks.queue.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
+from tasks.queue.turns import groups_of, held_s, in_own_order, next_turns, tiers
 from tasks.states import TaskState
-from tasks.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
-from tasks.turns import groups_of, held_s, in_own_order, next_turns, tiers
 from workers.models import Grant, Runtime, Worker, online_since
 from workers.selectors import shut_out
 

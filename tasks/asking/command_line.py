@@ -9,7 +9,7 @@ from agent.protocol.artifacts import profile_name
 from agent.protocol.options import Value, build_arguments
 from agent.protocol.passes import clean_iterations_of, has_dump_pass, options_of_passes
 from agent.protocol.plan import Plan
-from tasks.asking import FileRequest, InputRequest
+from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import DATA_SUFFIXES, TaskFile
 
 PROGRAM = "load_and_run"

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accounts.models import User
-from tasks.admission import Admitted, admit
-from tasks.asking import FileRequest, InputRequest, TaskRequest
-from tasks.inputs import read_shape
-from tasks.inspection import bytes_wanted, inspect
-from tasks.measuring import read_plan
+from tasks.asking.admission import Admitted, admit
+from tasks.asking.inputs import read_shape
+from tasks.asking.inspection import bytes_wanted, inspect
+from tasks.asking.measuring import read_plan
+from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
+from tasks.queue.targets import read_target
 from tasks.services import check_feeds
-from tasks.targets import read_target
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.matrix import AskedFile, Cell, newest_first
 from webprofile.errors import DomainError

@@ -1,0 +1,1 @@
+"""What a user asks for: read, judged before it exists, and copied when asked for again."""
