@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +41,8 @@ class Client:
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
+            # tests that run in the background ignore it, and so would what they start
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         if stdin is not None:
             assert process.stdin is not None

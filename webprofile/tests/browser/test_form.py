@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -45,7 +46,11 @@ class Form:
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
     def until(self, condition, what: str) -> None:
-        WebDriverWait(self.browser, 10).until(lambda _: condition(), f"never saw {what}")
+        # parts are swapped while they are looked at
+        swapped = [StaleElementReferenceException]
+        WebDriverWait(self.browser, 20, ignored_exceptions=swapped).until(
+            lambda _: condition(), f"never saw {what}"
+        )
 
     def expand(self) -> None:
         script = (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -33,7 +34,10 @@ def client(browser, live_server, storage, settings) -> Client:
 
 
 def until(browser, condition, what: str) -> None:
-    WebDriverWait(browser, 15).until(lambda _: condition(), f"never saw {what}")
+    swapped = [StaleElementReferenceException]
+    WebDriverWait(browser, 20, ignored_exceptions=swapped).until(
+        lambda _: condition(), f"never saw {what}"
+    )
 
 
 def choose(browser, address: str, *files: Path) -> None:
