@@ -73,9 +73,17 @@ class Database:
 
     def use(self) -> None:
         """Let all that follows read and write here."""
-        connections["default"].close()
+        leave()
         connections.settings["default"] = self.settings
         del connections["default"]
+
+
+def leave() -> None:
+    """Close what is open to a database: the next one has the same alias, and so the same pool."""
+    connection = connections["default"]
+    connection.close()
+    if connection.vendor == "postgresql":
+        connection.close_pool()
 
 
 def main() -> None:
@@ -90,7 +98,7 @@ def main() -> None:
         with postgres(Path(folder) / "postgres") as server:
             databases = list(postgres_databases(server))
             met = report("PostgreSQL", databases, measure(databases, args.rounds))
-            connections["default"].close()
+            leave()
         if args.sqlite:
             databases = list(sqlite_databases(Path(folder)))
             met &= report("SQLite", databases, measure(databases, args.rounds))
@@ -105,7 +113,7 @@ def sqlite_databases(folder: Path) -> Iterator[Database]:
         database = Database(settings | {"NAME": str(few)}, tasks, DEVICES[0])
         fill(database)
         # the last one to leave writes the log into the file
-        connections["default"].close()
+        leave()
         shutil.copyfile(few, many)
         copy = Database(settings | {"NAME": str(many)}, tasks, DEVICES[1])
         add_devices(copy)
@@ -145,7 +153,7 @@ def postgres_databases(address: str) -> Iterator[Database]:
             admin.execute(f"CREATE DATABASE {few}")
         database = Database(settings | {"NAME": few}, tasks, DEVICES[0])
         fill(database)
-        connections["default"].close()
+        leave()
         with psycopg.connect(address, autocommit=True) as admin:
             admin.execute(f"CREATE DATABASE {many} TEMPLATE {few}")
         copy = Database(settings | {"NAME": many}, tasks, DEVICES[1])
@@ -233,30 +241,29 @@ def measure(databases: Sequence[Database], rounds: int) -> Times:
 
 @contextlib.contextmanager
 def _server(database: Database) -> Iterator[Connection]:
-    """A process that answers (reader, address) with the ms that the request took."""
-    connections["default"].close()
+    """A process that answers (reader, address) with the ms that the request took; None ends it."""
+    leave()
     here, there = multiprocessing.Pipe()
-    # by fork: the settings are what this process made of them
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=_serve, args=(database, there), daemon=True)
+    # not by fork: a server does not begin with the heap of who filled its database
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=_serve, args=(database, there), daemon=True)
     process.start()
     there.close()
     try:
         yield here
     finally:
-        here.close()
+        here.send(None)
         process.join()
 
 
 def _serve(database: Database, questions: Connection) -> None:
+    django.setup()
     database.use()
     clients = _clients()
-    while True:
-        try:
-            reader, address = questions.recv()
-        except EOFError:
-            break
+    while (question := questions.recv()) is not None:
+        reader, address = question
         questions.send(_ask(clients[reader], address.format(half=database.tasks // 2)))
+    leave()
 
 
 def _clients() -> dict[str, Any]:
