@@ -18,9 +18,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts import services
 from accounts.access_tokens import tokens_usable
 from accounts.admin.forms import AddUserForm, GrantForm
+from accounts.admin.user_acts import user_acts
 from accounts.models import User
 from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
-from accounts.sessions import sessions_of, user_end_session, user_end_sessions
+from accounts.sessions import sessions_of, user_end_session
 from accounts.system import people
 from webprofile.administration.acts import Act, ActsAdmin
 from webprofile.errors import DomainError
@@ -47,76 +48,7 @@ class UserAdmin(ActsAdmin):
     change_form_template = "admin/accounts/user/change_form.html"
 
     def get_acts(self) -> tuple[Act, ...]:
-        return (
-            Act("grant_workers", _("Give private devices"), page=self._grant),
-            Act("ungrant_workers", _("Take private devices away"), page=self._ungrant),
-            Act(
-                "promote",
-                _("Make administrator"),
-                services.user_promote,
-                warning=_("An administrator sees every task and device and may change everything."),
-                fits=lambda user: user.is_active and not user.is_staff,
-            ),
-            Act(
-                "demote",
-                _("Take administrator's rights"),
-                services.user_demote,
-                warning=_(
-                    "They keep their own tasks and granted devices. Access tokens with the right "
-                    "to administer are revoked."
-                ),
-                of_oneself=_(
-                    "You are among them: these pages close to you at once, and only another "
-                    "administrator can let you in again."
-                ),
-                fits=lambda user: user.is_staff,
-            ),
-            Act(
-                "end_sessions",
-                _("End sessions"),
-                user_end_sessions,
-                warning=_("They are logged out everywhere and have to log in again."),
-                # without it the answer to who ends their own would be an error
-                more=lambda request: {"keep": request.session.session_key},
-            ),
-            Act(
-                "remove_second_factor",
-                _("Remove the second factor"),
-                services.user_remove_second_factor,
-                warning=_(
-                    "For somebody who lost phone, keys and codes; be sure that it is they who ask. "
-                    "From then on the password alone lets in. They are logged out everywhere, and "
-                    "their access tokens are revoked."
-                ),
-                of_oneself=_(
-                    "You are among them, and stay as you are: your own second factor is turned off "
-                    "in your account."
-                ),
-                is_dangerous=True,
-                fits=has_second_factor,
-            ),
-            Act(
-                "deactivate",
-                _("Shut out"),
-                services.user_deactivate,
-                warning=_(
-                    "They are logged out everywhere and cannot log in, and their access tokens are "
-                    "revoked. Tasks and results stay."
-                ),
-                of_oneself=_(
-                    "You are among them, and stay as you are: only another administrator can shut "
-                    "you out."
-                ),
-                is_dangerous=True,
-                fits=lambda user: user.is_active,
-            ),
-            Act(
-                "reactivate",
-                _("Let in again"),
-                services.user_reactivate,
-                fits=lambda user: not user.is_active,
-            ),
-        )
+        return user_acts(grant=self._grant, ungrant=self._ungrant)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """With sessions and what is granted, in as many queries whatever the number of users."""
