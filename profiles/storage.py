@@ -6,8 +6,10 @@ network.
 """
 
 import base64
+import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,6 +24,17 @@ from webprofile.errors import DomainError
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CopySourceTypeDef
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object of the bucket; `md5` as `head` has it."""
+
+    key: str
+    size_bytes: int
+    md5: str
+    modified_at: datetime.datetime
+
 
 _CONFIG = Config(
     signature_version="s3v4",
@@ -201,3 +214,17 @@ def delete_below(prefix: str) -> int:
                 _internal().delete_object(Bucket=settings.S3_BUCKET, Key=found["Key"])
                 count += 1
     return count
+
+
+def pages() -> Iterator[list[Listed]]:
+    """All objects of the bucket in the order of their keys, a page of at most 1,000 at a time.
+
+    Raises DomainError storage_unreachable.
+    """
+    with _answering():
+        listing = _internal().get_paginator("list_objects_v2")
+        for page in listing.paginate(Bucket=settings.S3_BUCKET):
+            yield [
+                Listed(row["Key"], row["Size"], row["ETag"].strip('"'), row["LastModified"])
+                for row in page.get("Contents", [])
+            ]

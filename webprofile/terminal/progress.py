@@ -13,7 +13,7 @@ class Progress:
     """A bar on `stream` if that is a terminal; then lines stand above it."""
 
     def __init__(
-        self, total: int, what: str, *, unit: str = "", stream: TextIO | None = None
+        self, total: int | None, what: str, *, unit: str = "", stream: TextIO | None = None
     ) -> None:
         self._stream = stream or sys.stderr
         self._bar = tqdm(

@@ -42,6 +42,18 @@ class Site:
         self._reader.start()
         self.address = self._wait_for(r"The site is at (\S+)")
 
+    def manage(self, *arguments: str) -> str:
+        """A `manage.py` command with the site's settings, which must end well; what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "webprofile.embedded", "manage", *arguments],
+            cwd=ROOT,
+            env=os.environ | {"MGW_HOME": str(self.home)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
     @contextlib.contextmanager
     def login(self) -> Iterator[Visitor]:
         """A visitor logged in as the ordinary user that the first start made."""

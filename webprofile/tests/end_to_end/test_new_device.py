@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -38,16 +37,7 @@ print(enrol_line(worker, code_issue(worker))["curl"])
 
 def manage(site: Site, code: str) -> str:
     """Run Python with the site's settings; what it prints."""
-    command = [sys.executable, "-m", "webprofile.embedded", "manage", "shell", "-v", "0", "-c"]
-    done = subprocess.run(
-        [*command, code],
-        cwd=ROOT,
-        env=os.environ | {"MGW_HOME": str(site.home)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+    return site.manage("shell", "-v", "0", "-c", code)
 
 
 def line_for(site: Site, name: str) -> str:

@@ -1,0 +1,58 @@
+"""`manage.py verify`: whether the promises of ARCHITECTURE.md hold, read from rows and objects."""
+
+import datetime
+import itertools
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from profiles.verifying import GRACE, PATIENCE, Broken, broken_objects, broken_rows
+from webprofile.management.bulk import explain_command, plain_errors
+from webprofile.terminal.exit_codes import USAGE
+from webprofile.terminal.progress import Progress
+
+MOST_HOURS = 24 * 3650
+
+
+class Command(BaseCommand):
+    help = (
+        "Check what the site promises: every task ends, one attempt of it lives at most, a result "
+        "belongs to the attempt that counts, every stored file is there as its row says, and no "
+        "object is without a row. Nothing is changed; the site may go on meanwhile."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        explain_command(parser, "verify", "verify --json", "verify --grace-hours 0")
+        add = parser.add_argument
+        text = "how long after a deadline a row may wait for the sweep"
+        add("--patience-s", type=int, default=int(PATIENCE.total_seconds()), metavar="S", help=text)
+        text = "how old an object without a row may become"
+        hours = int(GRACE.total_seconds() // 3600)
+        add("--grace-hours", type=int, default=hours, metavar="HOURS", help=text)
+        add("--json", action="store_true", help="one object with all breaks, for programs")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        patience, grace = options["patience_s"], options["grace_hours"]
+        if patience < 0 or not 0 <= grace <= MOST_HOURS or patience > MOST_HOURS * 3600:
+            raise CommandError("Neither time may be negative or of decades.", returncode=USAGE)
+        with plain_errors(), Progress(None, "verify", unit="objects") as progress:
+            found = list(
+                itertools.chain(
+                    broken_rows(patience=datetime.timedelta(seconds=patience)),
+                    broken_objects(grace=datetime.timedelta(hours=grace), advance=progress.advance),
+                )
+            )
+        if options["json"]:
+            rows = [{"promise": each.promise, "what": each.what} for each in found]
+            self.stdout.write(json.dumps({"holds": not found, "broken": rows}))
+        else:
+            self.stdout.write(_told(found))
+        if found:
+            raise SystemExit(1)
+
+
+def _told(found: list[Broken]) -> str:
+    if not found:
+        return "Every promise holds."
+    return "\n".join(f"{each.promise}: {each.what}" for each in found)

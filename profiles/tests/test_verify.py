@@ -1,0 +1,212 @@
+"""`manage.py verify`: it is silent about a sound site, and names each kind of break."""
+
+import datetime
+import hashlib
+import io
+import json
+import uuid
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from profiles import storage as object_store
+from profiles.models import Artifact, OpenedFile, Profile, artifact_key
+from profiles.removal import task_delete
+from profiles.retention import KINDS, purge
+from profiles.tests.make import make_profile, to_json
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from tasks.attempts import attempt_lose
+from tasks.models import Attempt, Task, TaskFile
+from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = datetime.timedelta(days=2)
+
+
+def verify(*arguments: str) -> list[tuple[str, str]]:
+    """(promise, what) of each break; the exit code must say whether there was one."""
+    out = io.StringIO()
+    try:
+        call_command("verify", "--json", "--grace-hours", "0", *arguments, stdout=out)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    told = json.loads(out.getvalue())
+    assert (code == 0) is told["holds"] is (told["broken"] == [])
+    return [(each["promise"], each["what"]) for each in told["broken"]]
+
+
+def put_files(task: Task) -> None:
+    """What the rows of a task's files say, in storage."""
+    for file in task.files.all():
+        content = f"file {file.pk}".encode()
+        object_store.write(file.object_key, content)
+        facts = {"size_bytes": len(content), "md5": hashlib.md5(content).hexdigest()}
+        TaskFile.objects.filter(pk=file.pk).update(**facts)
+
+
+def make_held(device: str) -> Attempt:
+    """An attempt that lives on a device of its own."""
+    attempt = make_attempt(make_waiting_task(worker=make_worker(device)))
+    put_files(attempt.task)
+    return attempt
+
+
+@pytest.fixture
+def profile(storage) -> Profile:
+    """Of a task that succeeded, on a sound site."""
+    profile = make_result(to_json(make_profile({"1": 0.25})))
+    assert profile.attempt is not None
+    put_files(profile.attempt.task)
+    return profile
+
+
+def test_a_site_at_work_holds_its_promises(profile):
+    make_opened(make_user("bob"), to_json(make_profile({"1": 0.5})))
+    make_task()
+    put_files(make_waiting_task())
+    make_held("a")
+    attempt_lose(make_held("b"), reason="lease_expired")
+    assert verify() == []
+    out = io.StringIO()
+    call_command("verify", stdout=out)
+    assert out.getvalue() == "Every promise holds.\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline"),
+    [
+        ("initiated", "upload_deadline_at"),
+        ("waiting", "queue_deadline_at"),
+        ("processing", "processing_deadline_at"),
+    ],
+)
+def test_a_task_that_outlived_its_deadline_is_named(storage, state, deadline):
+    task = make_task()
+    late = {"state": state, deadline: timezone.now() - LONG_AGO}
+    Task.objects.filter(pk=task.pk).update(**late)
+    assert [promise for promise, what in verify() if f"task {task.pk} is {state}" in what] == [
+        "ends"
+    ]
+    Task.objects.filter(pk=task.pk).update(**{deadline: timezone.now()})
+    assert verify() == []
+
+
+def test_a_task_without_any_deadline_is_named(storage):
+    task = make_task()
+    ago = timezone.now() - LONG_AGO
+    Task.objects.filter(pk=task.pk).update(upload_deadline_at=None, updated_at=ago)
+    assert [promise for promise, _ in verify()] == ["ends"]
+
+
+def test_attempts_and_states_that_do_not_fit_are_named(storage):
+    idle, twice = make_held("a"), make_held("b")
+    Attempt.objects.filter(pk=idle.pk).update(ended_at=timezone.now())
+    Task.objects.filter(pk=twice.task_id).update(state="waiting")
+    assert verify() == [
+        ("one_attempt", f"task {idle.task_id} is assigned without a live attempt"),
+        ("one_attempt", f"task {twice.task_id} is waiting with a live attempt"),
+    ]
+
+
+def test_a_lease_that_nobody_ended_is_named(storage):
+    attempt = make_held("a")
+    Attempt.objects.filter(pk=attempt.pk).update(lease_expires_at=timezone.now() - LONG_AGO)
+    assert [promise for promise, _ in verify()] == ["one_attempt"]
+    assert verify("--patience-s", str(3 * 24 * 3600)) == []
+
+
+def test_the_result_of_a_fenced_attempt_is_named(profile):
+    Attempt.objects.filter(pk=profile.attempt_id).update(end_reason="lease_expired")
+    [(promise, what)] = verify()
+    assert promise == "result"
+    assert str(profile.attempt_id) in what
+    assert "lease_expired" in what
+
+
+def test_a_result_that_a_later_attempt_should_have_replaced_is_named(profile):
+    first = profile.attempt
+    later = Attempt.objects.create(
+        task=first.task,
+        worker=first.worker,
+        number=2,
+        slot=0,
+        lease_expires_at=timezone.now(),
+        ended_at=timezone.now(),
+        end_reason="exited",
+        exit_code=0,
+    )
+    assert verify() == [
+        ("result", f"the profile of task {first.task_id} is not of its last attempt")
+    ]
+    second = Profile.objects.create(attempt=later, operators=1)
+    object_store.write(second.derived_key, b"derived")
+    assert ("result", f"task {first.task_id} has 2 profiles") in verify()
+
+
+def test_a_file_that_is_gone_is_named_whatever_it_is(profile):
+    upload = make_opened(make_user("bob"), to_json(make_profile({"1": 0.5})))
+    keys = {
+        TaskFile.objects.first().object_key,
+        Artifact.objects.get(name="log.txt").object_key,
+        OpenedFile.objects.get(upload=upload).object_key,
+        profile.derived_key,
+    }
+    for key in keys:
+        object_store.delete(key)
+    assert set(verify()) == {("artifact", f"{key} is not in storage") for key in keys}
+
+
+def test_a_file_of_other_bytes_is_named(profile):
+    artifact = Artifact.objects.get(name="profile.json")
+    object_store.write(artifact.object_key, b"x" * artifact.size_bytes)
+    [(promise, what)] = verify()
+    assert promise == "artifact"
+    assert artifact.object_key in what
+    assert artifact.md5 in what
+
+
+def test_objects_without_a_row_are_named_once_they_are_old(profile):
+    strays = [
+        "tasks/999/1",
+        f"tasks/{profile.attempt.task_id}/999999",
+        artifact_key(str(profile.attempt_id), "stray.bin"),
+        artifact_key(str(uuid.uuid4()), "profile.json"),
+        "attempts/none/x",
+        "opened/7/derived.npz",
+        f"opened/{'9' * 40}/profile.json",
+        "else",
+    ]
+    for key in strays:
+        object_store.write(key, b"x")
+    assert set(verify()) == {("orphan", f"{key} has no row (1 bytes)") for key in strays}
+    assert verify("--grace-hours", "1") == []
+
+
+def test_what_is_to_be_removed_is_no_orphan_until_it_should_be_gone(profile):
+    task = profile.attempt.task
+    other = make_waiting_task()
+    put_files(other)
+    task_delete(task, by=None)
+    Task.objects.filter(pk=other.pk).update(
+        state="finished", outcome="failed", finished_at=task.created_at
+    )
+    purge(KINDS["files"], timezone.now())
+    assert verify() == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--patience-s", "-1"), ("--grace-hours", "-1"), ("--grace-hours", "9999999")]
+)
+def test_senseless_times_are_refused(arguments):
+    with pytest.raises(CommandError, match="Neither time"):
+        call_command("verify", *arguments)
+
+
+def test_a_storage_that_is_away_is_told(storage, settings):
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
+    with pytest.raises(CommandError, match="storage"):
+        call_command("verify", stdout=io.StringIO())
