@@ -52,6 +52,12 @@ class Form:
             lambda _: condition(), f"never saw {what}"
         )
 
+    def text(self, css: str) -> str:
+        """What stands there now, also if it is swapped meanwhile."""
+        swapped = [StaleElementReferenceException]
+        wait = WebDriverWait(self.browser, 20, 0.05, ignored_exceptions=swapped)
+        return wait.until(lambda _: [self.find(css).text])[0]
+
     def expand(self) -> None:
         script = (
             "document.querySelectorAll('details[data-group]').forEach((d) => { d.open = true; })"
@@ -65,7 +71,7 @@ class Form:
         select.select_by_index(names.index(name))
 
     def error(self, name: str) -> str:
-        return self.find(f"#{name}-error").text
+        return self.text(f"#{name}-error")
 
     def seen(self) -> set[str]:
         shown = (box for box in self.all("[data-option]") if box.is_displayed())
@@ -117,8 +123,8 @@ def test_what_a_runtime_cannot_do_is_disabled_with_the_reason_without_a_reload(f
     why = "#check_dispatch-why"
     form.until(lambda: "compiled load_and_run" in form.find(why).text, "the reason")
     assert not form.find("#option-check_dispatch").is_enabled()
-    assert "AMD" in form.find("#enable_nchw88-why").text
-    assert "CUDA" in form.find("#enable_nchw4-why").text
+    assert "AMD" in form.text("#enable_nchw88-why")
+    assert "CUDA" in form.text("#enable_nchw4-why")
     form.choose("#worker", "binary")
     form.until(lambda: form.find("#option-check_dispatch").is_enabled(), "a switch to use")
     assert not form.find(why).is_displayed()
@@ -162,9 +168,8 @@ def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
         search.send_keys(words)
         form.until(lambda expected=expected: expected in form.seen(), expected)
         assert len(form.seen()) < 6
-        assert (
-            f"of {sum(o.kind != 'agent' for o in OPTIONS.values())}"
-            in form.find("#option-found").text
+        assert f"of {sum(o.kind != 'agent' for o in OPTIONS.values())}" in form.text(
+            "#option-found"
         )
     search.clear()
     search.send_keys("no such thing")
@@ -259,12 +264,12 @@ def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, mode
     form.find("#model").send_keys(str(model))
     form.choose("#worker", "wheel")
     form.until(lambda: form.error("c_opr_lib"), "that it is not there")
-    assert "c_opr_lib" in form.find("#form-impossible").text
+    assert "c_opr_lib" in form.text("#form-impossible")
     form.find("#submit").click()
     form.until(lambda: form.focused == "option-c_opr_lib", "the way to the problem")
     assert not form.find("#transfer").is_displayed()
     assert not Task.objects.exists()
-    form.choose("#option-c_opr_lib", form.find("#option-c_opr_lib option").text)
+    form.choose("#option-c_opr_lib", form.text("#option-c_opr_lib option"))
     form.until(lambda: form.lines and "c_opr_lib" not in form.lines[0], "it gone")
     assert form.error("c_opr_lib") == ""
 
@@ -275,9 +280,10 @@ def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(fo
     Worker.objects.filter(pk=binary.pk).update(last_seen_at=None)
     form.open_without_command(f"?from={old.pk}")
     form.until(lambda: "compiled load_and_run" in form.error("check_dispatch"), "the reason")
-    assert form.error("c_opr_lib")
-    assert Select(form.find("#option-c_opr_lib")).first_selected_option.text == "mine"
-    assert "2 (" in form.find("#form-impossible").text
+    form.until(lambda: form.error("c_opr_lib"), "the other reason")
+    library = "#option-c_opr_lib"
+    form.until(lambda: Select(form.find(library)).first_selected_option.text == "mine", "its name")
+    assert "2 (" in form.text("#form-impossible")
 
 
 def test_a_number_that_json_cannot_carry_is_a_problem_at_its_field(form, model):
@@ -314,7 +320,7 @@ def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
     form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
     assert form.lines == []
     form.find("#submit").click()
-    form.until(lambda: "cannot be checked" in form.find("#form-error").text, "why it stays")
+    form.until(lambda: "cannot be checked" in form.text("#form-error"), "why it stays")
     assert not form.find("#transfer").is_displayed()
     form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     form.find("#option-iter").send_keys("0")
@@ -333,8 +339,8 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     monkeypatch.setattr("tasks.api.read_draft_body", refuse)
     form.find("#submit").click()
     text = "could not be read"
-    form.until(lambda: text in form.find("#command-failed").text, "the refusal")
-    assert text in form.find("#form-error").text
+    form.until(lambda: text in form.text("#command-failed"), "the refusal")
+    assert text in form.text("#form-error")
     assert not form.find("#transfer").is_displayed()
 
 
@@ -347,7 +353,7 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
 
     monkeypatch.setattr("tasks.services.task_create", refuse)
     form.find("#submit").click()
-    form.until(lambda: form.find("#form-error").text, "the refusal")
+    form.until(lambda: form.text("#form-error"), "the refusal")
     form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
     assert form.find("#submit").is_enabled()
     assert form.find("#model").is_enabled()
@@ -366,7 +372,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
     old.files.update(stored_at=old.created_at)
     form.open(f"?from={old.pk}")
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
-    assert "net.mge" in form.find("#model-taken").text
+    assert "net.mge" in form.text("#model-taken")
     form.find("#option-warmup_iter").send_keys("2")
     form.find("#submit").click()
     form.until(lambda: Task.objects.count() == 2, "the new task")
