@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from webprofile.embedded.demo import Visitor
+from webprofile.embedded.layout import free_ports
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
@@ -30,8 +31,10 @@ class Site:
             # what pytest set for itself
             if name not in {"DJANGO_SETTINGS_MODULE", "SECRET_KEY", "S3_ACCESS_KEY_ID"}
         }
+        # not the usual one: tests beside this one may start a site at the same moment
+        port = str(free_ports(1)[0])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "webprofile.embedded", "run"],
+            [sys.executable, "-m", "webprofile.embedded", "run", "--port", port],
             cwd=ROOT,
             env=environment | {"MGW_HOME": str(home)},
             stdout=subprocess.PIPE,
