@@ -45,18 +45,14 @@ class Form:
     def all(self, css: str):
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
-    def until(self, condition, what: str) -> None:
-        # parts are swapped while they are looked at
+    def until(self, condition, what: str):
+        """What `condition` gives at last; parts may be swapped while it looks at them."""
         swapped = [StaleElementReferenceException]
-        WebDriverWait(self.browser, 20, ignored_exceptions=swapped).until(
-            lambda _: condition(), f"never saw {what}"
-        )
+        wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=swapped)
+        return wait.until(lambda _: condition(), f"never saw {what}")
 
     def text(self, css: str) -> str:
-        """What stands there now, also if it is swapped meanwhile."""
-        swapped = [StaleElementReferenceException]
-        wait = WebDriverWait(self.browser, 20, 0.05, ignored_exceptions=swapped)
-        return wait.until(lambda _: [self.find(css).text])[0]
+        return self.until(lambda: [self.find(css).text], css)[0]
 
     def expand(self) -> None:
         script = (
