@@ -12,6 +12,7 @@ from uuid import UUID
 from agent.bench import Bench
 from agent.delivery import Delivery
 from agent.feeding import Feeding
+from agent.incoming import TransferError
 from agent.inputs import InputError
 from agent.inventory import Runtime
 from agent.known_inputs import KnownInputs
@@ -23,12 +24,12 @@ from agent.progress import Progress
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.options import OptionError
 from agent.report import Report
-from agent.results import ResultError, check_files, keep_artifacts
+from agent.results import ResultError, check_files, end_of_log, keep_artifacts
 from agent.retry import Policies
 from agent.runner import Limits, RunResult, build_environment, signal_name
 from agent.sandbox import Sandbox
 from agent.spool import Folder, Spool
-from agent.transfer import Transfer, TransferError
+from agent.transfer import Transfer
 from agent.warm import WarmPool, WarmProcess
 from agent.watchdog import LimitCode, Watchdog, measure_folder
 
@@ -44,6 +45,8 @@ _BY_LIMIT = {
     LimitCode.MEMORY: EndReason.OUT_OF_MEMORY,
     LimitCode.CPU_TIME: EndReason.TIMED_OUT,
 }
+#: what a run came to by itself
+_OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Attempt:
 
     def __init__(self, order: Start, tools: Tools) -> None:
         self.id: UUID = order.attempt
+        self.task, self.trace = order.task, order.traceparent[3:35]
         self._order, self._tools = order, tools
         #: set by `cancel` and by `stop`: the process must end
         self._halted = asyncio.Event()
@@ -124,6 +128,8 @@ class Attempt:
             end = await self._end_of_run()
         except Stopped:
             return
+        if self._report is not None:
+            end = end.model_copy(update={"phases": self._report.phases()})
         log.info("attempt_ended attempt=%s reason=%s detail=%r", self.id, end.reason, end.detail)
         folder = self._folder
         if folder is None or not self._on_disk:
@@ -256,6 +262,8 @@ class Attempt:
             except ResultError as error:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
                 changes |= {"reason": reason, "detail": str(error)[:1000]}
+        else:
+            changes["log_end"] = end_of_log(folder)
         return end.model_copy(update=changes)
 
     def _make_folder(self, warm: WarmProcess | None) -> Folder:
@@ -263,6 +271,7 @@ class Attempt:
         return spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
 
     async def _open(self, folder: Folder) -> None:
+        folder.record = folder.record.model_copy(update={"task": self.task})
         await asyncio.to_thread(self._tools.spool.open_attempt, folder)
         self._on_disk = True
         self.announce()
@@ -270,11 +279,12 @@ class Attempt:
     async def _download(self, folder: Folder, report: Report) -> float:
         files = (self._order.model, *self._order.data)
         try:
-            begin = time.monotonic()
+            report.begun_at, begin = time.time(), time.monotonic()
             report.received = await self._tools.transfer.fetch_all(files, folder.work)
-            return time.monotonic() - begin
         except TransferError as exc:
             raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
+        report.download_s = time.monotonic() - begin
+        return report.download_s
 
     def _prepare(self) -> tuple[Runtime, Recipe]:
         """Everything that can be refused before a byte is fetched. Raises Ending."""
@@ -300,6 +310,8 @@ class Attempt:
         detail = failure.detail or signal_name(result.exit_code)
         if result.limit:
             reason, detail = _BY_LIMIT[result.limit.code], result.limit.text
+        elif reason in _OF_THE_RUN and result.disk_was_full:
+            reason, detail = EndReason.AGENT_ERROR, "the disk of this device is full"
         elif reason is EndReason.TIMED_OUT:
             detail = f"stopped after {self._order.timeout_s:g} s"
         return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)

@@ -5,6 +5,7 @@ import logging
 import time
 from uuid import UUID
 
+from agent import logs
 from agent.attempt import Attempt, Tools
 from agent.leftover import LeftAttempt
 from agent.protocol import (
@@ -72,7 +73,12 @@ class Attempts:
         if known is not None:
             known.announce()
             return
-        log.info("attempt_ordered attempt=%s runtime=%s", order.attempt, order.runtime)
+        log.info(
+            "attempt_ordered attempt=%s task=%s runtime=%s",
+            order.attempt,
+            order.task,
+            order.runtime,
+        )
         self._take(Attempt(order, self._tools))
 
     def _cancel(self, attempt: UUID) -> None:
@@ -98,6 +104,7 @@ class Attempts:
         self._tasks[attempt.id] = asyncio.create_task(self._live(attempt))
 
     async def _live(self, attempt: Attempt | LeftAttempt) -> None:
+        logs.bind(attempt=attempt.id, task=attempt.task, trace=attempt.trace)
         try:
             await attempt.live()
         except Exception:

@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 a problem here, 2 refused, 75 replaced by another version:
 import argparse
 import asyncio
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from agent.config import ConfigError, RuntimeEntry, load_config
 from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
+from agent.logs import start_logging
 from agent.protocol.options_json import describe
 from agent.runtimes import describe_binary, describe_wheel, find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
@@ -170,7 +170,7 @@ def _describe(
 
 
 def _run(given: argparse.Namespace) -> int:
-    _start_logging(verbose=given.verbose)
+    start_logging(verbose=given.verbose)
     try:
         asyncio.run(serve(load_config(given.config)))
     except Replaced:
@@ -196,17 +196,6 @@ def _options(given: argparse.Namespace) -> int:
         runs_on = "wheel, binary" if row["wheel"] else "binary"
         print(f"--{row['name']:36}{row['type']:8}{default:>22}  {row['group']:17}{runs_on}")
     return 0
-
-
-def _start_logging(*, verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
-    # they log addresses with signatures, and headers with the token
-    for name in ("httpx2", "httpcore2", "httpcore", "httpx", "websockets"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _fail(error: Exception, code: int) -> int:

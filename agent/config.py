@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.protocol.messages import MAX_LABELS, Labels
+from agent.protocol.contents import MAX_LABELS, Labels
 from agent.runtimes.checks import Record, read_checks
 from agent.tables import CacheTable, COprLibrary, GateLimits, MeasureTable, RunLimits
 

@@ -16,7 +16,7 @@ from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.facts import read_facts, read_gpus
 from agent.inventory import Runtime, take_inventory
 from agent.outbox import Outbox
-from agent.protocol import FEATURE_PLANS, Facts, Hello
+from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, Facts, Hello
 from agent.pulse import Heart
 from agent.retry import Policies
 from agent.runner import adopt_orphans, choose_limits, drop_privileges
@@ -125,7 +125,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     def greet() -> Hello:
         return Hello(
             agent_version=__version__,
-            features=frozenset({FEATURE_PLANS}),
+            features=frozenset({FEATURE_PARTS, FEATURE_PLANS}),
             facts=facts,
             runtimes=tuple(runtime.info for runtime in tools.runtimes.values()),
             running=attempts.held(),

@@ -2,22 +2,26 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agent.incoming import TransferError
 from agent.outbox import Outbox, Unanswered
 from agent.protocol import (
     MAX_FILES,
+    MAX_PHASES,
     AttemptFinished,
     AttemptUploads,
     EndReason,
     FileOffer,
+    Phase,
     Uploads,
     UploadTarget,
 )
 from agent.retry import Policies
 from agent.spool import Folder
-from agent.transfer import Transfer, TransferError, offer_file
+from agent.transfer import Transfer, offer_file
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +42,24 @@ class Delivery:
         """`end` has no files yet. Once `halt` is set no file is uploaded any more."""
         folder = self._folder
         if not folder.record.uploaded:
-            await asyncio.to_thread(folder.write, ended=end)
+            await self._note(ended=end)
+            started_at = time.time()
             end = await self._upload_files(end, policies, halt)
-            await asyncio.to_thread(folder.write, ended=end, uploaded=True)
+            upload = Phase(name="upload", started_at=started_at, ended_at=time.time())
+            end = end.model_copy(update={"phases": (*end.phases[: MAX_PHASES - 1], upload)})
+            await self._note(ended=end, uploaded=True)
         await self._outbox.deliver(end)
         self._outbox.forget_attempt(end.attempt)
         await asyncio.to_thread(folder.remove)
         log.info("attempt_delivered attempt=%s", end.attempt)
+
+    async def _note(self, **changes: object) -> None:
+        """Put on disk how far it came. A full disk must not cost the result that is there."""
+        try:
+            await asyncio.to_thread(lambda: self._folder.write(durable=True, **changes))
+        except OSError as exc:
+            attempt = self._folder.record.attempt
+            log.warning("record_not_written attempt=%s cause=%r", attempt, exc.strerror)
 
     async def _upload_files(
         self, end: AttemptFinished, policies: Policies, halt: asyncio.Event

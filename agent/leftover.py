@@ -23,6 +23,7 @@ class LeftAttempt:
 
     def __init__(self, folder: Folder, tools: Tools) -> None:
         self.id: UUID = folder.record.attempt
+        self.task, self.trace = folder.record.task, ""
         self._folder, self._tools = folder, tools
         self._abandoned = asyncio.Event()
 

@@ -126,6 +126,16 @@ def _start_ticks(pid: int) -> int | None:
     return int(fields[19]) if len(fields) > 19 else None
 
 
+def oom_kills() -> int | None:
+    """How many processes this kernel has killed for want of memory; None if it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    counts = dict(line.split() for line in lines if line.count(" ") == 1)
+    return int(counts["oom_kill"]) if "oom_kill" in counts else None
+
+
 def _boot() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

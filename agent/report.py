@@ -15,7 +15,7 @@ from agent.bench import Watch
 from agent.cache import sha256_of
 from agent.inventory import Runtime
 from agent.measure import Passes
-from agent.protocol import PROTOCOL_VERSION, Facts, Start, StoredFile
+from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
 from agent.protocol.manifest import FileRecord, InputRecord, Manifest
 from agent.protocol.measurement import Measurement
@@ -45,6 +45,21 @@ class Report:
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: Passes = field(default_factory=Passes)
     watch: Watch | None = None
+    #: when the files were asked for, and how long they took; None if they did not arrive
+    begun_at: float = 0.0
+    download_s: float | None = None
+
+    def phases(self) -> tuple[Phase, ...]:
+        """What took time until now; those of the passes as far as they ended."""
+        found = []
+        if self.download_s is not None:
+            found.append(_phase("download", self.begun_at, self.download_s))
+        found += [
+            _phase(f"pass {record.kind}", record.started_at, record.run_s)
+            for record in self.passes.records
+        ]
+        # one is left for the upload
+        return tuple(found[: MAX_PHASES - 1])
 
     def write(self, folder: Path) -> None:
         """Reads the runtime's program for its SHA-256: call it in a thread. Logs a full disk."""
@@ -91,6 +106,10 @@ class Report:
             limits=self.limits.to_json(),
             sandbox="bubblewrap" if self.sandbox.bwrap else f"none: {self.sandbox.problem}",
         )
+
+
+def _phase(name: str, started_at: float, span_s: float) -> Phase:
+    return Phase(name=name, started_at=started_at, ended_at=started_at + span_s)
 
 
 def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileRecord]:

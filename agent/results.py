@@ -14,6 +14,7 @@ from agent.protocol.artifacts import (
     artifact_of,
     limit_of,
 )
+from agent.protocol.messages import LOG_END_CHARACTERS
 from agent.protocol.option_table import OPTIONS
 from agent.spool import Folder
 from agent.tail import LogTail
@@ -63,6 +64,12 @@ def keep_log(folder: Folder, tail: LogTail) -> None:
     """Write the log as it was sent; what the process printed beyond it goes."""
     (folder.result / LOG_NAME).write_text(tail.text(), encoding="utf-8", newline="")
     folder.output.unlink(missing_ok=True)
+
+
+def end_of_log(folder: Folder) -> str:
+    """What was printed last, as far as a frame has room for it; after `keep_log`."""
+    text = (folder.result / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+    return text[-LOG_END_CHARACTERS:]
 
 
 def keep_profile(folder: Folder, made: str, name: str) -> bool:

@@ -31,7 +31,10 @@ class Policies:
         that restarts is back within a minute, a longer outage should give the device to others.
     upload: the run is paid for already, so we wait longer (up to eight minutes) before it is lost.
     reconnect_*: a server that restarts meets all agents at once, so each picks a random moment in a
-        window that doubles; the first window is short since most breaks are.
+        window that doubles; the first window is short since most breaks are. The last one is a
+        lease: who waits longer loses what runs here, and keeps results that users wait for.
+    ping_s: how often a connection is tried, and 1.5 times that is how long an answer may take: one
+        that a firewall forgot is found out before the server gives up what runs here (30 s).
     settled_s: a connection that lasted this long was a good one: windows start anew.
     repeat_s: a frame without acknowledgement is said again; the server drops what it knows.
     unanswered: after so many repeats, heard by a connected server, a question is given up.
@@ -40,7 +43,8 @@ class Policies:
     download: Policy = Policy(tries=8, first_s=0.5, most_s=16)
     upload: Policy = Policy(tries=14, first_s=1, most_s=64)
     reconnect_first_s: float = 1
-    reconnect_most_s: float = 64
+    reconnect_most_s: float = 30
+    ping_s: float = 10
     settled_s: float = 10
     repeat_s: float = 5
     unanswered: int = 12

@@ -17,7 +17,13 @@ from uuid import UUID
 from agent.config import Config
 from agent.cores import Cores, as_list, pin_process
 from agent.device.table import read_tree
-from agent.processes import ATTEMPT_VARIABLE, end_group, reap_group, terminate_group
+from agent.processes import (
+    ATTEMPT_VARIABLE,
+    end_group,
+    oom_kills,
+    reap_group,
+    terminate_group,
+)
 from agent.protocol import EndReason, Facts
 from agent.watchdog import LimitCode, LimitHit, Watchdog, WatchLimits
 
@@ -86,15 +92,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`reason` is exited, timed_out or cancelled; `exit_code` as a shell shows it.
+    """`reason` is exited, timed_out, cancelled or killed; `exit_code` as a shell shows it.
 
     `limit` is the limit that ended it; the reason then is exited, since nobody asked for the end.
+    `disk_was_full`: what it does then says nothing of the model.
     """
 
     reason: EndReason
     exit_code: int
     run_s: float
     limit: LimitHit | None = None
+    disk_was_full: bool = False
 
 
 def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
@@ -188,6 +196,7 @@ class Run:
     def __init__(self, process: asyncio.subprocess.Process, mark: UUID) -> None:
         self._process, self._mark = process, mark
         self._begin = time.monotonic()
+        self._oom_kills = oom_kills()
         self.pid = process.pid
 
     async def wait(
@@ -236,7 +245,16 @@ class Run:
         code = 128 - code if code < 0 else code
         if reason is EndReason.EXITED:
             hit = hit or limit_of_exit(code)
-        return RunResult(reason, code, run_s, hit)
+            if hit is None and self._was_killed(code):
+                reason = EndReason.KILLED
+        full = watchdog is not None and watchdog.saw_full_disk()
+        return RunResult(reason, code, run_s, hit, disk_was_full=full)
+
+    def _was_killed(self, code: int) -> bool:
+        """Whether a stranger ended it. A kernel without memory kills too, but counts that."""
+        if signal_name(code) not in ("SIGKILL", "SIGTERM"):
+            return False
+        return self._oom_kills is not None and self._oom_kills == oom_kills()
 
     async def _end_at_once(self, watchdog: Watchdog | None) -> None:
         if watchdog is not None:

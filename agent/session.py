@@ -91,7 +91,8 @@ class Session:
             # frames are small; deflate would only cost time on both sides
             compression=None,
             max_size=_MOST_BYTES,
-            ping_timeout=60,
+            ping_interval=self._policies.ping_s,
+            ping_timeout=1.5 * self._policies.ping_s,
             close_timeout=2,
         )
         try:

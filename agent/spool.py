@@ -55,6 +55,7 @@ class Record(BaseModel):
     attempt: UUID
     process: ProcessMark | None = None
     mark: UUID | None = None
+    task: int | None = None
     ended: AttemptFinished | None = None
     uploaded: bool = False
 

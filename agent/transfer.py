@@ -1,7 +1,6 @@
 """Files over HTTP: presigned GET and PUT, checked against size and MD5; or from the cache."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,8 +8,10 @@ from pathlib import Path
 import httpx2
 
 from agent.cache import ContentCache
+from agent.incoming import Incoming, TransferError, explained
 from agent.protocol import FileOffer, InputFile, StoredFile, UploadTarget
-from agent.retry import Policies, is_transport, may_pass
+from agent.protocol.parts import Checksum
+from agent.retry import Policies, may_pass
 
 log = logging.getLogger(__name__)
 
@@ -20,20 +21,13 @@ _MOST_PAIRS = 4096
 _PARALLEL = 4
 #: even a server that drips bytes must not hold a device for longer
 DOWNLOAD_LIMIT_S = 3600.0
-_TIMEOUT = httpx2.Timeout(connect=10, read=60, write=60, pool=60)
+#: storage that says nothing for so long has forgotten the connection, and maybe the next one too
+_SILENT_S = 15.0
+#: over what it was sent it may be silent for longer: it sums, checks and writes it
+_TAKES_BYTES_PER_S = 10e6
+_TIMEOUT = httpx2.Timeout(connect=10, read=_SILENT_S, write=_SILENT_S * 2, pool=60)
 #: a device asks for its next files soon after the last ones; setting up TLS anew costs round trips
 _LIMITS = httpx2.Limits(max_keepalive_connections=8, keepalive_expiry=120)
-
-
-class TransferError(RuntimeError):
-    """A file could not be moved; the text names it and the cause, never its address.
-
-    `passing` tells whether another try (or, for an upload, a new address) may help.
-    """
-
-    def __init__(self, text: str, *, passing: bool) -> None:
-        self.passing = passing
-        super().__init__(text)
 
 
 class Transfer:
@@ -67,9 +61,14 @@ class Transfer:
         """PUT one file, once. Raises TransferError."""
         headers = {**target.headers, "Content-Length": str(offer.size_bytes)}
         try:
-            response = await self._client.put(target.url, headers=headers, content=_blocks(path))
+            response = await self._client.put(
+                target.url,
+                headers=headers,
+                content=_blocks(path),
+                timeout=_storing(offer.size_bytes),
+            )
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
-            raise _explain(offer.name, exc) from exc
+            raise explained(offer.name, exc) from exc
         if not response.is_success:
             # 403: the address has expired; the next try gets a new one
             passing = response.status_code == 403 or may_pass(response.status_code)
@@ -86,7 +85,7 @@ class Transfer:
         if taken and known:
             log.info("file_from_cache file=%s", file.name)
             return StoredFile(name=file.name, sha256=known)
-        sha256 = await self._fetch_patiently(file, path)
+        sha256 = await self._fetch_patiently(Incoming(file, path))
         if cache is not None:
             await asyncio.to_thread(cache.keep, path, sha256)
             self._note(sha256, file.md5)
@@ -105,7 +104,7 @@ class Transfer:
         if (sha256, file.md5) in self._same:
             return True
         try:
-            if _md5_of(path) == file.md5:
+            if _checksum_of(path, file.part_bytes) == file.md5:
                 self._note(sha256, file.md5)
                 return True
             log.warning("cache_other_content file=%s", file.name)
@@ -119,61 +118,47 @@ class Transfer:
             self._same.clear()
         self._same.add((sha256, md5))
 
-    async def _fetch_patiently(self, file: InputFile, path: Path) -> str:
+    async def _fetch_patiently(self, incoming: Incoming) -> str:
+        """Tries that brought something are not counted: only what is left is asked for again."""
         async with self._gate:
-            for delay in self._policy.delays():
+            delays, furthest = self._policy.delays(), 0
+            while True:
                 try:
-                    return await self._fetch(file, path)
+                    return await self._fetch(incoming)
                 except TransferError as exc:
                     if not exc.passing:
                         raise
-                    log.warning("download_repeated file=%s cause=%r", file.name, str(exc))
+                    if incoming.size_bytes > furthest:
+                        delays, furthest = self._policy.delays(), incoming.size_bytes
+                    delay = next(delays, None)
+                    if delay is None:
+                        raise
+                    log.warning(
+                        "download_repeated file=%s from=%d cause=%r",
+                        incoming.name,
+                        incoming.size_bytes,
+                        str(exc),
+                    )
                 await asyncio.sleep(delay)
-            return await self._fetch(file, path)
 
-    async def _fetch(self, file: InputFile, path: Path) -> str:
-        """One try: stream to disk, stop at the first byte too many. Returns the SHA-256."""
-        # storage must hand out the bytes that the size and the MD5 are about
-        headers = {"Accept-Encoding": "identity"}
+    async def _fetch(self, incoming: Incoming) -> str:
+        """One try: stream to disk what is missing. Returns the SHA-256."""
+        headers = incoming.headers()
         try:
-            async with self._client.stream("GET", file.url, headers=headers) as response:
-                if response.status_code != 200:
-                    raise _refusal(file.name, response.status_code)
-                return await _save(file, path, response)
+            async with self._client.stream("GET", incoming.url, headers=headers) as response:
+                incoming.begin(response.status_code, response.headers)
+                with incoming.opened() as target:
+                    async for block in response.aiter_raw(_BLOCK):
+                        # in the loop: blocks are small, a thread for each would cost more
+                        incoming.take(block, target)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
-            raise _explain(file.name, exc) from exc
+            raise explained(incoming.name, exc) from exc
+        return incoming.end()
 
 
-async def _save(file: InputFile, path: Path, response: httpx2.Response) -> str:
-    digest, content, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
-    # disk writes in the loop: blocks are small, and a thread per block would cost more than it
-    with path.open("wb") as target:
-        async for block in response.aiter_raw(_BLOCK):
-            size += len(block)
-            if size > file.size_bytes:
-                break
-            digest.update(block)
-            content.update(block)
-            target.write(block)
-    if size != file.size_bytes:
-        text = f"{file.name}: {size} bytes arrived instead of {file.size_bytes}"
-        raise TransferError(text, passing=True)
-    if digest.hexdigest() != file.md5:
-        raise TransferError(f"{file.name}: MD5 differs from what was announced", passing=True)
-    return content.hexdigest()
-
-
-def _refusal(name: str, status: int) -> TransferError:
-    hint = ": its address has expired or was refused" if status == 403 else ""
-    return TransferError(f"{name}: the storage answered {status}{hint}", passing=may_pass(status))
-
-
-def _explain(name: str, error: Exception) -> TransferError:
-    """The error's text may hold the address, and with it the signature: only its kind is told."""
-    if isinstance(error, OSError):
-        return TransferError(f"{name}: {error.strerror or type(error).__name__}", passing=False)
-    text = f"{name}: no connection to the storage ({type(error).__name__})"
-    return TransferError(text, passing=is_transport(error))
+def _storing(size_bytes: int) -> httpx2.Timeout:
+    limits = _TIMEOUT.as_dict()
+    return httpx2.Timeout(**limits | {"read": _SILENT_S + size_bytes / _TAKES_BYTES_PER_S})
 
 
 async def _blocks(path: Path) -> AsyncIterator[bytes]:
@@ -184,11 +169,13 @@ async def _blocks(path: Path) -> AsyncIterator[bytes]:
 
 def offer_file(path: Path) -> FileOffer:
     """Measure a file. Reads all of it: call it in a thread."""
-    size, md5 = path.stat().st_size, _md5_of(path)
+    size, md5 = path.stat().st_size, _checksum_of(path)
     return FileOffer(name=path.name, size_bytes=size, md5=md5)
 
 
-def _md5_of(path: Path) -> str:
+def _checksum_of(path: Path, part_bytes: int = 0) -> str:
+    checksum = Checksum(part_bytes)
     with path.open("rb") as source:
-        digest = hashlib.file_digest(source, lambda: hashlib.md5(usedforsecurity=False))
-    return digest.hexdigest()
+        while block := source.read(_BLOCK):
+            checksum.update(block)
+    return checksum.hexdigest()

@@ -8,6 +8,7 @@ its mark.
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ _MANY_NEW = 64
 _AWAKE_CPU_S = 0.05
 #: small files fill a disk by their number
 _MOST_FILES = 20_000
+#: less than this is no room for anything
+_FULL_BYTES = 1 << 20
 #: looking at the files takes at most this share of one core; the most files are 10 s apart
 _SCAN_SHARE = 0.01
 _MOST_SCAN_PAUSE_S = 10.0
@@ -90,6 +93,7 @@ class Watchdog:
         #: gets it later, and a later process with the same pid has another start
         self._judged: dict[tuple[int, int], bool] = {}
         self._escaped: set[int] = set()
+        self._saw_full_disk = False
 
     async def watch(self, pid: int, mark: UUID) -> LimitHit:
         """Return when a limit is hit; cancel it when the run has ended."""
@@ -101,6 +105,7 @@ class Watchdog:
 
     def look(self, pid: int, mark: UUID) -> LimitHit | None:
         """Look once."""
+        self._saw_full_disk = self.saw_full_disk()
         rows = self.members(pid, mark)
         return (
             self._too_many(rows)
@@ -109,6 +114,16 @@ class Watchdog:
             or self._too_fat(rows)
             or self._silent(rows)
         )
+
+    def saw_full_disk(self) -> bool:
+        """Whether nothing could be written into its folder at some time, or cannot be now.
+
+        It is the device's matter: what a run may write itself has a limit of its own.
+        """
+        try:
+            return self._saw_full_disk or shutil.disk_usage(self._work).free < _FULL_BYTES
+        except OSError:  # the run removed it
+            return self._saw_full_disk
 
     def members(self, pid: int, mark: UUID) -> dict[int, Row]:
         """The run's processes: descendants of its first one, and what carries its mark."""

@@ -1,5 +1,6 @@
 """From what a user gave to the files that load_and_run reads."""
 
+import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 
 #: of one prepared input: a batch size or a drawn shape must not fill the disk
 MOST_BYTES = 1 << 32
+#: a device with less room than this has a full disk
+LEAST_FREE_BYTES = 1 << 29
 _LISTED = 20
 
 
@@ -180,8 +183,11 @@ class _Work:
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
-        size = size_of(shape, dtype)
-        if size > min(MOST_BYTES, npy.disk_free(self.folder)):
+        size, free = size_of(shape, dtype), npy.disk_free(self.folder)
+        if size > free and free < LEAST_FREE_BYTES:
+            # a disk that is full is nobody's input
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if size > min(MOST_BYTES, free):
             raise InputError(
                 "too_large",
                 f'Input "{name}" of {dtype.name} {braces(shape)} takes {size} bytes, more than '

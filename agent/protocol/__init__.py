@@ -1,6 +1,20 @@
 """What agent and server say to each other; the only part of the agent that the server imports."""
 
+from agent.protocol.contents import (
+    MAX_PHASES,
+    Facts,
+    FileOffer,
+    GivenInput,
+    Gpu,
+    InputFile,
+    MeasuredRoofs,
+    Phase,
+    RuntimeInfo,
+    StoredFile,
+    UploadTarget,
+)
 from agent.protocol.messages import (
+    FEATURE_PARTS,
     FEATURE_PLANS,
     MAX_FILES,
     MAX_FRAME_BYTES,
@@ -15,20 +29,11 @@ from agent.protocol.messages import (
     Cancel,
     CloseCode,
     EndReason,
-    Facts,
-    FileOffer,
-    GivenInput,
-    Gpu,
     Heartbeat,
     Hello,
-    InputFile,
-    MeasuredRoofs,
-    RuntimeInfo,
     ServerMessage,
     Start,
-    StoredFile,
     Uploads,
-    UploadTarget,
     Welcome,
     decode_agent,
     decode_server,
@@ -37,9 +42,11 @@ from agent.protocol.messages import (
 from agent.protocol.plan import PRESETS, Plan
 
 __all__ = [
+    "FEATURE_PARTS",
     "FEATURE_PLANS",
     "MAX_FILES",
     "MAX_FRAME_BYTES",
+    "MAX_PHASES",
     "PRESETS",
     "PROTOCOL_VERSION",
     "Ack",
@@ -60,6 +67,7 @@ __all__ = [
     "Hello",
     "InputFile",
     "MeasuredRoofs",
+    "Phase",
     "Plan",
     "RuntimeInfo",
     "ServerMessage",

@@ -8,9 +8,22 @@ of at most `MAX_FRAME_BYTES` bytes of UTF-8.
 from enum import IntEnum, StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from pydantic.types import UUID4
 
+from agent.protocol.contents import (
+    MAX_PHASES,
+    Facts,
+    FileOffer,
+    Frozen,
+    GivenInput,
+    InputFile,
+    Phase,
+    RuntimeInfo,
+    StoredFile,
+    TraceParent,
+    UploadTarget,
+)
 from agent.protocol.plan import Plan
 
 PROTOCOL_VERSION = 1
@@ -20,19 +33,8 @@ MAX_FILES = 16
 #: in `Hello.features` of an agent that runs plans of several passes, and gives inputs and files of
 #: options to a run
 FEATURE_PLANS = "plans"
-
-#: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
-Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-#: hexadecimal SHA-256 of a file's content: what the agent's cache and the manifest go by
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-#: name and value of what a device's owner says of it; tasks may ask for devices by them
-Labels = dict[
-    Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")],
-    Annotated[str, Field(min_length=1, max_length=100)],
-]
-MAX_LABELS = 32
-#: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+#: of one that can check a file that came into storage in parts
+FEATURE_PARTS = "parts"
 
 
 class CloseCode(IntEnum):
@@ -43,6 +45,11 @@ class CloseCode(IntEnum):
     REVOKED_TOKEN = 4403
     REPLACED = 4409
     TOO_OLD = 4426
+    TOO_MUCH = 4429
+
+
+#: of a log, in the frame that tells of a failure
+LOG_END_CHARACTERS = 4000
 
 
 class EndReason(StrEnum):
@@ -67,136 +74,14 @@ class EndReason(StrEnum):
     NOTHING_TIMED = "nothing_timed"
     NO_SANDBOX = "no_sandbox"
     FILE_MISSING = "file_missing"
-
-
-class _Message(BaseModel):
-    """Immutable; unknown fields are dropped so that a newer peer may add some."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-# -- parts --------------------------------------------------------------------------------------
-
-
-class Gpu(_Message):
-    name: str = Field(max_length=200)
-    memory_bytes: int | None = Field(default=None, ge=0)
-    driver: str = Field(default="", max_length=100)
-
-
-class Facts(_Message):
-    """What the device is; read once at the agent's start. `labels` are its owner's own words."""
-
-    hostname: str = Field(max_length=255)
-    ip: str = Field(default="", max_length=45)
-    platform: str = Field(max_length=200)
-    machine: str = Field(max_length=40)
-    cpu_model: str = Field(default="", max_length=200)
-    cores: int = Field(ge=1)
-    memory_bytes: int = Field(ge=0, le=2**63 - 1)
-    gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
-    labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
-
-
-#: FLOP/s, bytes/s: far above what any device does, and a number that JSON and columns hold
-_Speed = Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)]
-
-
-class MeasuredRoofs(_Message):
-    """What a device reached at best with a runtime, by `agent runtime check`.
-
-    `peak_flops`: FLOP/s by dtype as profiles name it (`Float32`), a multiply-add counts as 2.
-    `copy_bytes_s`: each byte read and each byte written counts. `measured_at`: seconds since the
-    epoch.
-    """
-
-    device: Annotated[str, Field(min_length=1, max_length=20)]
-    peak_flops: dict[Annotated[str, Field(max_length=40)], _Speed] = Field(
-        default_factory=dict, max_length=16
-    )
-    copy_bytes_s: _Speed
-    measured_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
-
-
-class RuntimeInfo(_Message):
-    """One MegEngine version on the device. `problem` is empty if it can be used.
-
-    `flags`: the options that its load_and_run knows, empty if all of the table. `builds`: what it
-    was built with and the device has (cuda, tensorrt, opencl). `libraries`: names of C operator
-    libraries that the device's owner lists. `roofs`: one for each kind of device that was measured.
-    """
-
-    version: str = Field(min_length=1, max_length=40)
-    kind: Literal["wheel", "binary"]
-    python: str = Field(default="", max_length=40)
-    problem: str = Field(default="", max_length=500)
-    flags: tuple[Annotated[str, Field(max_length=60)], ...] = Field(default=(), max_length=200)
-    builds: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=20)
-    libraries: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=50)
-    roofs: tuple[MeasuredRoofs, ...] = Field(default=(), max_length=4)
-
-
-class InputFile(_Message):
-    """A file to fetch before the run. `input` is the variable it feeds, empty for the model.
-
-    `option` is the option whose content it is (a cache), empty for model and data. `sha256` is what
-    an agent found for this very object before; with it the file may come from the agent's cache.
-    """
-
-    name: FileName
-    input: str = Field(default="", max_length=300)
-    option: str = Field(default="", max_length=60)
-    sha256: Sha256 | None = None
-    url: str = Field(max_length=4000)
-    size_bytes: int = Field(ge=0, le=2**63 - 1)
-    md5: Md5
-
-
-class GivenInput(_Message):
-    """An input variable that no file feeds: by numbers as load_and_run reads them, or at random.
-
-    Without `literal` the values are random; `shape` None and `dtype` empty mean the model's own.
-    """
-
-    name: str = Field(min_length=1, max_length=300)
-    literal: str = Field(default="", max_length=20_000)
-    shape: tuple[Annotated[int, Field(ge=1, le=2**31 - 1)], ...] | None = Field(
-        default=None, min_length=1, max_length=7
-    )
-    dtype: str = Field(default="", max_length=20)
-
-
-class StoredFile(_Message):
-    """The SHA-256 that the agent found for a file of the order, by its name there."""
-
-    name: FileName
-    sha256: Sha256
-
-
-class FileOffer(_Message):
-    """A file the agent wants to store."""
-
-    name: FileName
-    size_bytes: int = Field(ge=0, le=2**63 - 1)
-    md5: Md5
-
-
-class UploadTarget(_Message):
-    """Where to PUT one offered file. An empty `url` means: stored already, unless it is `refused`.
-
-    `refused` says in one line why the file must not be stored.
-    """
-
-    name: FileName
-    url: str = Field(max_length=4000)
-    headers: dict[str, str] = Field(default_factory=dict)
-    refused: str = Field(default="", max_length=200)
+    #: by a stranger's signal: not by us, and not by a kernel that had no memory left
+    KILLED = "killed"
 
 
 # -- agent to server ----------------------------------------------------------------------------
 
 
-class Hello(_Message):
+class Hello(Frozen):
     """First frame of a connection: who I am, what I can do, which attempts I hold."""
 
     type: Literal["hello"] = "hello"
@@ -210,7 +95,7 @@ class Hello(_Message):
     running: frozenset[UUID4] = frozenset()
 
 
-class Heartbeat(_Message):
+class Heartbeat(Frozen):
     """I am alive and hold these attempts: renews their leases."""
 
     type: Literal["heartbeat"] = "heartbeat"
@@ -218,14 +103,14 @@ class Heartbeat(_Message):
     running: frozenset[UUID4] = frozenset()
 
 
-class AttemptAccepted(_Message):
+class AttemptAccepted(Frozen):
     """The order is on disk. Repeated until acknowledged."""
 
     type: Literal["attempt.accepted"] = "attempt.accepted"
     attempt: UUID4
 
 
-class AttemptStarted(_Message):
+class AttemptStarted(Frozen):
     """The load_and_run process runs; `download_s` is the time its files took to arrive."""
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -235,7 +120,7 @@ class AttemptStarted(_Message):
     command: str = Field(default="", max_length=8000)
 
 
-class AttemptLog(_Message):
+class AttemptLog(Frozen):
     """A piece of the log: `text` starts `offset` bytes after the log's begin, is `size` bytes long.
 
     `seq` counts from 1 without gaps; a repeated chunk is dropped by the server.
@@ -249,7 +134,7 @@ class AttemptLog(_Message):
     text: str = Field(max_length=16 * 1024)
 
 
-class AttemptUploads(_Message):
+class AttemptUploads(Frozen):
     """I have these files; where may I put them?"""
 
     type: Literal["attempt.uploads"] = "attempt.uploads"
@@ -257,13 +142,15 @@ class AttemptUploads(_Message):
     files: tuple[FileOffer, ...] = Field(max_length=MAX_FILES)
 
 
-class AttemptFinished(_Message):
+class AttemptFinished(Frozen):
     """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
     `detail` says in one line what the agent itself can tell (a file's name, a limit); `cause` is
     its code where `reason` is `input_wrong` (`agent.inputs.problems`). `command` holds the command
     lines of all kinds of passes, one each. `received` are the files of the order as they arrived.
+    `log_end` is what was printed last before a failure: pieces of the log may be lost on their way.
+    `phases` in their order; what is beyond `MAX_PHASES` is left out.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -275,14 +162,16 @@ class AttemptFinished(_Message):
     cause: str = Field(default="", max_length=40)
     run_s: float | None = Field(default=None, ge=0)
     command: str = Field(default="", max_length=8000)
+    log_end: str = Field(default="", max_length=LOG_END_CHARACTERS)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
     received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
+    phases: tuple[Phase, ...] = Field(default=(), max_length=MAX_PHASES)
 
 
 # -- server to agent ----------------------------------------------------------------------------
 
 
-class Welcome(_Message):
+class Welcome(Frozen):
     """Answer to hello: the server chooses the intervals. `agent_version` is what it serves."""
 
     type: Literal["welcome"] = "welcome"
@@ -294,12 +183,13 @@ class Welcome(_Message):
     agent_version: str = Field(default="", max_length=32)
 
 
-class Start(_Message):
+class Start(Frozen):
     """Run this. Sent again after every connect until it was accepted; starting is idempotent.
 
     `options` are load_and_run's options by name (`agent.protocol.options`), never a command line.
     `inputs` are those that no file feeds; with `fill`, inputs of the model that nothing feeds at
     all get random values. `seed` is that of all random values. `timeout_s` is for all passes.
+    `task` is the attempt's, and `traceparent` what it is a part of, both for the agent's log.
     """
 
     type: Literal["start"] = "start"
@@ -314,16 +204,18 @@ class Start(_Message):
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     timeout_s: float = Field(gt=0)
     grace_s: float = Field(default=5.0, ge=0)
+    task: int | None = Field(default=None, ge=1)
+    traceparent: TraceParent = ""
 
 
-class Cancel(_Message):
+class Cancel(Frozen):
     """End this attempt: TERM, after its grace KILL. For an unknown attempt: report it finished."""
 
     type: Literal["cancel"] = "cancel"
     attempt: UUID4
 
 
-class Ack(_Message):
+class Ack(Frozen):
     """The server has stored what `of` says; the agent may forget it."""
 
     type: Literal["ack"] = "ack"
@@ -331,7 +223,7 @@ class Ack(_Message):
     attempt: UUID4
 
 
-class Uploads(_Message):
+class Uploads(Frozen):
     """Answer to attempt.uploads, one target for each offered file."""
 
     type: Literal["uploads"] = "uploads"

@@ -23,6 +23,7 @@ QUICK = Policies(
     upload=Policy(tries=4, first_s=0.01, most_s=0.02),
     reconnect_first_s=0.05,
     reconnect_most_s=0.1,
+    ping_s=0.5,
     repeat_s=0.1,
     unanswered=4,
 )

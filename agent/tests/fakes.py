@@ -152,6 +152,7 @@ class Front:
         self.beats: list[Beat] = []
         self.status = 200
         self._inner_port = 0
+        self._forgotten = 0
 
     async def open(self, port: int, inner_port: int) -> int:
         """Listen; return the port."""
@@ -161,6 +162,10 @@ class Front:
 
     def close(self) -> None:
         self._server.close()
+
+    def forget(self) -> None:
+        """The tunnels that are open carry nothing any more, and nobody is told."""
+        self._forgotten += 1
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
@@ -193,16 +198,17 @@ class Front:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._inner_port)
         with contextlib.closing(inner_writer):
             inner_writer.write(head)
-            ways = (_pump(reader, inner_writer), _pump(inner_reader, writer))
+            ways = (self._pump(reader, inner_writer), self._pump(inner_reader, writer))
             await asyncio.gather(*ways, return_exceptions=True)
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry one direction to its end, and the end too."""
-    while piece := await reader.read(1 << 16):
-        writer.write(piece)
-        await writer.drain()
-    writer.write_eof()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one direction to its end, and the end too."""
+        since = self._forgotten
+        while piece := await reader.read(1 << 16):
+            if since == self._forgotten:
+                writer.write(piece)
+                await writer.drain()
+        writer.write_eof()
 
 
 class FakeServer:

@@ -1,8 +1,13 @@
 """The way of an attempt on the device, from order to acknowledged end."""
 
 import asyncio
+import errno
+import itertools
 import json
+import shutil
 import time
+
+import pytest
 
 from agent.protocol import (
     AttemptAccepted,
@@ -13,6 +18,7 @@ from agent.protocol import (
     Heartbeat,
     Hello,
 )
+from agent.spool import Folder
 from agent.tests.conftest import Device
 from agent.tests.fakes import MODEL, TOKEN, FakeServer
 
@@ -122,6 +128,52 @@ async def test_a_finished_attempt_is_repeated_until_acknowledged_and_then_forgot
     assert len(device.attempts()) == 1
     server.acks.add("attempt.finished")
     await device.forgets_all()
+
+
+async def test_a_disk_that_is_full_at_the_end_costs_no_result(device, server, storage, monkeypatch):
+    write = Folder.write
+
+    def full(folder, **changes):
+        if "ended" in changes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(folder, **changes)
+
+    monkeypatch.setattr(Folder, "write", full)
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert {file.name for file in end.files} == set(storage.stored)
+    await device.forgets_all()
+
+
+@pytest.mark.parametrize("does", ["sys.exit(120)", "pass"], ids=["fails", "leaves nothing"])
+async def test_what_a_run_does_on_a_full_disk_is_no_fault_of_its_model(
+    device, server, monkeypatch, does
+):
+    room = itertools.chain([0], itertools.repeat(1 << 40))
+    usage = shutil.disk_usage
+
+    def full_at_first(path):
+        return usage(path)._replace(free=next(room))
+
+    monkeypatch.setattr("agent.watchdog.shutil.disk_usage", full_at_first)
+    device.install(f"import time; time.sleep(1.2); {does}")
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.detail) == (EndReason.AGENT_ERROR, "the disk of this device is full")
+
+
+async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
+    device.install('say("x" * 5000); say("lar::ModelError: it is none"); sys.exit(3)')
+    device.start()
+    end = await server.run()
+    assert end.log_end.endswith("lar::ModelError: it is none\n")
+    assert len(end.log_end) == 4000
+
+
+async def test_the_end_of_a_success_needs_no_log(device, server):
+    device.start()
+    assert (await server.run()).log_end == ""
 
 
 async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device, server):

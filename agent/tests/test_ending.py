@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import signal
 import time
 import uuid
 from pathlib import Path
 
 import pytest
 
+from agent import runner
 from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
 from agent.tests.conftest import Device
 from agent.tests.fakes import FakeServer, is_alive
@@ -33,6 +35,25 @@ async def test_cancel_ends_a_run(device: Device, server: FakeServer):
     end = await server.end_of(order)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.CANCELLED, 143, "SIGTERM")
     assert server.log_text() == "begin\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_run_that_a_stranger_kills_is_told_as_killed(device, server, number):
+    device.install(f"os.kill(os.getpid(), {int(number)})")
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.KILLED, 128 + number)
+
+
+@pytest.mark.parametrize("counts", [[4, 5], [None, None]])
+async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
+    device, server, monkeypatch, counts
+):
+    monkeypatch.setattr(runner, "oom_kills", lambda: counts.pop(0) if counts else None)
+    device.install("os.kill(os.getpid(), signal.SIGKILL)")
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 137)
 
 
 async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):

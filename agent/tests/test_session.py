@@ -29,6 +29,13 @@ async def test_a_run_continues_while_the_connection_is_lost(device, server):
     assert server.log_text() == "one\ntwo\n"
 
 
+async def test_a_connection_that_says_nothing_any_more_is_given_up(device, server):
+    device.start()
+    await server.expect(Hello)
+    server.front.forget()
+    await server.expect(Hello, 2)
+
+
 async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(device, server):
     device.install('say("one"); time.sleep(1); say("two"); write_profile()')
     device.start()

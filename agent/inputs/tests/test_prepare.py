@@ -15,6 +15,7 @@ from agent.inputs import (
     Prepared,
     Random,
     Wanted,
+    npy,
     prepare_inputs,
     wanted_of,
 )
@@ -161,6 +162,14 @@ def test_random_numbers_without_shape_type_or_room_are_refused(
     source: Random, code: str, tmp_path: Path
 ) -> None:
     assert refused(tmp_path, source).code == code
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npy, "disk_free", lambda folder: 4096)
+    with pytest.raises(OSError, match="No space left"):
+        make(tmp_path, Random((2000,), "float32"))
 
 
 # batches

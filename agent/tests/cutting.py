@@ -1,0 +1,128 @@
+"""A proxy that breaks connections after so many bytes, as a bad network does."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Cuts:
+    """`down`, `up`: after how many bytes of each further connection it breaks, while there are any.
+
+    questions: the head of each request that passed; received: bytes that came down, by connection
+    """
+
+    address: str
+    down: list[int] = field(default_factory=list)
+    up: list[int] = field(default_factory=list)
+    #: after how many bytes down it stays open and says nothing more
+    silent: list[int] = field(default_factory=list)
+    #: before each 64 KiB that go up
+    slow_s: float = 0.0
+    questions: list[str] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    received: list[int] = field(default_factory=list)
+
+    #: connections that are open
+    open_now: list[socket.socket] = field(default_factory=list)
+
+    def end_all(self) -> None:
+        """Break every connection."""
+        for each in self.open_now:
+            _end(each)
+
+    @property
+    def ranges(self) -> list[str]:
+        """Of each GET, empty for the whole."""
+        found = [head for head in self.questions if head.startswith("GET")]
+        return [_header(head, "range") for head in found]
+
+
+def _header(head: str, name: str) -> str:
+    for line in head.splitlines():
+        key, _, value = line.partition(":")
+        if key.lower() == name:
+            return value.strip()
+    return ""
+
+
+@contextlib.contextmanager
+def cutting_proxy(target: tuple[str, int]) -> Iterator[Cuts]:
+    """Passes everything on to `target`, and cuts as told."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        cuts = Cuts(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        thread = threading.Thread(target=_serve, args=(listener, target, cuts))
+        thread.start()
+        try:
+            yield cuts
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _serve(listener: socket.socket, target: tuple[str, int], cuts: Cuts) -> None:
+    threads = []
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            break
+        thread = threading.Thread(target=_connect, args=(client, target, cuts))
+        thread.start()
+        threads.append((client, thread))
+    for client, thread in threads:
+        _end(client)
+        thread.join()
+
+
+def _connect(client: socket.socket, target: tuple[str, int], cuts: Cuts) -> None:
+    place = len(cuts.sent)
+    cuts.sent.append(0)
+    cuts.received.append(0)
+    up = cuts.up.pop(0) if cuts.up else None
+    down = cuts.down.pop(0) if cuts.down else None
+    silent = cuts.silent.pop(0) if cuts.silent else None
+    with client, socket.create_connection(target) as server:
+        cuts.open_now += [client, server]
+
+        def answer() -> None:
+            for data in _until_cut(server, down):
+                if silent is None or cuts.received[place] < silent:
+                    client.sendall(data)
+                    cuts.received[place] += len(data)
+
+        def ask() -> None:
+            for data in _until_cut(client, up):
+                if data.startswith((b"GET ", b"PUT ", b"POST ")):
+                    cuts.questions.append(data.partition(b"\r\n\r\n")[0].decode("latin-1"))
+                time.sleep(cuts.slow_s)
+                server.sendall(data)
+                cuts.sent[place] += len(data)
+
+        def ends(act: Callable[[], None]) -> None:
+            with contextlib.suppress(OSError):
+                act()
+            _end(client)
+            _end(server)
+
+        back = threading.Thread(target=ends, args=(answer,))
+        back.start()
+        ends(ask)
+        back.join()
+
+
+def _until_cut(source: socket.socket, limit: int | None) -> Iterator[bytes]:
+    left = limit
+    while left != 0 and (data := source.recv(1 << 16)):
+        if left is not None:
+            data = data[:left]
+            left -= len(data)
+        yield data
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,172 @@
+"""A connection that breaks costs what was on the wire; one that fell silent, no long wait."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from urllib.parse import urlsplit
+
+import boto3
+import httpx2
+import pytest
+from botocore.config import Config
+
+from agent import transfer
+from agent.protocol import InputFile, UploadTarget
+from agent.protocol.parts import Checksum
+from agent.retry import Policies, Policy
+from agent.tests.cutting import cutting_proxy
+from agent.transfer import Transfer, TransferError
+
+MIB = 1 << 20
+CONTENT = os.urandom(12 * MIB)
+POLICIES = Policies(download=Policy(tries=3, first_s=0.01, most_s=0.02))
+
+
+@pytest.fixture
+def bucket(object_storage, settings):
+    """A client of a real S3 server."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=object_storage,
+        aws_access_key_id=settings.S3_ACCESS_KEY_ID,
+        aws_secret_access_key=settings.S3_SECRET_ACCESS_KEY,
+        region_name="us-east-1",
+        config=Config(signature_version="s3v4", request_checksum_calculation="when_required"),
+    )
+    with contextlib.suppress(client.exceptions.BucketAlreadyExists):
+        client.create_bucket(Bucket="downloads")
+    client.put_object(Bucket="downloads", Key="model", Body=CONTENT)
+    return client
+
+
+@pytest.fixture
+def cuts(object_storage):
+    place = urlsplit(object_storage)
+    with cutting_proxy((place.hostname, place.port)) as proxy:
+        yield proxy
+
+
+def file_of(bucket, cuts, part_bytes=0, act="get_object", **changes):
+    """The object, by the proxy's address, for which it is signed."""
+    config = Config(signature_version="s3v4", s3={"addressing_style": "path"})
+    signer = boto3.client(
+        "s3",
+        endpoint_url=cuts.address,
+        aws_access_key_id=bucket._request_signer._credentials.access_key,
+        aws_secret_access_key=bucket._request_signer._credentials.secret_key,
+        region_name="us-east-1",
+        config=config,
+    )
+    url = signer.generate_presigned_url(act, {"Bucket": "downloads", "Key": "model"})
+    checksum = Checksum(part_bytes)
+    checksum.update(CONTENT)
+    facts = {"md5": checksum.hexdigest(), "size_bytes": len(CONTENT), "part_bytes": part_bytes}
+    return InputFile(name="model.mge", url=url, **facts | changes)
+
+
+async def fetch(file, folder):
+    fetching = Transfer(POLICIES)
+    try:
+        (stored,) = await fetching.fetch_all((file,), folder)
+    finally:
+        await fetching.close()
+    return stored
+
+
+async def test_after_a_break_only_the_rest_is_asked_for(bucket, cuts, tmp_path):
+    cuts.down = [3 * MIB, 4 * MIB]
+    stored = await fetch(file_of(bucket, cuts), tmp_path)
+    assert (tmp_path / "model.mge").read_bytes() == CONTENT
+    assert stored.sha256 == hashlib.sha256(CONTENT).hexdigest()
+    first, second, third = cuts.ranges
+    assert first == ""
+    starts = [int(each.removeprefix("bytes=").removesuffix("-")) for each in (second, third)]
+    assert 2 * MIB < starts[0] <= 3 * MIB
+    assert starts[0] + 3 * MIB < starts[1] <= 7 * MIB
+    # what was on the wire when it broke, and the heads of answers
+    assert sum(cuts.received) < len(CONTENT) + MIB
+
+
+async def test_many_breaks_are_no_failure_as_long_as_each_try_brings_something(
+    bucket, cuts, tmp_path
+):
+    cuts.down = [MIB] * 9
+    await fetch(file_of(bucket, cuts), tmp_path)
+    assert (tmp_path / "model.mge").read_bytes() == CONTENT
+
+
+async def test_tries_that_bring_nothing_are_counted(bucket, cuts, tmp_path):
+    cuts.down = [3 * MIB, *[1] * 9]
+    with pytest.raises(TransferError, match="no connection to the storage"):
+        await fetch(file_of(bucket, cuts), tmp_path)
+    assert len(cuts.ranges) == 3
+
+
+async def test_an_object_that_was_replaced_is_fetched_whole(bucket, cuts, tmp_path):
+    file = file_of(bucket, cuts)
+    other = CONTENT[::-1]
+    bucket.put_object(Bucket="downloads", Key="model", Body=other)
+    cuts.down = [3 * MIB]
+    fetching = Transfer(POLICIES)
+    begin = Transfer._fetch
+
+    async def replaced_after_the_first_try(self, incoming):
+        try:
+            return await begin(self, incoming)
+        except TransferError:
+            bucket.put_object(Bucket="downloads", Key="model", Body=CONTENT)
+            raise
+
+    fetching._fetch = replaced_after_the_first_try.__get__(fetching)
+    await fetching.fetch_all((file,), tmp_path)
+    await fetching.close()
+    assert (tmp_path / "model.mge").read_bytes() == CONTENT
+    assert [bool(each) for each in cuts.ranges] == [False, True, False]
+
+
+async def test_a_file_in_parts_is_checked_by_its_parts(bucket, cuts, tmp_path):
+    cuts.down = [7 * MIB]
+    await fetch(file_of(bucket, cuts, part_bytes=5 * MIB), tmp_path)
+    assert (tmp_path / "model.mge").read_bytes() == CONTENT
+    wrong = file_of(bucket, cuts, part_bytes=5 * MIB, md5="0" * 32 + "-3")
+    with pytest.raises(TransferError, match="MD5 differs"):
+        await fetch(wrong, tmp_path)
+
+
+async def test_an_object_of_another_size_is_not_asked_for_without_end(bucket, cuts, tmp_path):
+    longer = file_of(bucket, cuts, size_bytes=len(CONTENT) + 1)
+    with pytest.raises(TransferError, match=f"instead of {len(CONTENT) + 1}"):
+        await fetch(longer, tmp_path)
+    assert len(cuts.ranges) == 3
+
+
+async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
+    monkeypatch, bucket, cuts, tmp_path
+):
+    assert transfer._TIMEOUT.read <= 15
+    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(0.5))
+    cuts.silent = [3 * MIB]
+    async with asyncio.timeout(20):
+        await fetch(file_of(bucket, cuts), tmp_path)
+    assert (tmp_path / "model.mge").read_bytes() == CONTENT
+    assert [bool(each) for each in cuts.ranges] == [False, True]
+
+
+async def test_an_upload_that_nobody_answers_is_given_up_too(monkeypatch, bucket, cuts, tmp_path):
+    assert transfer._storing(4096).read < 16
+    assert transfer._storing(1 << 30).read > 100
+    monkeypatch.setattr(transfer, "_SILENT_S", 0.5)
+    path = tmp_path / "model"
+    path.write_bytes(CONTENT[::-1])
+    offer = transfer.offer_file(path)
+    target = UploadTarget(name="model", url=file_of(bucket, cuts, act="put_object").url)
+    cuts.silent = [0]
+    storing = Transfer(POLICIES)
+    async with asyncio.timeout(20):
+        with pytest.raises(TransferError, match="ReadTimeout") as caught:
+            await storing.store(path, offer, target)
+        assert caught.value.passing
+        await storing.store(path, offer, target)
+    await storing.close()
+    assert bucket.get_object(Bucket="downloads", Key="model")["Body"].read() == CONTENT[::-1]

@@ -1,0 +1,43 @@
+"""What the agent logs: each line names the attempt and the task that it is about."""
+
+import asyncio
+import logging
+
+from agent import logs
+from agent.protocol import AttemptFinished
+
+
+def lines_of(capsys):
+    return capsys.readouterr().err.splitlines()
+
+
+async def test_lines_of_an_attempt_name_it_in_tasks_and_threads_too(capsys):
+    logging.getLogger().handlers, before = [], logging.getLogger().handlers
+    logs.start_logging(verbose=False)
+    log = logging.getLogger("agent.somewhere")
+
+    async def work():
+        logs.bind(attempt="a-1", task=7, trace="4bf9")
+        await asyncio.to_thread(log.warning, "file_lost file=%s", "x")
+        await asyncio.create_task(asyncio.to_thread(log.info, "told attempt=%s", "a-1"))
+
+    try:
+        await asyncio.create_task(work())
+        log.info("of nobody")
+    finally:
+        logging.getLogger().handlers = before
+    lost, told, nobody = lines_of(capsys)
+    assert lost.endswith("file_lost file=x attempt=a-1 task=7 trace=4bf9")
+    assert told.endswith("told attempt=a-1 task=7 trace=4bf9")
+    assert nobody.endswith("of nobody")
+
+
+async def test_an_attempt_reports_when_it_did_what(device, server):
+    device.start()
+    order = server.order().model_copy(update={"task": 7})
+    await server.send(order)
+    end = await server.end_of(order)
+    assert isinstance(end, AttemptFinished)
+    assert [phase.name for phase in end.phases] == ["download", "pass profiled", "upload"]
+    times = [at for phase in end.phases for at in (phase.started_at, phase.ended_at)]
+    assert times == sorted(times)
