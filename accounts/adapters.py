@@ -1,21 +1,15 @@
 """Where allauth asks the site."""
 
-import base64
-from functools import cache
-
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
-from cryptography.fernet import Fernet, MultiFernet
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
+from accounts.ciphers import cipher_for
 from accounts.emails import email_canonical
 from accounts.models import User
 from accounts.services import email_is_proved, user_adopt
@@ -75,26 +69,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
     """Keeps the seeds of codes encrypted: whoever reads the database alone cannot make codes."""
 
     def encrypt(self, text: str) -> str:
-        return (
-            _cipher((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
-            .encrypt(text.encode())
-            .decode()
-        )
+        return cipher_for("second factor").encrypt(text.encode()).decode()
 
     def decrypt(self, encrypted_text: str) -> str:
-        return (
-            _cipher((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
-            .decrypt(encrypted_text)
-            .decode()
-        )
-
-
-@cache
-def _cipher(secret_keys: tuple[str, ...]) -> MultiFernet:
-    """Encrypts with the first key, reads what any of them encrypted."""
-    return MultiFernet([Fernet(_derive(key)) for key in secret_keys])
-
-
-def _derive(secret_key: str) -> bytes:
-    kdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"second factor")
-    return base64.urlsafe_b64encode(kdf.derive(secret_key.encode()))
+        return cipher_for("second factor").decrypt(encrypted_text).decode()

@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access_tokens import DAYS_LIMIT
 from accounts.emails import LENGTH_LIMIT, email_canonical
-from accounts.models import AccessToken, User
+from accounts.models import AccessToken, User, Webhook
 from accounts.preferences import time_zones
+from accounts.webhooks.addresses import LONGEST_URL
 
 
 class EmailField(AllauthEmailField):
@@ -160,6 +161,29 @@ class TokenForm(forms.Form):
         self.fields["days"].initial = 90
         self.fields["days"].widget.attrs |= {"min": 1, "max": DAYS_LIMIT}
         self.fields["name"].widget.attrs |= {"maxlength": 100, "autocomplete": "off"}
+
+
+class WebhookForm(forms.Form):
+    """A new webhook. What is wrong is said by `webhook_add`."""
+
+    url = forms.CharField(
+        label=_("Address"), help_text=_("https:// and where your own server listens.")
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        events = Webhook.Event
+        self.fields["events"] = forms.MultipleChoiceField(
+            label=_("Tell it when"),
+            choices=[c for c in events.choices if user.is_staff or c[0] == events.TASK_FINISHED],
+            initial=[events.TASK_FINISHED],
+            widget=forms.CheckboxSelectMultiple,
+            required=False,
+        )
+        self.fields["url"].widget.attrs |= {
+            "maxlength": LONGEST_URL, "autocomplete": "off", "inputmode": "url",
+            "spellcheck": "false",
+        }  # fmt: skip
 
 
 def _plain(form: forms.Form) -> None:

@@ -1,6 +1,7 @@
 """The user, tokens for scripts, and the log of what was done to accounts, devices and tasks."""
 
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
@@ -114,6 +115,82 @@ class AccessToken(models.Model):
     @property
     def has_expired(self) -> bool:
         return self.expires_at <= timezone.now()
+
+
+class Webhook(models.Model):
+    """An address of a user's own that is told of events."""
+
+    class Event(models.TextChoices):
+        TASK_FINISHED = "task.finished", _("a task of mine ended")
+        DEVICE_LOST = "device.lost", _("a device went away (for administrators)")
+        DEVICE_HELD = "device.held", _("a device was held back (for administrators)")
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="webhooks")
+    url = models.CharField(_("address"), max_length=500)
+    events = models.JSONField(_("events"), default=list)
+    #: encrypted; `former_secret` signs too until it is ended
+    secret = models.CharField(max_length=300)
+    former_secret = models.CharField(max_length=300, blank=True, default="")
+    created_at = models.DateTimeField(_("made"), auto_now_add=True)
+    #: given up in a row; enough of them disable it
+    failures = models.PositiveSmallIntegerField(default=0)
+    disabled_at = models.DateTimeField(_("disabled"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        """Without path and query, which are often secrets: the audit log keeps it for ever."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def event_names(self) -> list[str]:
+        """What it is told of, in the reader's words."""
+        return [str(self.Event(event).label) for event in self.events]
+
+
+class WebhookDelivery(models.Model):
+    """One event for one webhook: the outbox, and the log of what became of it.
+
+    `next_at` is set as long as it is to be tried; `problem` is a code of `webhooks.sending`.
+    """
+
+    webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
+    event = models.CharField(max_length=20)
+    #: what happened, so that it is told once
+    key = models.CharField(max_length=100)
+    data = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+    next_at = models.DateTimeField(null=True)
+    #: when the sweep last queued its call
+    hinted_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)
+    status = models.PositiveSmallIntegerField(null=True)
+    problem = models.CharField(max_length=20, blank=True, default="")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(
+                fields=["next_at"], name="delivery_due", condition=models.Q(next_at__isnull=False)
+            ),
+            models.Index(fields=["created_at"], name="delivery_age"),
+        ]
+        constraints = [
+            models.UniqueConstraint(name="delivery_once", fields=["webhook", "key"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.key}"
+
+    @property
+    def message(self) -> str:
+        """What a receiver knows it by, in each call."""
+        return f"msg_{self.pk}"
 
 
 class AuditEntry(models.Model):

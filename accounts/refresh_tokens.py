@@ -12,14 +12,30 @@ from django.utils import timezone
 from rest_framework_simplejwt.exceptions import TokenError
 from rest_framework_simplejwt.settings import api_settings
 from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
-from rest_framework_simplejwt.tokens import RefreshToken, Token
+from rest_framework_simplejwt.tokens import AccessToken, RefreshToken, Token
 from rest_framework_simplejwt.utils import get_md5_hash_password
 
 from accounts.models import User
+from accounts.signing_keys import KeyRing
 from webprofile.errors import DomainError
 
 #: names, in the access part, the refresh part that it came with
 PAIR_CLAIM = "pair"
+
+
+_RING = KeyRing()
+
+
+class AccessPart(AccessToken):
+    def get_token_backend(self) -> KeyRing:
+        return _RING
+
+
+class RefreshPart(RefreshToken):
+    access_token_class = AccessPart
+
+    def get_token_backend(self) -> KeyRing:
+        return _RING
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ def pair_issue(user: User) -> Pair:
     """Make a pair for an active user, whose password (and second factor) somebody checked."""
     _locked(user.pk)
     OutstandingToken.objects.filter(user=user, expires_at__lte=timezone.now()).delete()
-    refresh = RefreshToken.for_user(user)
+    refresh = RefreshPart.for_user(user)
     access = refresh.access_token
     access[PAIR_CLAIM] = refresh["jti"]
     return Pair(str(access), str(refresh), _end(access["exp"]), _end(refresh["exp"]))
@@ -97,7 +113,7 @@ def _locked(user_id: Any) -> None:
 def _usable(text: str) -> RefreshToken:
     """The token, its user's row locked until the end of the transaction."""
     try:
-        refresh = RefreshToken(text)  # type: ignore[arg-type]
+        refresh = RefreshPart(text)  # type: ignore[arg-type]
     except TokenError as error:
         raise _invalid() from error
     _locked(refresh[api_settings.USER_ID_CLAIM])

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from accounts.rest import own_views, views
+from accounts.rest import own_views, views, webhook_views
 
 urlpatterns = [
     path("auth/token/", views.PairObtain.as_view(), name="token-obtain"),
@@ -16,4 +16,16 @@ urlpatterns = [
     path("me/password/", own_views.OwnPassword.as_view(), name="own-password"),
     path("me/sessions/", own_views.OwnSessions.as_view(), name="own-sessions"),
     path("me/sessions/<int:session_id>/", own_views.OwnSession.as_view(), name="own-session"),
+    path("me/webhooks/", webhook_views.WebhookList.as_view(), name="webhooks"),
+    path("me/webhooks/<int:webhook_id>/", webhook_views.WebhookDetail.as_view(), name="webhook"),
+    path(
+        "me/webhooks/<int:webhook_id>/secret/",
+        webhook_views.WebhookSecret.as_view(),
+        name="webhook-secret",
+    ),
+    path(
+        "me/webhooks/<int:webhook_id>/deliveries/",
+        webhook_views.WebhookDeliveries.as_view(),
+        name="webhook-deliveries",
+    ),
 ]

@@ -18,11 +18,10 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
-from rest_framework_simplejwt.tokens import AccessToken
 
 from accounts.access_tokens import token_issue
 from accounts.models import AccessToken as ScriptToken
-from accounts.refresh_tokens import pair_issue, pair_renew, refresh_tokens_revoke
+from accounts.refresh_tokens import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
 from accounts.sessions import log_out_everywhere
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
@@ -87,7 +86,7 @@ def test_the_access_part_ends_with_its_pair_and_with_no_other():
 
 @pytest.mark.django_db
 def test_an_access_part_without_its_pair_lets_nobody_in():
-    refused(me(AccessToken.for_user(make_user())), 401, "token_invalid")
+    refused(me(AccessPart.for_user(make_user())), 401, "token_invalid")
 
 
 @pytest.mark.django_db

@@ -239,7 +239,7 @@ STRANGERS = [
 ]  # fmt: skip
 #: names, and what Chinese readers read as it is
 KEPT = {"MegEngine", "Profile", "alice", "example", "webprofile", "English", "HTTPS"}
-KEPT |= {"Python", "JavaScript", "localhost"}
+KEPT |= {"Python", "JavaScript", "localhost", "Webhook"}
 
 
 def english_words(page):

@@ -1,0 +1,22 @@
+"""`manage.py reencrypt`: the step before a former SECRET_KEY is removed."""
+
+from typing import Any
+
+from cryptography.fernet import InvalidToken
+from django.core.management.base import BaseCommand, CommandError
+
+from accounts.reencrypting import secrets_reencrypt
+
+
+class Command(BaseCommand):
+    help = "Encrypts second factors and secrets of webhooks with SECRET_KEY, whichever was before."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            count = secrets_reencrypt()
+        except InvalidToken as error:
+            raise CommandError(
+                "A secret opens with none of the keys: add the former SECRET_KEY to "
+                "SECRET_KEY_FALLBACKS."
+            ) from error
+        self.stdout.write(f"{count} secrets are encrypted with SECRET_KEY. A former key may go.")

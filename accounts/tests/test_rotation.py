@@ -1,0 +1,156 @@
+"""Secrets of the site change: what was made with the old ones is good under the next settings.
+
+One process takes on the settings of each step, one after the other.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP
+from django.core import signing
+from django.core.management import CommandError, call_command
+from django.test import Client
+from rest_framework.test import APIClient
+
+from accounts.adapters import SecondFactorAdapter
+from accounts.refresh_tokens import pair_issue, pair_renew
+from accounts.webhooks.registering import webhook_add, webhook_rotate
+from accounts.webhooks.signing import signature, signed_headers
+from tasks.tests.make import make_user, make_worker
+from webprofile.errors import DomainError
+from webprofile.settings.redis import patient
+from workers.tokens import code_issue, code_redeem, token_check
+
+pytestmark = pytest.mark.django_db
+OLD, NEW = "the old key of this site", "the new key of this site"
+ROOT = Path(__file__).parents[2]
+
+
+def use(settings, key, *former):
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = key, list(former)
+
+
+def status_with(access):
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {access}")
+    return client.get("/api/v1/me/").status_code
+
+
+def test_a_new_secret_key_ends_nothing_while_the_old_one_is_a_fallback(settings):
+    user = make_user()
+    use(settings, OLD)
+    browser, pair = Client(), pair_issue(user)
+    browser.force_login(user)
+    seed, signed = SecondFactorAdapter().encrypt("seed"), signing.dumps("x")
+
+    use(settings, NEW, OLD)
+    assert browser.get("/accounts/profile/").status_code == 200
+    assert status_with(pair.access) == 200
+    renewed = pair_renew(pair.refresh)
+    assert SecondFactorAdapter().decrypt(seed) == "seed"
+    assert signing.loads(signed) == "x"
+
+    # what was used meanwhile is good for the new key alone
+    use(settings, NEW)
+    assert browser.get("/accounts/profile/").status_code == 200
+    assert status_with(renewed.access) == 200
+
+
+def test_seeds_and_webhook_secrets_move_to_the_new_key_by_a_command(settings):
+    user = make_user()
+    use(settings, OLD)
+    TOTP.activate(user, "ORSXG5A=")
+    RecoveryCodes.activate(user)
+    webhook, secret = webhook_add(user, url="https://hooks.example.org/", events=["task.finished"])
+    webhook_rotate(webhook)
+    use(settings, NEW)
+    with pytest.raises(CommandError):
+        call_command("reencrypt")
+    use(settings, NEW, OLD)
+    out = io.StringIO()
+    call_command("reencrypt", stdout=out)
+    assert "3 secrets" in out.getvalue()
+    use(settings, NEW)
+    kept = Authenticator.objects.get(user=user, type="totp").data["secret"]
+    assert SecondFactorAdapter().decrypt(kept) == "ORSXG5A="
+    assert RecoveryCodes(Authenticator.objects.get(type="recovery_codes")).get_unused_codes()
+    webhook.refresh_from_db()
+    headers = signed_headers(webhook, message="m", at=1, body=b"x")
+    assert signature(secret, message="m", at=1, body=b"x") in headers["webhook-signature"]
+
+
+def test_a_key_that_is_no_fallback_opens_nothing(settings):
+    user = make_user()
+    use(settings, OLD)
+    browser, pair = Client(), pair_issue(user)
+    browser.force_login(user)
+    use(settings, NEW)
+    assert browser.get("/accounts/profile/").status_code == 302
+    assert status_with(pair.access) == 401
+    with pytest.raises(DomainError):
+        pair_renew(pair.refresh)
+    with pytest.raises(signing.BadSignature):
+        signing.loads(signing.dumps("x", key=OLD))
+
+
+def test_servers_with_the_key_before_and_after_understand_each_other(settings):
+    """While they are restarted one by one: the new key is everywhere a fallback before it signs."""
+    user = make_user()
+    use(settings, OLD, NEW)
+    of_old = pair_issue(user)
+    use(settings, NEW, OLD)
+    of_new = pair_issue(user)
+    assert status_with(of_old.access) == 200
+    use(settings, OLD, NEW)
+    assert status_with(of_new.access) == 200
+
+
+def test_a_device_gets_another_token_by_another_code_and_the_former_one_ends():
+    worker = make_worker()
+    _, first = code_redeem(code_issue(worker))
+    code = code_issue(worker)
+    assert token_check(first) == worker  # until the agent has the new one
+    _, second = code_redeem(code)
+    assert token_check(second) == worker
+    with pytest.raises(DomainError) as caught:
+        token_check(first)
+    assert caught.value.code == "token_revoked"
+
+
+def test_every_secret_may_come_from_a_file(tmp_path):
+    wanted = {
+        "SECRET_KEY": "$a key, with signs",
+        "SECRET_KEY_FALLBACKS": "one\ntwo\n",
+        "DATABASE_URL": "postgres://u:p%40ss@db:5432/site",
+        "REDIS_URL": "redis://:word@redis:6379/1",
+        "EMAIL_URL": "smtp+tls://u:word@mail:587",
+        "S3_ACCESS_KEY_ID": "key",
+        "S3_SECRET_ACCESS_KEY": "$secret",
+    }
+    environment = {name: value for name, value in os.environ.items() if name not in wanted} | {
+        "DJANGO_SETTINGS_MODULE": "webprofile.settings.prod"
+    }
+    for name, value in wanted.items():
+        (tmp_path / name).write_text(f"{value}\n", encoding="utf-8")
+        environment[f"{name}_FILE"] = str(tmp_path / name)
+    code = (
+        "import json; from webprofile.settings import prod as s;"
+        "print(json.dumps([s.SECRET_KEY, s.SECRET_KEY_FALLBACKS,"
+        "s.DATABASES['default']['PASSWORD'], s.REDIS_URL, s.EMAIL_HOST_PASSWORD,"
+        "s.S3_ACCESS_KEY_ID, s.S3_SECRET_ACCESS_KEY]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        "$a key, with signs", ["one", "two"], "p@ss", patient(wanted["REDIS_URL"]), "word", "key",
+        "$secret",
+    ]  # fmt: skip

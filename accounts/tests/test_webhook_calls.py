@@ -1,0 +1,378 @@
+"""Webhooks against real receivers: who is called, how it is proved, what happens when it fails."""
+
+import ipaddress
+import json
+import socket
+import time
+
+import pytest
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from accounts.models import AuditEntry, Webhook, WebhookDelivery
+from accounts.tests.webhook_receiver import make_certificate, receiving
+from accounts.webhooks import addresses, delivering, sending
+from accounts.webhooks.delivering import MOST_CALLS, deliveries_sweep, delivery_try
+from accounts.webhooks.events import device_event
+from accounts.webhooks.registering import (
+    webhook_add,
+    webhook_enable,
+    webhook_end_former,
+    webhook_rotate,
+    webhook_test,
+)
+from accounts.webhooks.signing import signature
+from tasks.services import task_abandon
+from tasks.tests.make import make_task, make_user, make_worker
+from webprofile.errors import DomainError
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    return make_certificate(tmp_path)
+
+
+@pytest.fixture
+def receiver(certificate, settings, names):
+    settings.WEBHOOK_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.WEBHOOK_CA_FILE = str(certificate)
+    with receiving(certificate) as running:
+        yield running
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """What the resolver answers: as the system's, but for these names; counts the questions."""
+    known = {"hooks.test": ["127.0.0.1"]}
+    asked = []
+    system = socket.getaddrinfo
+
+    def resolve(host, port, *args, **more):
+        asked.append(host)
+        if host not in known:
+            return system(host, port, *args, **more)
+        answers = known[host]
+        if callable(answers):
+            answers = answers()
+        return [found for each in answers for found in system(each, port, *args, **more)]
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", resolve)
+    known["asked"] = asked
+    return known
+
+
+def hook(receiver, user=None, events=("task.finished",)):
+    return webhook_add(
+        user or make_user(), url=f"https://hooks.test:{receiver.port}/told?x=1", events=events
+    )
+
+
+def deliver(delivery):
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now())
+    delivery_try(delivery.pk)
+    delivery.refresh_from_db()
+    return delivery
+
+
+def test_a_finished_task_is_told_with_a_signature_that_its_secret_proves(receiver):
+    webhook, secret = hook(receiver)
+    task = make_task(owner=webhook.user, worker=make_worker())
+    task_abandon(task)
+    delivery = deliver(webhook.deliveries.get())
+    assert (delivery.status, delivery.problem, delivery.next_at) == (204, "", None)
+    ((path, headers, body),) = receiver.calls
+    assert path == "/told?x=1"
+    assert headers["host"] == f"hooks.test:{receiver.port}"
+    told = json.loads(body)
+    assert (told["type"], told["data"]["task"]) == ("task.finished", task.pk)
+    assert told["data"]["outcome"] == "cancelled"
+    assert told["data"]["url"].endswith(f"/tasks/{task.pk}/")
+    at = int(headers["webhook-timestamp"])
+    assert abs(at - time.time()) < 60
+    proof = signature(secret, message=headers["webhook-id"], at=at, body=body)
+    assert headers["webhook-signature"] == proof
+    assert "model" not in body.decode()
+
+
+def test_the_signature_is_that_of_standard_webhooks():
+    """Source: the example of https://www.standardwebhooks.com (its reference libraries' tests)."""
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    body = b'{"test": 2432232314}'
+    found = signature(secret, message="msg_p5jXN8AQM9LWM0D4loKWxJek", at=1614265330, body=body)
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
+    webhook, first = hook(receiver)
+    second = webhook_rotate(webhook)
+    for expected in ([second, first], [second]):
+        deliver(webhook_test(webhook))
+        _, headers, body = receiver.calls[-1]
+        message, at = headers["webhook-id"], int(headers["webhook-timestamp"])
+        proofs = [signature(each, message=message, at=at, body=body) for each in expected]
+        assert headers["webhook-signature"].split() == proofs
+        webhook_end_former(webhook)
+
+
+def test_secrets_lie_encrypted_and_survive_a_new_key_of_the_site(receiver, settings):
+    webhook, secret = hook(receiver)
+    assert secret not in json.dumps(list(Webhook.objects.values()), default=str)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key of this site"
+    assert deliver(webhook_test(webhook)).status == 204
+
+
+def test_an_error_is_tried_again_later_and_given_up_in_the_end(receiver):
+    receiver.status = 500
+    webhook, _ = hook(receiver)
+    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    delivery = webhook.deliveries.get()
+    pauses = []
+    for _ in range(MOST_CALLS):
+        deliver(delivery)
+        if delivery.next_at:
+            pauses.append((delivery.next_at - timezone.now()).total_seconds())
+    assert pauses == sorted(pauses)
+    assert len(receiver.calls) == MOST_CALLS
+    assert (delivery.next_at, delivery.status, delivery.problem) == (None, 500, "status")
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.calls}) == 1
+
+
+def test_a_webhook_that_fails_for_long_is_disabled_until_it_is_enabled(receiver, monkeypatch):
+    monkeypatch.setattr(delivering, "MOST_CALLS", 1)
+    receiver.status = 404
+    webhook, _ = hook(receiver)
+    worker = make_worker()
+    for _ in range(delivering.MOST_FAILURES):
+        task_abandon(make_task(owner=webhook.user, worker=worker))
+        deliver(webhook.deliveries.first())
+    webhook.refresh_from_db()
+    assert webhook.disabled_at
+    assert AuditEntry.objects.filter(action="webhook.disable").count() == 1
+    task_abandon(make_task(owner=webhook.user, worker=worker))
+    assert webhook.deliveries.count() == delivering.MOST_FAILURES
+    webhook_enable(webhook)
+    task_abandon(make_task(owner=webhook.user, worker=worker))
+    assert webhook.deliveries.count() == delivering.MOST_FAILURES + 1
+
+
+def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enabled(
+    receiver, monkeypatch
+):
+    monkeypatch.setattr(delivering, "MOST_FAILURES", 1)
+    receiver.status = 404
+    webhook, _ = hook(receiver)
+    worker = make_worker()
+    for _ in range(2):
+        task_abandon(make_task(owner=webhook.user, worker=worker))
+    waits, fails = webhook.deliveries.all()
+    WebhookDelivery.objects.filter(pk=fails.pk).update(attempts=MOST_CALLS - 1)
+    deliver(fails)
+    webhook.refresh_from_db()
+    assert webhook.disabled_at
+    webhook_enable(webhook)
+    waits.refresh_from_db()
+    assert (waits.next_at, waits.problem) == (None, "disabled")
+
+
+def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypatch):
+    hinted = []
+    monkeypatch.setattr(delivering, "deliver_soon", lambda *args: hinted.append(args))
+    webhook, _ = hook(receiver)
+    delivery = webhook_test(webhook)
+    delivery_try(delivery.pk)
+    delivery_try(delivery.pk)
+    assert len(receiver.calls) == 1
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now(), ended_at=None)
+    deliveries_sweep()
+    assert [args for args in hinted] == [(delivery.pk,)]
+
+
+def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(receiver):
+    webhook, _ = hook(receiver)
+    assert delivering.delivery_next() is None
+    first, second = webhook_test(webhook), webhook_test(webhook)
+    assert delivering.delivery_next() == first.pk
+    deliver(first)
+    assert delivering.delivery_next() == second.pk
+
+
+def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkeypatch):
+    hinted = []
+    monkeypatch.setattr(delivering, "deliver_soon", hinted.append)
+    webhook, _ = hook(receiver)
+    delivery = webhook_test(webhook)
+    for _ in range(3):
+        deliveries_sweep()
+    assert hinted == [delivery.pk]
+    long_ago = timezone.now() - delivering.PATIENCE
+    WebhookDelivery.objects.update(hinted_at=long_ago, next_at=long_ago)
+    deliveries_sweep()
+    assert len(hinted) == 2
+    WebhookDelivery.objects.update(next_at=timezone.now())  # the pause after a failure is over
+    deliveries_sweep()
+    assert len(hinted) == 3
+
+
+def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
+    receiver, monkeypatch
+):
+    sent = []
+
+    def silent(delivery):
+        sent.append(delivery)
+        raise ConnectionError
+
+    webhook, _ = hook(receiver)
+    for _ in range(3):
+        webhook_test(webhook)
+    monkeypatch.setattr("accounts.actors.deliver_webhook.send", silent)
+    lost = ("mgw_hints_lost_total", {"hint": "deliver_webhook"})
+    before = REGISTRY.get_sample_value(*lost) or 0
+    with pytest.raises(ConnectionError):
+        deliveries_sweep()
+    assert len(sent) == 1
+    assert REGISTRY.get_sample_value(*lost) == before + 1
+    assert not WebhookDelivery.objects.exclude(hinted_at=None).exists()
+
+
+def test_what_breaks_on_our_side_is_tried_so_often_and_disables_no_webhook(receiver, settings):
+    webhook, _ = hook(receiver)
+    settings.WEBHOOK_CA_FILE = "/nowhere"
+    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    delivery = webhook.deliveries.get()
+    for _ in range(MOST_CALLS):
+        assert deliver(delivery).problem == "broke"
+    assert delivery.next_at is None
+    webhook.refresh_from_db()
+    assert (webhook.failures, receiver.calls) == (0, [])
+
+
+def test_calls_whose_actor_died_each_time_have_an_end(receiver):
+    webhook, _ = hook(receiver)
+    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    webhook.deliveries.update(attempts=MOST_CALLS)
+    delivery = deliver(webhook.deliveries.get())
+    assert (delivery.problem, delivery.next_at, receiver.calls) == ("broke", None, [])
+
+
+def test_who_was_an_administrator_when_a_device_went_away_hears_nothing_of_it_later(receiver):
+    root = make_user("root", is_staff=True)
+    webhook, _ = hook(receiver, root, events=["device.lost"])
+    device_event(Webhook.Event.DEVICE_LOST, worker_id=1, name="box", key="x")
+    root.is_staff = False
+    root.save()
+    delivery = deliver(webhook.deliveries.get())
+    assert (delivery.problem, delivery.next_at, receiver.calls) == ("not_yours", None, [])
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(receiver, status):
+    receiver.status = status
+    receiver.headers = {"Location": f"https://hooks.test:{receiver.port}/elsewhere"}
+    webhook, _ = hook(receiver)
+    assert deliver(webhook_test(webhook)).problem == "status"
+    assert [path for path, _, _ in receiver.calls] == ["/told?x=1"]
+
+
+def test_an_answer_without_end_keeps_nobody(receiver, monkeypatch):
+    monkeypatch.setattr(sending, "TOTAL_S", 0.5)
+    sent = []
+
+    def drip(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while len(sent) < 100:
+            handler.wfile.write(b"X-More: x\r\n")
+            sent.append(1)
+            time.sleep(0.1)
+
+    receiver.answer = drip
+    webhook, _ = hook(receiver)
+    assert deliver(webhook_test(webhook)).problem == "timeout"
+    assert len(sent) < 50
+
+
+def test_a_large_answer_is_not_read(receiver):
+    def flood(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        for _ in range(1000):
+            handler.wfile.write(bytes(1_000_000))
+
+    receiver.answer = flood
+    webhook, _ = hook(receiver)
+    assert deliver(webhook_test(webhook)).status == 200
+
+
+def test_a_certificate_of_another_name_or_of_nobody_is_refused(receiver, settings, names):
+    names["other.test"] = ["127.0.0.1"]
+    for url, trusted in ((f"https://other.test:{receiver.port}/", True), ("", False)):
+        settings.WEBHOOK_CA_FILE = settings.WEBHOOK_CA_FILE if trusted else ""
+        url = url or f"https://hooks.test:{receiver.port}/"
+        with pytest.raises(DomainError) as caught:
+            sending.send(url, b"{}", {})
+        assert caught.value.code == "webhook_tls"
+    assert receiver.calls == []
+
+
+def test_the_name_is_resolved_once_so_a_second_answer_changes_nothing(receiver, names):
+    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
+    names["rebinding.test"] = lambda: next(answers)
+    with pytest.raises(DomainError) as caught:
+        sending.send(f"https://rebinding.test:{receiver.port}/", b"{}", {})
+    # it got as far as the certificate of the first address
+    assert caught.value.code == "webhook_tls"
+    assert names["asked"].count("rebinding.test") == 1
+
+
+def test_proxies_of_the_environment_are_not_asked(receiver, monkeypatch):
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    webhook, _ = hook(receiver)
+    assert deliver(webhook_test(webhook)).status == 204
+
+
+HOSTILE = [
+    "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "localhost",
+    "localhost.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "0", "[::]",
+    "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "[fe80::1]",
+    "[fd00::1]", "[fec0::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255", "192.0.0.1",
+    "198.18.0.1", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[::127.0.0.1]", "[2001::1]",
+    "[fd00:ec2::254]", "240.0.0.1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTILE)
+def test_no_name_of_this_machine_or_network_is_called(host, settings):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    with pytest.raises(DomainError) as caught:
+        sending.send(f"https://{host}/latest/meta-data/", b"{}", {})
+    assert caught.value.code in {"webhook_refused", "webhook_unknown_name"}
+
+
+def test_a_name_with_a_good_and_a_bad_address_is_not_called(settings, names):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    names["mixed.test"] = ["93.184.215.14", "127.0.0.1"]
+    with pytest.raises(DomainError) as caught:
+        addresses.place_of("https://mixed.test/")
+    assert caught.value.code == "webhook_refused"
+    names["good.test"] = ["93.184.215.14"]
+    assert addresses.place_of("https://good.test/").address == "93.184.215.14"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://hooks.test/", "ftp://hooks.test/", "https://", "https:///x", "hooks.test",
+        "https://user:word@hooks.test/", "https://@hooks.test/", "https://hooks.test:22/",
+        "https://hooks.test:99999/", "https://hooks.test/#x", "https://hooks.test/a b",
+        "https://hooks.test/\r\nHost: x", "https://hooks.test\\@127.0.0.1/", "https://höoks.test/",
+        "https://[::1/", "https://hooks.test/" + "x" * 500, "file:///etc/passwd", "",
+    ],
+)  # fmt: skip
+def test_an_address_that_may_never_be_one_is_refused_at_once(url, settings):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    with pytest.raises(DomainError) as caught:
+        webhook_add(make_user(), url=url, events=["task.finished"])
+    assert caught.value.code == "webhook_url"

@@ -1,0 +1,29 @@
+"""What happens at once to a webhook and to what it is told of; SQLite has one writer."""
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from accounts.models import Webhook
+from accounts.tests.threads import at_once
+from accounts.webhooks.registering import webhook_add
+from tasks.services import task_abandon
+from tasks.tests.make import make_task, make_user, make_worker
+
+pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
+
+
+def test_a_webhook_is_not_removed_between_being_told_and_the_commit():
+    alice = make_user()
+    webhook, _ = webhook_add(alice, url="https://hooks.test/", events=["task.finished"])
+    task = make_task(owner=alice, worker=make_worker())
+
+    def remove():
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = 500")
+        with pytest.raises(OperationalError):
+            Webhook.objects.get(pk=webhook.pk).delete()
+
+    with transaction.atomic():
+        task_abandon(task)
+        at_once(remove)
+    assert webhook.deliveries.count() == 1

@@ -1,0 +1,170 @@
+"""A user's webhooks: the pages, the API, and of what administrators are told."""
+
+import datetime
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from accounts.models import AuditEntry, Webhook
+from accounts.webhooks.registering import WEBHOOKS_LIMIT, webhook_add
+from tasks.management.commands.sweep import Rounds
+from tasks.sweeping import COMING_BACK
+from tasks.tests.make import make_user, make_worker
+from webprofile.errors import DomainError
+from workers.health import check_close, check_open
+from workers.lost import devices_lost_tell
+from workers.models import HealthCheck, Pulse
+
+pytestmark = pytest.mark.django_db
+URL = "https://hooks.example.org/told"
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def test_a_secret_is_shown_once_and_the_page_lists_the_webhook(client, alice):
+    answer = client.post(
+        reverse("accounts:webhooks"), {"url": URL, "events": ["task.finished"]}
+    ).content.decode()
+    assert URL in answer
+    assert "whsec_" in answer
+    page = reverse("accounts:webhook", args=[alice.webhooks.get().pk])
+    for address in (reverse("accounts:webhooks"), page):
+        assert "whsec_" not in client.get(address).content.decode()
+    entry = AuditEntry.objects.get(action="webhook.add")
+    # what follows the host is often a secret, and no entry can be removed
+    assert (entry.actor, entry.target_name) == (alice, "https://hooks.example.org")
+
+
+def test_the_page_tests_changes_the_secret_and_removes(client, alice):
+    webhook, _ = webhook_add(alice, url=URL, events=["task.finished"])
+
+    def act(name):
+        return client.post(reverse("accounts:webhook-act", args=[webhook.pk, name]), follow=True)
+
+    assert "on its way" in act("test").content.decode()
+    assert "whsec_" in act("rotate").content.decode()
+    assert "Both secrets sign" in client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
+    assert "Both secrets sign" not in act("end-former").content.decode()
+    assert act("explode").status_code == 404
+    page = client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
+    assert "Calls" in page
+    assert "ttempt" not in page  # which is a try of a task
+    act("remove")
+    assert not Webhook.objects.exists()
+
+
+def test_a_disabled_webhook_says_so_and_is_enabled(client, alice):
+    webhook, _ = webhook_add(alice, url=URL, events=["task.finished"])
+    Webhook.objects.update(disabled_at=timezone.now())
+    page = reverse("accounts:webhook", args=[webhook.pk])
+    assert "disabled" in client.get(page).content.decode()
+    client.post(reverse("accounts:webhook-act", args=[webhook.pk, "enable"]))
+    assert "is disabled" not in client.get(page).content.decode()
+
+
+def test_what_is_wrong_is_said_beside_the_form(client, alice):
+    answer = client.post(reverse("accounts:webhooks"), {"url": "http://x/", "events": ["x"]})
+    assert answer.status_code == 422
+    assert not Webhook.objects.exists()
+
+
+def test_users_hear_of_their_tasks_alone_and_have_so_many_webhooks_at_most():
+    alice = make_user("alice")
+    with pytest.raises(DomainError) as caught:
+        webhook_add(alice, url=URL, events=["device.lost"])
+    assert caught.value.code == "webhook_events"
+    for _ in range(WEBHOOKS_LIMIT):
+        webhook_add(alice, url=URL, events=["task.finished"])
+    with pytest.raises(DomainError) as caught:
+        webhook_add(alice, url=URL, events=["task.finished"])
+    assert caught.value.code == "webhook_limit"
+
+
+def test_the_api_does_what_the_pages_do():
+    client = APIClient()
+    client.force_login(make_user("alice"))
+    made = client.post("/api/v1/me/webhooks/", {"url": URL, "events": ["task.finished"]}).json()
+    place = f"/api/v1/me/webhooks/{made['id']}/"
+    assert made["secret"].startswith("whsec_")
+    assert "secret" not in client.get(place).json()
+    assert client.post(f"{place}secret/").json()["secret"] != made["secret"]
+    assert client.get(place).json()["has_former_secret"] is True
+    assert client.delete(f"{place}secret/").status_code == 204
+    assert client.post(f"{place}deliveries/").json()["event"] == "test"
+    assert len(client.get(f"{place}deliveries/").json()["results"]) == 1
+    assert client.post(place).json()["disabled_at"] is None
+    assert client.delete(place).status_code == 204
+    assert client.get(place).status_code == 404
+
+
+def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
+    root = make_user("root", is_staff=True)
+    webhook, _ = webhook_add(root, url=URL, events=["device.lost", "device.held"])
+    worker = make_worker("box")
+    devices_lost_tell()
+    assert not webhook.deliveries.exists()
+    long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
+    Pulse.objects.filter(worker=worker).update(last_seen_at=long_ago)
+    for _ in range(3):
+        devices_lost_tell()
+    told = webhook.deliveries.get()
+    assert (told.event, told.data["name"]) == ("device.lost", "box")
+    later = long_ago + datetime.timedelta(seconds=3)
+    Pulse.objects.filter(worker=worker).update(last_seen_at=later)
+    devices_lost_tell()
+    assert webhook.deliveries.count() == 2
+
+
+def lost_webhook(settings, *names):
+    webhook, _ = webhook_add(make_user("root", is_staff=True), url=URL, events=["device.lost"])
+    for name in names:
+        make_worker(name)
+    long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
+    Pulse.objects.update(last_seen_at=long_ago)
+    return webhook
+
+
+def test_a_site_that_was_away_itself_tells_of_no_device_before_agents_could_come_back(settings):
+    webhook = lost_webhook(settings, "box", "cube")
+    began_at = timezone.now()
+    Rounds(began_at).round()
+    assert not webhook.deliveries.exists()
+    Rounds(began_at - COMING_BACK).round()
+    assert webhook.deliveries.count() == 2
+
+
+def test_devices_that_stay_away_cost_the_sweep_no_query_each(
+    settings, django_assert_max_num_queries
+):
+    webhook = lost_webhook(settings, *(f"box{number}" for number in range(6)))
+    devices_lost_tell()
+    with django_assert_max_num_queries(6):
+        devices_lost_tell()
+    assert webhook.deliveries.count() == 6
+
+
+def test_an_administrator_is_told_of_a_device_that_was_held_back():
+    root = make_user("root", is_staff=True)
+    webhook, _ = webhook_add(root, url=URL, events=["device.held"])
+    check = check_open(make_worker("box"), version="1.13.0", cause=HealthCheck.Cause.ASKED)
+    check_close(check, HealthCheck.Result.FAILED, reason="x", detail="", held_reason="ill")
+    assert webhook.deliveries.get().event == "device.held"
+
+
+def test_who_administers_no_more_hears_of_no_device(settings):
+    root = make_user("root", is_staff=True)
+    webhook, _ = webhook_add(root, url=URL, events=["device.lost"])
+    root.is_staff = False
+    root.save()
+    long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
+    make_worker("box")
+    Pulse.objects.update(last_seen_at=long_ago)
+    devices_lost_tell()
+    assert not webhook.deliveries.exists()

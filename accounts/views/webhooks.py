@@ -1,0 +1,118 @@
+"""The pages of a user's webhooks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.forms import WebhookForm
+from accounts.models import Webhook
+from accounts.selectors import reader_of
+from accounts.webhooks.registering import (
+    webhook_add,
+    webhook_enable,
+    webhook_end_former,
+    webhook_remove,
+    webhook_rotate,
+    webhook_test,
+)
+from webprofile.errors import DomainError
+from webprofile.wording import word
+
+DELIVERIES_SHOWN = 30
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@never_cache
+def webhooks(request: HttpRequest) -> HttpResponse:
+    """A user's webhooks; a secret is only in the answer to the request that makes it."""
+    user = reader_of(request)
+    form = WebhookForm(request.POST if request.method == "POST" else None, user=user)
+    context: dict[str, Any] = {"form": form}
+    if request.method == "POST" and form.is_valid():
+        try:
+            made, context["secret"] = webhook_add(user, **form.cleaned_data)
+        except DomainError as error:
+            form.add_error(error.field or None, word(error))
+        else:
+            context |= {"made": made, "form": WebhookForm(user=user)}
+    context["webhooks"] = user.webhooks.all()
+    status = 422 if form.is_bound and form.errors else 200
+    return render(request, "accounts/webhooks.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD"])
+@login_required
+@never_cache
+def webhook(request: HttpRequest, webhook_id: int) -> HttpResponse:
+    """One webhook, and what became of the last calls."""
+    return _shown(request, _own(request, webhook_id))
+
+
+@require_POST
+@login_required
+@never_cache
+def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse:
+    """Test it, change its secret, enable or remove it."""
+    found = _own(request, webhook_id)
+    if act == "rotate":
+        secret = webhook_rotate(found)
+        found.refresh_from_db()
+        return _shown(request, found, secret=secret)
+    if act not in _ACTS:
+        raise Http404
+    try:
+        text = _ACTS[act](found)
+    except DomainError as error:
+        messages.error(request, word(error))
+    else:
+        messages.success(request, text)
+    return redirect(*(["accounts:webhooks"] if act == "remove" else ["accounts:webhook", found.pk]))
+
+
+def _own(request: HttpRequest, webhook_id: int) -> Webhook:
+    return get_object_or_404(Webhook, pk=webhook_id, user=reader_of(request))
+
+
+def _shown(request: HttpRequest, found: Webhook, **more: Any) -> HttpResponse:
+    rows = [
+        (row, word(DomainError(f"webhook_{row.problem}")) if row.problem else "")
+        for row in found.deliveries.all()[:DELIVERIES_SHOWN]
+    ]
+    context = {"webhook": found, "deliveries": rows, **more}
+    return render(request, "accounts/webhook.html", context)
+
+
+def _test(found: Webhook) -> str:
+    webhook_test(found)
+    return _("The test is on its way; what becomes of it stands in the list below.")
+
+
+def _end_former(found: Webhook) -> str:
+    webhook_end_former(found)
+    return _("The new secret alone signs now.")
+
+
+def _enable(found: Webhook) -> str:
+    webhook_enable(found)
+    return _("The webhook is enabled: it is told of what happens from now on.")
+
+
+def _remove(found: Webhook) -> str:
+    webhook_remove(found)
+    return _("The webhook is removed.")
+
+
+_ACTS: dict[str, Callable[[Webhook], str]] = {
+    "test": _test,
+    "end-former": _end_former,
+    "enable": _enable,
+    "remove": _remove,
+}
