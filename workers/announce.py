@@ -1,8 +1,8 @@
 """Wake-ups of agents' connections; they carry no data, since delivery is at most once."""
 
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.db import transaction
+
+from webprofile.layers import tell
 
 
 def worker_group(worker_id: int) -> str:
@@ -10,10 +10,6 @@ def worker_group(worker_id: int) -> str:
 
 
 def worker_revoked_on_commit(worker_id: int) -> None:
-    """Tell the connection of this worker's agent that its token is void."""
-    transaction.on_commit(lambda: _send_revoked(worker_id), robust=True)
-
-
-def _send_revoked(worker_id: int) -> None:
-    send = async_to_sync(get_channel_layer().group_send)
-    send(worker_group(worker_id), {"type": "worker.revoked"})
+    """Tell the connections of this worker's agent to look whether their token is void."""
+    group, message = worker_group(worker_id), {"type": "worker.revoked"}
+    transaction.on_commit(lambda: tell({group}, message), robust=True)

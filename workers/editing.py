@@ -38,7 +38,7 @@ def worker_change(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
     Returns whether anything changed. Raises DomainError: worker_retired, worker_name_bad,
     worker_name_taken, slots_bad, label_*, pools_unknown.
     """
-    row = Worker.objects.select_for_update().get(pk=worker.pk)
+    row = Worker.objects.select_for_update(of=("self",)).get(pk=worker.pk)
     if row.retired_at is not None:
         raise DomainError("worker_retired", status=409, worker=row.name)
     before = _facts(row)

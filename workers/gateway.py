@@ -6,12 +6,14 @@ answered as if all were well, so that a late agent comes to rest.
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import structlog
 from django.conf import settings
 from pydantic import BaseModel
+from structlog.contextvars import bind_contextvars, bound_contextvars, unbind_contextvars
 
 from agent.protocol import (
     Ack,
@@ -23,7 +25,6 @@ from agent.protocol import (
     Cancel,
     FileOffer,
     GivenInput,
-    Heartbeat,
     Hello,
     InputFile,
     Plan,
@@ -43,8 +44,10 @@ from profiles.services import (
 from tasks import attempts
 from tasks.models import Attempt, TaskFile
 from tasks.queue.scheduling import assign_waiting
+from tasks.reviving import attempts_revive
 from tasks.selectors import known_sha256
 from tasks.states import TaskState
+from webprofile.watching.task_traces import attempt_traced
 from workers import releases, services
 from workers.models import Worker
 
@@ -54,36 +57,79 @@ Replies = list[BaseModel]
 
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
+    # before it counts as online, and gets the same task anew
+    attempts_revive(worker.pk, message.running)
     services.worker_introduce(
-        worker, facts=message.facts, agent_version=message.agent_version, runtimes=message.runtimes
+        worker,
+        facts=message.facts,
+        agent_version=message.agent_version,
+        runtimes=message.runtimes,
+        features=message.features,
     )
-    # beside the facts: what an older agent cannot do, `tasks.asking.admission` does not ask of it
-    worker.facts = {
-        **message.facts.model_dump(mode="json"),
-        "features": sorted(message.features),
-    }
-    worker.save(update_fields=["facts"])
     attempts.leases_renew(worker, message.running)
-    for attempt in _live(worker).exclude(accepted_at=None).exclude(pk__in=message.running):
+    for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
         attempts.attempt_lose(attempt, reason="agent_forgot")
     assign_waiting(worker.pk)
-    log.info("agent_connected", worker=worker.name, version=message.agent_version)
+    log.info("agent_connected", version=message.agent_version)
     welcome = Welcome(
         worker=worker.name,
         server_time=time.time(),
         heartbeat_s=settings.HEARTBEAT_S,
         agent_version=releases.served_version(),
     )
-    stale = _cancel_ended(worker, message.running)
-    return [welcome, *stale, *desired_state(worker, message.running)]
+    stale = _cancel_ended(worker.pk, message.running)
+    return [welcome, *stale, *desired_state(worker.pk, message.running)]
 
 
-def on_heartbeat(worker: Worker, message: Heartbeat) -> Replies:
-    services.worker_seen(worker)
-    attempts.leases_renew(worker, message.running)
-    # a wake-up may have been lost; orders are idempotent
-    return [*_cancel_ended(worker, message.running), *desired_state(worker, message.running)]
+def on_heartbeats(held: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Replies]:
+    """What follows from heartbeats: `held` maps workers to the attempts that they say they hold.
+
+    Two or three queries for all together, and some more for each worker that needs an order: a
+    wake-up may have been lost, and orders are idempotent. An error about one worker is logged and
+    concerns it alone: its agent says the same again soon.
+    """
+    live: dict[int, set[uuid.UUID]] = defaultdict(set)
+    renewed, in_need = [], set()
+    rows = Attempt.objects.filter(worker__in=held, ended_at=None)
+    for attempt in rows.select_related("task").only("worker", "accepted_at", *_OF_A_BEAT):
+        running = held[attempt.worker_id]
+        live[attempt.worker_id].add(attempt.pk)
+        if attempt.pk in running:
+            renewed.append(attempt)
+        elif attempt.accepted_at is None:
+            in_need.add(attempt.worker_id)
+        if attempt.task.state == TaskState.CANCELLING:
+            in_need.add(attempt.worker_id)
+    attempts.leases_keep(renewed)
+    gone = {worker: lost for worker, running in held.items() if (lost := running - live[worker])}
+    # as after a hello: what counts as online before would get the same tasks anew
+    failed = {worker for worker, lost in gone.items() if not _is_revived(worker, lost)}
+    services.workers_seen(held.keys() - failed)
+    return {worker: _orders(worker, held[worker]) for worker in (in_need | gone.keys()) - failed}
+
+
+def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
+    """Whether it went without an error, which is logged: others' heartbeats are not held up."""
+    try:
+        attempts_revive(worker, gone)
+    except Exception:
+        log.exception("attempts_not_revived", worker=worker)
+        return False
+    return True
+
+
+def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
+    """None if the rows cannot be read or signed, which is logged: others get theirs."""
+    try:
+        return [*_cancel_ended(worker, running), *desired_state(worker, running)]
+    except Exception:
+        log.exception("orders_not_found", worker=worker)
+        return []
+
+
+#: the columns of attempts that a heartbeat is compared with
+_OF_A_BEAT = ("lease_expires_at", "task__state")
 
 
 def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:
@@ -132,13 +178,13 @@ def on_finished(worker: Worker, message: AttemptFinished) -> Replies:
     if attempt := _find(worker, message.attempt):
         if attempt.ended_at is None:
             artifacts_record(attempt, artifacts_allowed(attempt, message.files))
-        attempts.attempt_finish(attempt, message)
+        if attempts.attempt_finish(attempt, message):
+            attempt_traced(attempt, message.phases)
     return [Ack(of="attempt.finished", attempt=message.attempt)]
 
 
 HANDLERS: dict[type[BaseModel], Callable[[Worker, Any], Replies]] = {
     Hello: on_hello,
-    Heartbeat: on_heartbeat,
     AttemptAccepted: on_accepted,
     AttemptStarted: on_started,
     AttemptLog: on_log,
@@ -149,15 +195,22 @@ HANDLERS: dict[type[BaseModel], Callable[[Worker, Any], Replies]] = {
 
 def handle(worker: Worker, message: BaseModel) -> Replies:
     """Do what a message asks for and return the frames to send back."""
-    return HANDLERS[type(message)](worker, message)
+    about = {"worker": worker.name}
+    if attempt := getattr(message, "attempt", None):
+        about["attempt"] = str(attempt)
+    with bound_contextvars(**about):
+        try:
+            return HANDLERS[type(message)](worker, message)
+        finally:
+            unbind_contextvars("task")
 
 
-def desired_state(worker: Worker, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
-    """What the agent should be doing: starts it has not accepted, cancels it has not met."""
+def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
+    """What a worker's agent should be doing: starts not accepted yet, cancels not met yet."""
     return list(_desired(worker, running))
 
 
-def _cancel_ended(worker: Worker, running: frozenset[uuid.UUID]) -> Replies:
+def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
     """Orders to stop what the agent still runs but the server gave up, such as a lost lease.
 
     Without them it would run beside the attempt that took its place, and disturb it.
@@ -166,7 +219,7 @@ def _cancel_ended(worker: Worker, running: frozenset[uuid.UUID]) -> Replies:
     return [Cancel(attempt=attempt) for attempt in running - live]
 
 
-def _desired(worker: Worker, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:
+def _desired(worker: int, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:
     for attempt in _live(worker):
         if attempt.task.state == TaskState.CANCELLING:
             yield Cancel(attempt=attempt.pk)
@@ -189,6 +242,8 @@ def _start(attempt: Attempt) -> Start:
         options=task.options,
         timeout_s=task.timeout_s,
         grace_s=settings.CANCEL_GRACE_S,
+        task=task.pk,
+        traceparent=task.traceparent,
     )
 
 
@@ -201,12 +256,16 @@ def _input_file(file: TaskFile) -> InputFile:
         url=storage.presign_get(file.object_key, expires_s=settings.AGENT_PRESIGN_EXPIRY_S),
         size_bytes=file.size_bytes,
         md5=file.md5,
+        part_bytes=file.part_bytes,
     )
 
 
-def _live(worker: Worker) -> Any:
+def _live(worker: int) -> Any:
     return Attempt.objects.filter(worker=worker, ended_at=None).select_related("task")
 
 
 def _find(worker: Worker, attempt_id: uuid.UUID) -> Attempt | None:
-    return Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task").first()
+    found = Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task").first()
+    if found is not None:
+        bind_contextvars(task=found.task_id)
+    return found

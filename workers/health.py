@@ -11,6 +11,8 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.audit import audit_record
+from accounts.models import Webhook
+from accounts.webhooks.events import device_event
 from workers.models import HealthCheck, Worker
 
 log = structlog.get_logger()
@@ -83,6 +85,9 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
     rows = Worker.objects.filter(pk=worker.pk, retired_at=None)
     if rows.filter(held_at=None).update(held_at=at, held_reason=reason[:300]):
         audit_record("worker.hold", worker, by=None, before={"held": ""}, after={"held": reason})
+        device_event(
+            Webhook.Event.DEVICE_HELD, worker_id=worker.pk, name=worker.name, key=at.isoformat()
+        )
     else:
         rows.update(held_reason=reason[:300])
 

@@ -38,10 +38,10 @@ def beat_is(beat: Beat) -> Q:
     """The condition that `beat_of` answers this."""
     late, lost = online_since(), lost_before()
     return {
-        Beat.ON_TIME: Q(last_seen_at__gte=late),
-        Beat.LATE: Q(last_seen_at__lt=late, last_seen_at__gte=lost),
-        Beat.LOST: Q(last_seen_at__lt=lost),
-        Beat.NEVER: Q(last_seen_at=None),
+        Beat.ON_TIME: Q(pulse__last_seen_at__gte=late),
+        Beat.LATE: Q(pulse__last_seen_at__lt=late, pulse__last_seen_at__gte=lost),
+        Beat.LOST: Q(pulse__last_seen_at__lt=lost),
+        Beat.NEVER: Q(pulse__last_seen_at=None),
     }[beat]
 
 

@@ -14,8 +14,15 @@ from agent.protocol.options import Capabilities
 MISSED_HEARTBEATS = 3
 
 
+class WorkerManager(models.Manager["Worker"]):
+    """Devices with their pulse, without which nobody can say how they are."""
+
+    def get_queryset(self) -> models.QuerySet["Worker"]:
+        return super().get_queryset().select_related("pulse")
+
+
 class Worker(models.Model):
-    """A registered device. Whether it is online follows from `last_seen_at` and is never stored."""
+    """A registered device. Whether it is online follows from its pulse and is never stored."""
 
     name = models.CharField(
         _("name"),
@@ -48,11 +55,12 @@ class Worker(models.Model):
     retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
-    last_seen_at = models.DateTimeField(_("last seen"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("registered"), auto_now_add=True)
     granted = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Grant", related_name="granted_workers", blank=True
     )
+
+    objects = WorkerManager()
 
     class Meta:
         verbose_name = _("device")
@@ -63,6 +71,12 @@ class Worker(models.Model):
         return self.name
 
     @property
+    def last_seen_at(self) -> datetime.datetime | None:
+        """Its last sign of life, None if there never was one."""
+        pulse: Pulse | None = getattr(self, "pulse", None)
+        return None if pulse is None else pulse.last_seen_at
+
+    @property
     def is_online(self) -> bool:
         return self.last_seen_at is not None and self.last_seen_at >= online_since()
 
@@ -70,6 +84,16 @@ class Worker(models.Model):
 def online_since() -> datetime.datetime:
     """A worker seen at this moment or later is online."""
     return timezone.now() - datetime.timedelta(seconds=settings.HEARTBEAT_S * MISSED_HEARTBEATS)
+
+
+class Pulse(models.Model):
+    """When a device was heard of last. Each heartbeat writes it, so nothing else is in its row."""
+
+    worker = models.OneToOneField(Worker, models.CASCADE, primary_key=True, related_name="pulse")
+    last_seen_at = models.DateTimeField(_("last seen"))
+
+    def __str__(self) -> str:
+        return f"{self.worker_id} {self.last_seen_at}"
 
 
 class Runtime(models.Model):

@@ -13,7 +13,7 @@ DEVICES = frozenset({"cpu", "cuda"})
 def roofs_as_json(told: Iterable[MeasuredRoofs]) -> list[dict[str, Any]]:
     """What is kept of an agent's figures: those of known kinds of devices and dtypes.
 
-    Their sizes were judged with the frame (`agent.protocol.messages`).
+    Their sizes were judged with the frame (`agent.protocol.contents`).
     """
     kept: dict[str, dict[str, Any]] = {}
     for roofs in told:

@@ -1,6 +1,7 @@
 """Everything that changes a worker."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -10,8 +11,8 @@ from accounts.audit import audit_record
 from accounts.models import User
 from agent.protocol import Facts, RuntimeInfo
 from webprofile.errors import DomainError
-from workers import announce, tokens
-from workers.models import Runtime, Worker
+from workers import tokens
+from workers.models import Pulse, Runtime, Worker
 from workers.roofs import roofs_as_json
 
 
@@ -24,36 +25,55 @@ def worker_ensure(*, name: str, is_public: bool = True) -> Worker:
 
 @transaction.atomic
 def worker_introduce(
-    worker: Worker, *, facts: Facts, agent_version: str, runtimes: Iterable[RuntimeInfo]
+    worker: Worker,
+    *,
+    facts: Facts,
+    agent_version: str,
+    runtimes: Iterable[RuntimeInfo],
+    features: Iterable[str] = (),
 ) -> None:
-    """Record what an agent says of itself; runtimes that it no longer names are removed."""
-    Worker.objects.filter(pk=worker.pk).update(
-        facts=facts.model_dump(mode="json"),
-        agent_version=agent_version,
-        last_seen_at=timezone.now(),
-    )
-    seen = []
+    """Record what an agent says of itself; runtimes that it no longer names are removed.
+
+    What is known already is not written again: after a restart of the site all agents come at once.
+    """
+    worker_seen(worker)
+    # features beside the facts: what an older agent cannot do is not asked of it
+    said = {**facts.model_dump(mode="json"), "features": sorted(features)}
+    if (worker.facts, worker.agent_version) != (said, agent_version):
+        worker.facts, worker.agent_version = said, agent_version
+        worker.save(update_fields=["facts", "agent_version"])
+    known = {runtime.version: runtime for runtime in worker.runtimes.all()}
     for info in runtimes:
-        runtime, _ = Runtime.objects.update_or_create(
-            worker=worker,
-            version=info.version,
-            defaults={
-                "kind": info.kind,
-                "python": info.python,
-                "problem": info.problem,
-                "flags": sorted(info.flags),
-                "builds": sorted(info.builds),
-                "libraries": sorted(info.libraries),
-                "roofs": roofs_as_json(info.roofs),
-            },
-        )
-        seen.append(runtime.pk)
-    worker.runtimes.exclude(pk__in=seen).delete()
+        columns = _columns_of(info)
+        runtime = known.pop(info.version, None)
+        if runtime is None or any(getattr(runtime, name) != columns[name] for name in columns):
+            Runtime.objects.update_or_create(worker=worker, version=info.version, defaults=columns)
+    if known:
+        worker.runtimes.filter(version__in=known).delete()
+
+
+def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
+    return {
+        "kind": info.kind,
+        "python": info.python,
+        "problem": info.problem,
+        "flags": sorted(info.flags),
+        "builds": sorted(info.builds),
+        "libraries": sorted(info.libraries),
+        "roofs": roofs_as_json(info.roofs),
+    }
 
 
 def worker_seen(worker: Worker) -> None:
-    """Note a heartbeat: one UPDATE, no event."""
-    Worker.objects.filter(pk=worker.pk).update(last_seen_at=timezone.now())
+    """Note a sign of life; no event."""
+    now = timezone.now()
+    if not Pulse.objects.filter(worker=worker).update(last_seen_at=now):
+        Pulse.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
+
+
+def workers_seen(workers: Iterable[int]) -> None:
+    """Note a heartbeat of each of these devices, which were seen before: one UPDATE for all."""
+    Pulse.objects.filter(worker__in=workers).update(last_seen_at=timezone.now())
 
 
 @transaction.atomic
@@ -130,7 +150,6 @@ def worker_revoke(worker: Worker, *, by: User | None) -> bool:
     revoked = tokens.tokens_revoke(worker)
     if codes or revoked:
         audit_record("worker.revoke", worker, by=by, before={"tokens": revoked, "codes": codes})
-    announce.worker_revoked_on_commit(worker.pk)
     return bool(codes or revoked)
 
 
@@ -167,7 +186,6 @@ def worker_retire(worker: Worker, *, by: User | None) -> bool:
         before={"name": name, "retired": False},
         after={"name": worker.name, "retired": True},
     )
-    announce.worker_revoked_on_commit(worker.pk)
     return True
 
 

@@ -7,11 +7,13 @@ its digest, which makes the comparison independent of the secret's bytes.
 import datetime
 import hashlib
 import secrets
+from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
 
 from webprofile.errors import DomainError
+from workers import announce
 from workers.models import Worker, WorkerSecret
 
 TOKEN_PREFIX = "mgw_"
@@ -68,10 +70,19 @@ def codes_revoke(worker: Worker) -> int:
 
 @transaction.atomic
 def tokens_revoke(worker: Worker) -> int:
-    """Void every token of a worker; returns how many were valid."""
+    """Void every token of a worker and tell who uses one; returns how many were valid."""
+    announce.worker_revoked_on_commit(worker.pk)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
     )
+
+
+def tokens_valid(digests: Iterable[str]) -> set[str]:
+    """Those of some tokens' digests that may still be used, in one query."""
+    rows = WorkerSecret.objects.filter(
+        kind=WorkerSecret.Kind.TOKEN, sha256__in=digests, revoked_at=None
+    )
+    return set(rows.values_list("sha256", flat=True))
 
 
 def token_check(token: str) -> Worker:

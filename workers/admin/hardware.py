@@ -218,7 +218,7 @@ class WorkerAdmin(ActsAdmin):
     def number(self, worker: Worker) -> int:
         return worker.pk
 
-    @admin.display(description=_("heartbeat"), ordering="last_seen_at")
+    @admin.display(description=_("heartbeat"), ordering="pulse__last_seen_at")
     def heartbeat(self, worker: Worker) -> str:
         return columns.heartbeat(worker)
 

@@ -64,6 +64,9 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
     """A device in a list."""
 
     is_online = serializers.BooleanField(help_text="Whether it is connected now.")
+    last_seen_at = serializers.DateTimeField(
+        allow_null=True, help_text="Its last heartbeat; null: none ever."
+    )
     condition = serializers.SerializerMethodField(help_text="The weightiest thing to know of it.")
     running = serializers.SerializerMethodField(help_text="Tasks that it runs now.")
     waiting = serializers.SerializerMethodField(help_text="Tasks that wait for it.")
@@ -94,7 +97,6 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
             "is_public": {"help_text": "Whether every user may choose it."},
             "held_reason": {"help_text": "Why a health check holds it back, or empty."},
             "held_at": {"help_text": "Since when; null if it is not held back."},
-            "last_seen_at": {"help_text": "Its last heartbeat; null: none ever."},
             "agent_version": {"help_text": "Version of its agent."},
             "slots": {"help_text": "Tasks that it may run at once."},
         }

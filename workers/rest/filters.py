@@ -58,7 +58,7 @@ class WorkerFilters(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
     def with_online(self, rows: QuerySet[Worker], name: str, value: bool) -> Any:
-        online = Q(last_seen_at__gte=online_since())
+        online = Q(pulse__last_seen_at__gte=online_since())
         return rows.filter(online) if value else rows.exclude(online)
 
     def with_version(self, rows: QuerySet[Worker], name: str, value: str) -> Any:
@@ -72,7 +72,7 @@ class WorkerFilters(django_filters.FilterSet):
         # a label may be the device's own or set here, and the values are free: few rows, so Python
         fitting = [
             worker.pk
-            for worker in rows.prefetch_related(None).only("labels", "facts")
+            for worker in rows.select_related(None).prefetch_related(None).only("labels", "facts")
             if (labels := labels_of(worker)) and all(labels.get(n) == v for n, v in wanted)
         ]
         return rows.filter(pk__in=fitting)

@@ -14,6 +14,7 @@ from tasks.tests.make import (
     FACTS,
     RUNTIMES,
     just_before_writing,
+    last_seen,
     make_attempt,
     make_user,
     make_waiting_task,
@@ -181,12 +182,12 @@ def test_a_device_is_granted_by_e_mail_and_taken_away_by_name(client, admin):
 
 @pytest.mark.parametrize(
     ("silent_s", "word"),
-    [(0, "on time"), (30, "late"), (3600, "lost"), (None, "never seen")],
+    [(0, "on time"), (20, "late"), (3600, "lost"), (None, "never seen")],
 )
 def test_a_lost_device_is_noticed_by_word_and_shape(client, admin, silent_s, word):
     worker = make_worker("box")
     at = None if silent_s is None else timezone.now() - datetime.timedelta(seconds=silent_s)
-    Worker.objects.update(last_seen_at=at)
+    last_seen(at)
     shapes = {"on time": "●", "late": "▲", "lost": "■", "never seen": "○"}
     for url in (LIST, page_of(worker), "/admin/"):
         page = client.get(url).content.decode()
@@ -368,8 +369,6 @@ def test_a_device_that_was_not_seen_for_a_while_is_offline(client):
     client.force_login(make_user())
     (shown,) = client.get("/workers/list.json").json()["workers"]
     assert shown["online"]
-    Worker.objects.filter(pk=worker.pk).update(
-        last_seen_at=timezone.now() - datetime.timedelta(seconds=60)
-    )
+    last_seen(timezone.now() - datetime.timedelta(seconds=60), worker.pk)
     (shown,) = client.get("/workers/list.json").json()["workers"]
     assert not shown["online"]

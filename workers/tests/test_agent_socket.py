@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 
 from agent.protocol import (
@@ -26,6 +27,7 @@ from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
+from workers.announce import worker_group
 from workers.labels import labels_of
 from workers.models import Worker
 from workers.services import worker_revoke
@@ -69,6 +71,11 @@ def enrolled(name: str = "box") -> tuple[Worker, str]:
 
 
 @database_sync_to_async
+def enrolled_again(worker: Worker) -> tuple[Worker, str]:
+    return code_redeem(code_issue(worker))
+
+
+@database_sync_to_async
 def waiting(worker: Worker) -> Task:
     worker.refresh_from_db()
     return make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
@@ -86,10 +93,24 @@ async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(sett
     agent = await FakeAgent(token).connect()
     welcome = await agent.greet()
     assert (welcome.worker, welcome.heartbeat_s) == ("box", settings.HEARTBEAT_S)
-    await worker.arefresh_from_db()
+    worker = await Worker.objects.aget(pk=worker.pk)
     assert worker.is_online
     assert worker.facts["hostname"] == FACTS.hostname
     assert [r.version async for r in worker.runtimes.all()] == ["1.13.0"]
+    await agent.socket.disconnect()
+
+
+async def test_a_nul_in_what_a_device_says_reaches_no_database():
+    """PostgreSQL refuses it in texts and in JSON; a backslash before "u0000" is another thing."""
+    worker, token = await enrolled()
+    agent = await FakeAgent(token).connect()
+    odd = FACTS.model_copy(update={"hostname": "a\x00b", "platform": "\\u0000"})
+    await agent.say(Hello(agent_version="1\x00", facts=odd, runtimes=RUNTIMES))
+    assert (await agent.hear()).type == "welcome"
+    await worker.arefresh_from_db()
+    assert worker.facts["hostname"] == "a\ufffdb"
+    assert worker.facts["platform"] == "\\u0000"
+    assert worker.agent_version == "1\ufffd"
     await agent.socket.disconnect()
 
 
@@ -122,6 +143,37 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
     await second.say(Heartbeat(sent_at=0))
     assert await second.socket.receive_nothing(0.2)
     await second.socket.disconnect()
+
+
+async def test_enrolling_anew_ends_the_former_agent_at_once_and_not_the_new_one():
+    worker, token = await enrolled()
+    former = await greeted(token)
+    _, token = await enrolled_again(worker)
+    assert await former.closed_with() == 4403
+    new = await greeted(token)
+    # a wake-up that comes late
+    await get_channel_layer().group_send(worker_group(worker.pk), {"type": "worker.revoked"})
+    assert await new.socket.receive_nothing(0.3)
+    await new.socket.disconnect()
+
+
+async def test_a_void_token_throws_no_good_agent_out(monkeypatch):
+    """Both were let in, and the one whose token is void by now heard nothing of that."""
+    worker, token = await enrolled()
+    stale = await FakeAgent(token).connect()
+
+    async def lost(*_):
+        pass
+
+    with monkeypatch.context() as patched:
+        patched.setattr("channels.layers.InMemoryChannelLayer.group_send", lost)
+        _, token = await enrolled_again(worker)
+        good = await greeted(token)
+    await stale.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
+    assert await stale.closed_with() == 4403
+    await good.say(Heartbeat(sent_at=0))
+    assert await good.socket.receive_nothing(0.3)
+    await good.socket.disconnect()
 
 
 @pytest.mark.parametrize(

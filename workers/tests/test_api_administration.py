@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry
 from tasks.models import Task
-from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
+from tasks.tests.make import last_seen, make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from webprofile.tests.documented_api import DocumentedClient, caller, refused
 from workers.models import Grant, HealthCheck, Pool, Worker
@@ -221,9 +221,7 @@ def test_the_list_tells_heartbeats_queues_and_current_tasks(client):
     running = make_attempt(make_waiting_task(owner=alice, worker=worker))
     make_waiting_task(owner=alice, worker=worker)
     late = make_worker("late")
-    Worker.objects.filter(pk=late.pk).update(
-        last_seen_at=timezone.now() - datetime.timedelta(days=1)
-    )
+    last_seen(timezone.now() - datetime.timedelta(days=1), late.pk)
     make_worker("never", online=False)
     rows = {row["name"]: row for row in client.get(WORKERS).json()["results"]}
     assert {name: row["beat"] for name, row in rows.items()} == {
@@ -257,9 +255,7 @@ def test_devices_are_found_by_heartbeat_state_and_text(client, question, found):
     make_worker("new", online=False, is_public=False)
     old = make_worker("old", online=False)
     worker_retire(old, by=None)
-    Worker.objects.filter(pk=old.pk).update(
-        last_seen_at=timezone.now() - datetime.timedelta(days=1)
-    )
+    last_seen(timezone.now() - datetime.timedelta(days=1), old.pk)
     Pool.objects.create(name="phones").workers.add(held)
     rows = client.get(f"{WORKERS}?{question}").json()["results"]
     assert sorted(row["name"].partition(".")[0] for row in rows) == found

@@ -9,9 +9,9 @@ from django.utils import timezone
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
+from tasks.tests.make import last_seen, make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
-from workers.models import Grant, HealthCheck, Pool, Runtime, Worker
+from workers.models import Grant, HealthCheck, Pool, Runtime
 from workers.services import worker_retire
 
 pytestmark = pytest.mark.django_db
@@ -320,8 +320,6 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
 
 def test_an_old_heartbeat_is_told_as_offline(alice):
     worker = make_worker("box")
-    Worker.objects.filter(pk=worker.pk).update(
-        last_seen_at=timezone.now() - datetime.timedelta(hours=1)
-    )
+    last_seen(timezone.now() - datetime.timedelta(hours=1), worker.pk)
     found = caller(alice).get(f"{WORKERS}box/").json()
     assert (found["is_online"], found["condition"]) == (False, "offline")

@@ -10,8 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_waiting_task, make_worker
-from workers.models import Worker
+from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from workers.services import worker_revoke
 from workers.tokens import code_issue, code_redeem
 
@@ -44,7 +43,7 @@ def test_a_beat_renews_the_leases_of_what_it_names_and_shows_the_device_online()
     worker = make_worker()
     named = running_on(worker)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
-    Worker.objects.update(last_seen_at=LONG_AGO)
+    last_seen(LONG_AGO)
     # no cookie and no CSRF token: an agent has neither
     answer = beat(Client(enforce_csrf_checks=True), token_of(worker), [named.pk])
     assert answer.status_code == 200
@@ -69,7 +68,7 @@ def test_a_bad_token_is_told_as_at_the_check(client):
     worker = make_worker()
     token = token_of(worker)
     worker_revoke(worker, by=None)
-    Worker.objects.update(last_seen_at=None)
+    last_seen(None)
     assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
     assert client.post("/api/agent/heartbeat/").status_code == 401
     worker.refresh_from_db()

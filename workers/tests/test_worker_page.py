@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt
-from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
 from tasks.usage import usage_of
 from workers.labels import labels_of
-from workers.models import Grant, HealthCheck, Runtime, Worker
+from workers.models import Grant, HealthCheck, Runtime
 
 pytestmark = pytest.mark.django_db
 
@@ -86,7 +86,7 @@ def test_problems_limits_and_labels_are_shown():
 )
 def test_the_state_is_told_in_words(change, word):
     worker = make_worker()
-    Worker.objects.filter(pk=worker.pk).update(**change)
+    change_worker(worker.pk, **change)
     text = page(make_user(), worker)
     assert f">{word}<" in text
     assert ("New task here" in text) is (word == "free")

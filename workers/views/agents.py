@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
 from tasks.attempts import leases_renew
+from tasks.reviving import attempts_revive
 from webprofile.errors import DomainError
 from webprofile.wording import as_json
 from workers.services import worker_seen
@@ -63,6 +64,7 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
         return _refuse(DomainError("bad_request", status=400))
     except DomainError as error:
         return _refuse(error)
+    attempts_revive(worker.pk, message.running)
     worker_seen(worker)
     leases_renew(worker, message.running)
     return JsonResponse({"server_time": time.time()})

@@ -36,7 +36,7 @@ class DeviceFilterForm(forms.Form):
         """Of a valid form. Where a device stands in the network is no part of the search."""
         if text := self.cleaned_data["q"]:
             workers = workers_saying(workers, text)
-        online = Q(last_seen_at__gte=online_since())
+        online = Q(pulse__last_seen_at__gte=online_since())
         if state := self.cleaned_data["state"]:
             workers = workers.filter(online if state == "online" else ~online)
         return workers

@@ -1,0 +1,81 @@
+"""`make bench-fleet`: what it says of its figures, and of a machine that cannot do it."""
+
+import os
+
+import pytest
+
+from bench.fleet.__main__ import raise_limit
+from bench.fleet.agents import offered
+from bench.fleet.clients import Rounds
+from bench.fleet.measure import OURS, SERVER, Found
+from bench.fleet.meter import Meter, Taken
+from bench.fleet.report import report
+
+MIB = 1 << 20
+
+
+def found(agents: int, **changes) -> Found:
+    """Web takes 10 ms for each of 100 heartbeats, and a core while 50 tasks ran in a second."""
+    busy = dict.fromkeys((*SERVER, *OURS), 0.5)
+    figures = {
+        "agents": agents,
+        "connected": agents,
+        "connect_s": 1.0,
+        "idle": Taken({**busy, "web": 1.0}, 10.0),
+        "beats": 100,
+        "memory": {"web": 200 * MIB, "postgres": 100 * MIB, "redis": MIB},
+        "burst": Taken({**busy, "web": 1.0}, 1.0),
+        "tasks": 50,
+        "per_s": 50.0,
+        "ends": {"finished succeeded": 50},
+        "half_per_s": 25.0,
+        "starts_ms": [10.0, 20.0, 30.0],
+        "counted": {},
+        "load": 1.0,
+    }
+    return Found(**{**figures, **changes})
+
+
+def told(*sizes: Found) -> str:
+    nobody = Taken(dict.fromkeys((*SERVER, *OURS), 0.0), 10.0)
+    return report(nobody, {"web": 100 * MIB, "postgres": 50 * MIB, "redis": MIB}, list(sizes))
+
+
+def test_goals_that_are_met_and_missed_are_told():
+    text = told(found(100), found(2000))
+    assert "connected agents: 2,000, goal 2,000, met" in text
+    assert "tasks/s with 2,000 agents: 50.0, goal 50, met" in text
+    assert "MISSED" not in text
+    slow = told(found(100), found(2000, per_s=20.0, connected=1990, starts_ms=[300.0, 400.0]))
+    assert "connected agents: 1,990, goal 2,000, MISSED" in slow
+    assert "tasks/s with 2,000 agents: 20.0, goal 50, MISSED" in slow
+    assert "goal 250 ms, MISSED" in slow
+
+
+def test_costs_are_told_for_each_heartbeat_task_and_agent():
+    lines = told(found(1024)).splitlines()
+    (agents,) = [line.split() for line in lines if line.startswith("1,024") and "10" in line][:1]
+    assert agents[:4] == ["1,024", "1,024", "1.0", "100"]  # 100 MiB more of web for 1,024 agents
+    assert any(line.startswith("1,024") and "10.000" in line for line in lines)  # ms a heartbeat
+    assert any(line.startswith("1,024") and "20.0" in line for line in lines)  # ms a task
+
+
+def test_a_machine_that_does_not_allow_enough_open_files_is_told_how_many_are_wanted():
+    with pytest.raises(SystemExit, match=r"1000000000 open files are needed.*ulimit -n"):
+        raise_limit(10**9)
+
+
+def test_the_time_of_a_process_and_its_memory_are_read():
+    meter = Meter({"this": [os.getpid()]})
+    assert meter.memory("this") > MIB
+    assert meter.read().percent("this") >= 0
+
+
+def test_tasks_are_handed_out_once_each_and_in_order():
+    rounds = Rounds([7, 8], None)
+    assert [rounds.next(), rounds.next(), rounds.next()] == [7, 8, None]
+
+
+@pytest.mark.parametrize(("leave", "name"), [("times", "measurement.json"), ("nothing", "")])
+def test_what_attempts_leave_is_named(leave, name):
+    assert offered(leave, "")[0] == name

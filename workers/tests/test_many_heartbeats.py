@@ -1,0 +1,287 @@
+"""What heartbeats cost: they are answered together, and write as little as they can."""
+
+import asyncio
+import datetime
+import itertools
+
+import pytest
+from channels.db import database_sync_to_async
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from structlog.contextvars import get_contextvars
+
+from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Heartbeat, decode_server
+from tasks.attempts import attempt_lose
+from tasks.models import Attempt
+from tasks.queue.scheduling import assign_waiting
+from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+from workers import gateway, services
+from workers.consumers import AgentConsumer
+from workers.models import Worker
+from workers.services import worker_revoke
+from workers.tests.test_agent_socket import enrolled, greeted, waiting
+
+LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
+one_thread = pytest.mark.django_db
+threads = pytest.mark.django_db(transaction=True)
+
+
+def asked(held) -> list[str]:
+    """The queries that these heartbeats make."""
+    with CaptureQueriesContext(connection) as captured:
+        gateway.on_heartbeats(held)
+    return [query["sql"] for query in captured]
+
+
+def fleet(number: int) -> dict[int, frozenset]:
+    return {make_worker().pk: frozenset() for _ in range(number)}
+
+
+@one_thread
+def test_twenty_devices_take_as_many_queries_as_two():
+    few, many = fleet(2), fleet(20)
+    assert len(asked(few)) == len(asked(many)) <= 3
+
+
+@one_thread
+def test_twenty_running_devices_take_as_many_queries_as_two():
+    held = {
+        attempt.worker_id: frozenset({attempt.pk})
+        for attempt in (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(22))
+    }
+    Attempt.objects.update(accepted_at=timezone.now(), lease_expires_at=timezone.now())
+    few = dict(itertools.islice(held.items(), 2))
+    many = dict(itertools.islice(held.items(), 2, None))
+    assert len(asked(few)) == len(asked(many)) <= 4
+    assert not Attempt.objects.filter(lease_expires_at__lt=timezone.now()).exists()
+
+
+@one_thread
+def test_a_heartbeat_writes_the_pulse_and_never_the_device():
+    held = fleet(3)
+    last_seen(LONG_AGO)
+    written = [sql for sql in asked(held) if not sql.startswith("SELECT")]
+    assert [sql.split('"')[1] for sql in written] == ["workers_pulse"]
+    assert all(worker.is_online for worker in Worker.objects.all())
+
+
+@one_thread
+def test_a_lease_is_written_again_only_when_a_quarter_of_it_has_passed(settings):
+    attempt = make_attempt()
+    held = {attempt.worker_id: frozenset({attempt.pk})}
+
+    def is_renewed_with(left_s: float) -> bool:
+        end = timezone.now() + datetime.timedelta(seconds=left_s)
+        Attempt.objects.update(lease_expires_at=end)
+        gateway.on_heartbeats(held)
+        return Attempt.objects.get().lease_expires_at > end
+
+    assert not is_renewed_with(settings.LEASE_S * 0.9)
+    assert is_renewed_with(settings.LEASE_S * 0.7)
+
+
+@one_thread
+def test_a_heartbeat_renews_no_lease_of_another_device():
+    mine, other = make_worker(), make_worker()
+    attempt = make_attempt(make_waiting_task(worker=other))
+    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    orders = gateway.on_heartbeats({mine.pk: frozenset({attempt.pk})})
+    assert Attempt.objects.get().lease_expires_at == LONG_AGO
+    assert [order.type for order in orders[mine.pk]] == ["cancel"]
+
+
+@one_thread
+def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(monkeypatch):
+    attempt = make_attempt()
+    last_seen(LONG_AGO)
+    attempt_lose(attempt, reason="lease_expired")
+    seen = services.workers_seen
+
+    def seen_and_swept(workers):
+        seen(workers)
+        assign_waiting()
+
+    monkeypatch.setattr(services, "workers_seen", seen_and_swept)
+    assert gateway.on_heartbeats({attempt.worker_id: frozenset({attempt.pk})})
+    assert [each.pk for each in Attempt.objects.filter(ended_at=None)] == [attempt.pk]
+    assert Attempt.objects.count() == 1
+
+
+def in_need_of_orders(number: int) -> dict[int, frozenset]:
+    """Devices that hold what was given up meanwhile, in the order of their numbers."""
+    held = {}
+    for _ in range(number):
+        attempt = make_attempt(make_waiting_task(worker=make_worker()))
+        attempt_lose(attempt, reason="agent_error")
+        held[attempt.worker_id] = frozenset({attempt.pk})
+    return held
+
+
+def failing_for(worker: int, act):
+    def fails(asked, *args):
+        if asked == worker:
+            raise RuntimeError("a row that cannot be read")
+        return act(asked, *args)
+
+    return fails
+
+
+@one_thread
+@pytest.mark.parametrize("what", ["attempts_revive", "desired_state"])
+def test_a_row_that_cannot_be_read_keeps_no_other_device_from_its_orders(monkeypatch, what):
+    held = in_need_of_orders(3)
+    last_seen(LONG_AGO)
+    first, second, third = held
+    monkeypatch.setattr(gateway, what, failing_for(second, getattr(gateway, what)))
+    orders = gateway.on_heartbeats(held)
+    assert orders.get(second, []) == []
+    for worker in (first, third):
+        assert [order.type for order in orders[worker]] == ["cancel"]
+        assert Worker.objects.get(pk=worker).is_online
+
+
+@threads
+async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
+    settings, monkeypatch
+):
+    settings.BEATS_TOGETHER_S = 0.3
+    calls = []
+    answer = gateway.on_heartbeats
+    monkeypatch.setattr(gateway, "on_heartbeats", lambda held: calls.append(held) or answer(held))
+    enrolments = [await enrolled(f"box-{number}") for number in range(3)]
+    agents = [await greeted(token) for _, token in enrolments]
+    await database_sync_to_async(last_seen)(LONG_AGO)
+    for agent in agents:
+        await agent.say(Heartbeat(sent_at=0))
+    async with asyncio.timeout(10):
+        while not calls:
+            await asyncio.sleep(0.02)
+    assert [len(held) for held in calls] == [3]
+    for agent in agents:
+        await agent.socket.disconnect()
+
+
+@threads
+async def test_what_is_logged_of_heartbeats_names_no_connection_that_began_it(
+    settings, monkeypatch
+):
+    settings.BEATS_TOGETHER_S = 0.1
+    named = []
+    monkeypatch.setattr(gateway, "on_heartbeats", lambda _: named.append(get_contextvars()) or {})
+    _, token = await enrolled()
+    agent = await greeted(token)
+    await agent.say(Heartbeat(sent_at=0))
+    async with asyncio.timeout(10):
+        while not named:
+            await asyncio.sleep(0.02)
+    assert named == [{}]
+    await agent.socket.disconnect()
+
+
+@threads
+async def test_of_agents_that_beat_at_once_only_the_revoked_one_is_closed(settings):
+    settings.BEATS_TOGETHER_S = 0.3
+    (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
+    staying, going = await greeted(token), await greeted(bad_token)
+    await database_sync_to_async(last_seen)(LONG_AGO)
+    await database_sync_to_async(worker_revoke)(bad, by=None)
+    for agent in (staying, going):
+        await agent.say(Heartbeat(sent_at=0))
+    assert await going.closed_with() == 4403
+    assert await staying.socket.receive_nothing(0.5)
+    seen = {worker.name: worker.is_online async for worker in Worker.objects.all()}
+    assert seen == {"good": True, "bad": False}
+    await staying.socket.disconnect()
+
+
+@threads
+async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monkeypatch):
+    settings.BEATS_TOGETHER_S = 0.3
+    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    agents = []
+    for name in ("first", "second"):
+        worker, token = await enrolled(name)
+        agents.append(await greeted(token))
+        await waiting(worker)
+    send_all = AgentConsumer.send_all
+
+    async def send(self, replies):
+        if self.worker.name == "first":
+            raise RuntimeError("the socket is closed")
+        await send_all(self, replies)
+
+    monkeypatch.setattr(AgentConsumer, "send_all", send)
+    for agent in agents:
+        await agent.say(Heartbeat(sent_at=0))
+    order = decode_server(await agents[1].socket.receive_from(timeout=60))
+    assert order.type == "start"
+    for agent in agents:
+        await agent.socket.disconnect()
+
+
+@threads
+async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_orders(
+    settings, monkeypatch
+):
+    settings.BEATS_TOGETHER_S = 0.3
+    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    monkeypatch.setattr("workers.announce.tell", lambda *_: None)
+    (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
+    going, staying = await greeted(bad_token), await greeted(token)
+    await waiting(good)
+    await database_sync_to_async(worker_revoke)(bad, by=None)
+    authenticate = AgentConsumer.authenticate
+
+    async def fails(self):
+        if self.worker is not None and self.worker.name == "bad":
+            raise RuntimeError("the socket is closed")
+        return await authenticate(self)
+
+    monkeypatch.setattr(AgentConsumer, "authenticate", fails)
+    for agent in (going, staying):
+        await agent.say(Heartbeat(sent_at=0))
+    assert decode_server(await staying.socket.receive_from(timeout=60)).type == "start"
+    for agent in (going, staying):
+        await agent.socket.disconnect()
+
+
+@threads
+async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(settings):
+    settings.BEATS_TOGETHER_S = 0.3
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    start = await agent.hear()
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    assert (await agent.hear()).type == "ack"
+    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
+    end = AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=1)
+    await agent.say(end)
+    assert (await agent.hear()).type == "ack"
+    assert await agent.socket.receive_nothing(0.6)
+    await agent.socket.disconnect()
+
+
+@threads
+async def test_an_agent_that_says_the_same_again_has_nothing_written_but_its_pulse(monkeypatch):
+    _, token = await enrolled()
+    first = await greeted(token)
+    await first.socket.disconnect()
+    written = []
+
+    def watch(execute, sql, *args):
+        if not sql.startswith(("SELECT", "BEGIN", "SAVEPOINT", "RELEASE")):
+            written.append(sql.split('"')[1])
+        return execute(sql, *args)
+
+    hear = gateway.handle
+
+    def watched(*args):
+        with connection.execute_wrapper(watch):
+            return hear(*args)
+
+    monkeypatch.setattr(gateway, "handle", watched)
+    again = await greeted(token)
+    assert written == ["workers_pulse"]
+    await again.socket.disconnect()
