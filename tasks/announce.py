@@ -3,14 +3,12 @@
 They carry no data: delivery is at most once, so listeners read rows.
 """
 
-from typing import Any
-
 import structlog
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.db import transaction
 
 from tasks.models import Task
+from webprofile.layers import tell
+from webprofile.meters import hint_given
 from workers.announce import worker_group
 
 log = structlog.get_logger()
@@ -50,10 +48,5 @@ def poke_worker_on_commit(worker_id: int) -> None:
 
 
 def _send(groups: set[str], kind: str) -> None:
-    async_to_sync(_send_all)(groups, {"type": kind})
-
-
-async def _send_all(groups: set[str], message: dict[str, Any]) -> None:
-    layer = get_channel_layer()
-    for group in groups:
-        await layer.group_send(group, message)
+    with hint_given(kind):
+        tell(groups, {"type": kind})

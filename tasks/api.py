@@ -22,7 +22,7 @@ from agent.protocol.options import OPTIONS, check_options, unavailable
 from agent.protocol.plan import Plan
 from profiles import storage
 from profiles.models import Artifact
-from profiles.task_files import sources_check, task_confirm
+from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
 from tasks.asking.admission import (
     allowed_priority,
@@ -186,15 +186,6 @@ def _place(params: QueryDict, reader: User) -> Candidate | None:
     return None if found is None else Candidate(found.worker, found)
 
 
-def upload_targets(task: Task) -> list[dict[str, Any]]:
-    """Where to PUT the files that storage does not hold yet."""
-    targets = []
-    for file in task.files.filter(stored_at=None):
-        url, headers = storage.presign_put(file.object_key, size_bytes=file.size_bytes)
-        targets.append({"file": file.pk, "name": file.name, "url": url, "headers": headers})
-    return targets
-
-
 def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
     """Copy what lies in storage already, for files with a source. Raises DomainError.
 
@@ -207,8 +198,9 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             row = rows[file.kind, positions[file.kind]]
             positions[file.kind] += 1
             if file.source:
-                storage.copy(file.source, row.object_key)
-                services.file_stored(row)
+                _, etag = storage.copy(file.source, row.object_key)
+                # a copy may be in one piece where its source came in parts
+                services.file_stored(row, etag=etag if file.part_bytes else "")
     except Exception as error:
         end_copy(task, error)
         raise

@@ -5,13 +5,17 @@ because each UPDATE here asks for `ended_at IS NULL` and the row count decides.
 """
 
 import datetime
-from typing import Any
+import uuid
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, Sum
 from django.utils import timezone
+from structlog.contextvars import bound_contextvars
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
 from tasks import announce
@@ -20,9 +24,13 @@ from tasks.hints import assign_on_commit, build_profile_on_commit
 from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
+from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
 from workers.models import Worker
 
 log = structlog.get_logger()
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: ends for which neither model nor user is to blame; the task gets another attempt
 RETRIED = frozenset(
@@ -31,12 +39,31 @@ RETRIED = frozenset(
         EndReason.UPLOAD_FAILED,
         EndReason.AGENT_RESTARTED,
         EndReason.AGENT_ERROR,
+        EndReason.KILLED,
         # nobody here asked for it: a cancelled task is in state cancelling
         EndReason.CANCELLED,
     }
 )
 #: ends whose cause may last: a storage that is away, a full disk
 PAUSED = frozenset({EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED, EndReason.AGENT_ERROR})
+#: why an attempt ended whose worker was silent for longer than a lease
+LEASE_EXPIRED = "lease_expired"
+
+
+def _telling(act: Callable[Concatenate[Attempt, P], R]) -> Callable[Concatenate[Attempt, P], R]:
+    """Name the attempt and its task in every line that is logged meanwhile."""
+
+    @wraps(act)
+    def told(attempt: Attempt, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with bound_contextvars(task=attempt.task_id, attempt=str(attempt.pk)):
+            return act(attempt, *args, **kwargs)
+
+    return told
+
+
+def _s(span: datetime.timedelta) -> float:
+    """Seconds; clocks of two machines may differ."""
+    return max(0.0, span.total_seconds())
 
 
 def lease_end() -> datetime.datetime:
@@ -53,15 +80,21 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
     announce.poke_worker_on_commit(task.worker_id)
     # another dispatcher may have moved it to another device since it was read
     here = Q(worker=task.worker_id, runtime_version=task.runtime_version)
-    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
-        return None
-    return Attempt.objects.create(
+    attempt_id = uuid.uuid4()
+    with bound_contextvars(attempt=str(attempt_id), worker=task.worker.name):
+        if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
+            return None
+    attempt = Attempt.objects.create(
+        pk=attempt_id,
         task=task,
         worker_id=task.worker_id,
         number=task.attempts.count() + 1,
         slot=slot,
         lease_expires_at=lease_end(),
     )
+    if attempt.number == 1 and task.submitted_at is not None:
+        DISPATCH_SECONDS.labels("assigned").observe(_s(attempt.created_at - task.submitted_at))
+    return attempt
 
 
 def attempt_accept(attempt: Attempt) -> None:
@@ -71,6 +104,7 @@ def attempt_accept(attempt: Attempt) -> None:
     )
 
 
+@_telling
 @transaction.atomic
 def attempt_start(attempt: Attempt, report: AttemptStarted) -> None:
     """Note that load_and_run runs."""
@@ -83,6 +117,8 @@ def attempt_start(attempt: Attempt, report: AttemptStarted) -> None:
         command=report.command,
     ):
         transition_if(attempt.task, TaskState.RUNNING, {TaskState.ASSIGNED})
+        if attempt.number == 1:
+            DISPATCH_SECONDS.labels("started").observe(_s(now - attempt.created_at))
 
 
 @transaction.atomic
@@ -91,6 +127,7 @@ def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
     size = len(chunk.text.encode())
     kept = attempt.log.aggregate(bytes=Sum("size"))["bytes"] or 0
     if attempt.ended_at is not None or kept + size > settings.LOG_LIMIT_BYTES:
+        LOG_PIECES.labels("dropped").inc()
         return
     _, new = LogChunk.objects.get_or_create(
         attempt=attempt,
@@ -102,18 +139,31 @@ def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
             "text": chunk.text.replace("\x00", "\ufffd"),
         },
     )
+    LOG_PIECES.labels("kept" if new else "repeated").inc()
     if new:
+        LOG_BYTES.inc(size)
         announce.log_grew_on_commit(attempt.task)
 
 
-def leases_renew(worker: Worker, running: frozenset) -> None:
-    """A heartbeat names the attempts that an agent holds: push their leases out."""
+def leases_renew(worker: Worker, running: frozenset[uuid.UUID]) -> None:
+    """A sign of life names the attempts that an agent holds: push their leases out."""
     if running:
-        Attempt.objects.filter(worker=worker, pk__in=running, ended_at=None).update(
-            lease_expires_at=lease_end()
-        )
+        leases_keep(Attempt.objects.filter(worker=worker, pk__in=running, ended_at=None))
 
 
+def leases_keep(live: Iterable[Attempt]) -> None:
+    """Push leases out in one UPDATE, but for those that have most of their time left.
+
+    So a heartbeat writes an attempt's row a few times in a lease at most.
+    """
+    end = lease_end()
+    enough = end - datetime.timedelta(seconds=settings.LEASE_S / 4)
+    due = [attempt.pk for attempt in live if attempt.lease_expires_at < enough]
+    if due:
+        Attempt.objects.filter(pk__in=due, ended_at=None).update(lease_expires_at=end)
+
+
+@_telling
 @transaction.atomic
 def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     """Record the end that an agent reports and move the task on.
@@ -131,7 +181,6 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     if not ended:
         return False
     task = attempt.task
-    task.refresh_from_db()
     _note_sums(task, report)
     if task.state == TaskState.CANCELLING:
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
@@ -144,7 +193,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     elif report.reason in RETRIED:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
-        reason, detail = diagnose(report, log_tail(attempt))
+        reason, detail = diagnose(report, _log_of(attempt, report))
         for file in task.files.all():  # the reader knows it by the name it was uploaded with
             detail = detail.replace(f'"{file.device_name}"', f'"{file.name}"')
         _finish(task, Outcome.FAILED, reason, detail)
@@ -152,6 +201,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     return True
 
 
+@_telling
 @transaction.atomic
 def attempt_lose(
     attempt: Attempt, *, reason: str, lease_before: datetime.datetime | None = None
@@ -163,7 +213,6 @@ def attempt_lose(
     if not _end(attempt, lease_before=lease_before, end_reason=reason):
         return False
     task = attempt.task
-    task.refresh_from_db()
     if task.state == TaskState.CANCELLING:
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
     else:
@@ -175,10 +224,18 @@ def attempt_lose(
 def _note_sums(task: Task, report: AttemptFinished) -> None:
     """Keep the SHA-256 of each file as it arrived: with it the next device can use its cache."""
     sums = {file.name: file.sha256 for file in report.received}
+    if not sums:
+        return
     for file in task.files.all():
         found = sums.get(file.device_name, "")
         if found and found != file.sha256:
             TaskFile.objects.filter(pk=file.pk).update(sha256=found)
+
+
+def _log_of(attempt: Attempt, report: AttemptFinished) -> str:
+    """The end of the log: what came piece by piece, and what the report says of it."""
+    tail = log_tail(attempt)
+    return tail if tail.endswith(report.log_end) else f"{tail}\n{report.log_end}"
 
 
 def log_tail(attempt: Attempt, chunks: int = 12) -> str:
@@ -194,7 +251,10 @@ def _end(
     if lease_before is not None:
         live = live.filter(lease_expires_at__lt=lease_before)
     ended = live.update(ended_at=timezone.now(), **facts)
-    attempt.refresh_from_db()
+    # what follows is chosen by the task's state: a cancel must not come in between, or nobody would
+    # ever end the task; that of an attempt that had ended waits here for nothing but the lock
+    rows = Attempt.objects.select_related("task").select_for_update(of=("self", "task"))
+    attempt.refresh_from_db(from_queryset=rows)
     return bool(ended)
 
 
@@ -205,13 +265,19 @@ def _finish(task: Task, outcome: Outcome, reason: str, detail: str = "") -> None
     )
 
 
+def _pause_s(tried: int) -> float:
+    # beyond ten attempts the power alone would be a year
+    pause_s = settings.RETRY_PAUSE_S * 4 ** min(tried - 1, 10)
+    return float(min(pause_s, settings.RETRY_PAUSE_MOST_S))
+
+
 def _try_again(task: Task, *, reason: str, detail: str = "") -> None:
     """Queue the task once more, a bounded number of times, the next time later."""
     tried = task.attempts.count()
     if tried >= settings.MAX_ATTEMPTS:
         _finish(task, Outcome.LOST, reason, detail)
         return
-    pause_s = settings.RETRY_PAUSE_S * 4 ** (tried - 1) if reason in PAUSED else 0
+    pause_s = _pause_s(tried) if reason in PAUSED else 0
     not_before = timezone.now() + datetime.timedelta(seconds=pause_s)
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(task, TaskState.WAITING, held, not_before_at=not_before):

@@ -14,21 +14,78 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.utils import translation
+from structlog.contextvars import bind_contextvars
 
 from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
 from tasks.models import Task, TaskEvent
 from tasks.selectors import events_after, log_after, tasks_visible_to
 from tasks.states import Status
+from webprofile.sockets import BAD_FRAME, TOO_MUCH, ClosesOnce, Pace, Places
 
 _SESSIONS = import_module(settings.SESSION_ENGINE)
+_PLACES = Places()
+#: characters of a frame; a page's has fewer than 100
+MOST_SAID = 1000
 NOT_LOGGED_IN = 4401
 NOT_FOUND = 4404
 #: the browser comes back, and is asked anew what it may see
 OTHER_RIGHTS = 4403
 
 
-class ReadersConsumer(AsyncJsonWebsocketConsumer):
-    """A socket that hears nothing more when its session or its reader's rights have ended."""
+class ReadersConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
+    """A socket that hears nothing more when its session or its reader's rights have ended.
+
+    A page says little and seldom: what is long, binary or without end closes the socket.
+    """
+
+    has_place = False
+    group = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Leave place and group, however it ends: an error ends it without `disconnect`."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self.has_place:
+                _PLACES.give_back(scope["user"].pk)
+            if self.group:
+                await self.channel_layer.group_discard(self.group, self.channel_name)
+
+    async def is_let_in(self) -> bool:
+        """Accept the socket; close it at once where nobody is logged in, or too many are open."""
+        await self.accept()
+        user = self.scope["user"]
+        if not user.is_authenticated:
+            await self.close(code=NOT_LOGGED_IN)
+            return False
+        self.has_place = _PLACES.take(user.pk)
+        if not self.has_place:
+            await self.close(code=TOO_MUCH)
+            return False
+        self.pace = Pace(settings.READER_FRAMES_BURST, settings.READER_FRAMES_PER_S)
+        return True
+
+    async def join(self, group: str) -> None:
+        self.group = group
+        await self.channel_layer.group_add(group, self.channel_name)
+
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
+    ) -> None:
+        """A frame that is no JSON says nothing."""
+        if self.is_closed:
+            return
+        if not self.pace.has_room():
+            await self.close(code=TOO_MUCH)
+        elif text_data is None or len(text_data) > MOST_SAID:
+            await self.close(code=BAD_FRAME)
+        else:
+            try:
+                content = json.loads(text_data)
+            except (ValueError, RecursionError):
+                return
+            # an error of the answer is ours: it ends the socket, and the page comes back
+            await self.receive_json(content)
 
     async def is_over(self) -> bool:
         """Close the socket of who is not logged in any more, or has other rights by now."""
@@ -54,11 +111,9 @@ class TaskConsumer(ReadersConsumer):
     language = settings.LANGUAGE_CODE
 
     async def connect(self) -> None:
-        await self.accept()
-        user = self.scope["user"]
-        if not user.is_authenticated:
-            await self.close(code=NOT_LOGGED_IN)
+        if not await self.is_let_in():
             return
+        user = self.scope["user"]
         task_id = self.scope["url_route"]["kwargs"]["task_id"]
         task = await database_sync_to_async(
             lambda: tasks_visible_to(user).filter(pk=task_id).first()
@@ -67,19 +122,8 @@ class TaskConsumer(ReadersConsumer):
             await self.close(code=NOT_FOUND)
             return
         self.task = task
-        await self.channel_layer.group_add(task_group(task.pk), self.channel_name)
-
-    async def disconnect(self, code: int) -> None:
-        if hasattr(self, "task"):
-            await self.channel_layer.group_discard(task_group(self.task.pk), self.channel_name)
-
-    @classmethod
-    async def decode_json(cls, text_data: str) -> Any:
-        """A frame that is no JSON says nothing."""
-        try:
-            return json.loads(text_data)
-        except (ValueError, RecursionError):
-            return None
+        bind_contextvars(task=task.pk, user=user.pk)
+        await self.join(task_group(task.pk))
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         if not isinstance(content, dict) or not hasattr(self, "task") or await self.is_over():
@@ -123,22 +167,14 @@ class TaskConsumer(ReadersConsumer):
 class TaskListConsumer(ReadersConsumer):
     """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
 
-    group = ""
-
     async def connect(self) -> None:
-        await self.accept()
-        user = self.scope["user"]
-        if not user.is_authenticated:
-            await self.close(code=NOT_LOGGED_IN)
+        if not await self.is_let_in():
             return
-        self.group = ALL_TASKS_GROUP if user.is_staff else owner_group(user.pk)
-        await self.channel_layer.group_add(self.group, self.channel_name)
+        user = self.scope["user"]
+        bind_contextvars(user=user.pk)
+        await self.join(ALL_TASKS_GROUP if user.is_staff else owner_group(user.pk))
         # whatever changed while there was no connection is in the rows that the page fetches now
         await self.send_json({"type": "changed"})
-
-    async def disconnect(self, code: int) -> None:
-        if self.group:
-            await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def task_changed(self, event: dict[str, Any]) -> None:
         if not await self.is_over():
@@ -167,4 +203,5 @@ def _event(event: TaskEvent) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    is_one = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_one and 0 < value < 2**63 else 0

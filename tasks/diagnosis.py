@@ -40,6 +40,7 @@ _BY_REASON = {
     EndReason.DOWNLOAD_FAILED: Reason.DOWNLOAD_FAILED,
     EndReason.AGENT_RESTARTED: Reason.AGENT_RESTARTED,
     EndReason.AGENT_ERROR: Reason.AGENT_ERROR,
+    EndReason.KILLED: Reason.KILLED,
     EndReason.CANCELLED: Reason.CANCELLED,
 }
 

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from agent.protocol.parts import MOST_PARTS
 from tasks.asking.admission import seed_refusal
 from tasks.asking.inputs import read_shape
 from tasks.asking.measuring import read_plan
@@ -153,6 +154,29 @@ class IdsBody(_Body):
     all: StrictBool = False
 
 
+class PartBody(_Body):
+    """A part of a file; with `md5` storage itself checks what it gets."""
+
+    number: Key
+    md5: StrictStr | None = None
+
+
+class PartsBody(_Body):
+    """{"upload": number, "parts": [{"number", "md5"}]}"""
+
+    upload: Key
+    parts: list[PartBody] = Field(max_length=1000)
+
+    def asked(self) -> list[tuple[int, str | None]]:
+        return [(part.number, part.md5) for part in self.parts]
+
+
+class JoinBody(_Body):
+    """{"md5s": [MD5 of each part, in their order]}"""
+
+    md5s: list[StrictStr] = Field(max_length=MOST_PARTS)
+
+
 _T = TypeVar("_T", bound=_Body)
 
 
@@ -164,6 +188,16 @@ def read_task_body(body: bytes) -> TaskBody:
 def read_draft_body(body: bytes) -> DraftBody:
     """Parse the request. Raises DomainError bad_request."""
     return _read(DraftBody, body)
+
+
+def read_parts_body(body: bytes) -> PartsBody:
+    """Parse the request. Raises DomainError bad_request."""
+    return _read(PartsBody, body)
+
+
+def read_join_body(body: bytes) -> JoinBody:
+    """Parse the request. Raises DomainError bad_request."""
+    return _read(JoinBody, body)
 
 
 def read_ids_body(request: HttpRequest) -> IdsBody:

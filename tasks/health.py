@@ -62,7 +62,7 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
         ~Exists(last.filter(result="")),
         is_enabled=True,
         retired_at=None,
-        last_seen_at__gte=online_since(),
+        pulse__last_seen_at__gte=online_since(),
     ).annotate(
         checked_at=Subquery(last.values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),

@@ -6,6 +6,8 @@ inside the functions are on purpose: what a hint calls builds on the services th
 
 from django.db import transaction
 
+from webprofile.meters import hint_given
+
 
 def assign_on_commit(worker_id: int) -> None:
     """Give this worker the next of its waiting tasks, here and now.
@@ -15,11 +17,19 @@ def assign_on_commit(worker_id: int) -> None:
     """
     from tasks.queue.scheduling import assign_waiting
 
-    transaction.on_commit(lambda: assign_waiting(worker_id), robust=True)
+    def assign() -> None:
+        with hint_given("assign"):
+            assign_waiting(worker_id)
+
+    transaction.on_commit(assign, robust=True)
 
 
 def build_profile_on_commit(attempt_id: str) -> None:
     """Queue the reading of an attempt's files; `profiles` lies to the right of `tasks`."""
     from profiles.actors import build_profile
 
-    transaction.on_commit(lambda: build_profile.send(attempt_id), robust=True)
+    def send() -> None:
+        with hint_given("build_profile"):
+            build_profile.send(attempt_id)
+
+    transaction.on_commit(send, robust=True)

@@ -38,7 +38,7 @@ class Task(models.Model):
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
     #: of all random values
     seed = models.PositiveBigIntegerField(_("seed"), default=0)
-    #: the input variables that no file feeds: `agent.protocol.messages.GivenInput`, one each
+    #: the input variables that no file feeds: `agent.protocol.contents.GivenInput`, one each
     inputs = models.JSONField(_("inputs"), default=list, blank=True)
     #: the task that this one repeats
     copied_from = models.ForeignKey(
@@ -59,6 +59,10 @@ class Task(models.Model):
     outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
     reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
     detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
+    #: its owner wants what rules would remove (`profiles.rules`)
+    keeps_files = models.BooleanField(_("files are kept"), default=False)
+    #: of the request that asked for it, where traces are kept (`webprofile.traces`)
+    traceparent = models.CharField(max_length=55, blank=True, default="", editable=False)
     event_seq = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("updated"), auto_now=True)
@@ -151,15 +155,28 @@ class TaskFile(models.Model):
     option = models.CharField(_("option"), max_length=60, blank=True, default="")
     name = models.CharField(_("file name"), max_length=300)
     size_bytes = models.PositiveBigIntegerField(_("size"))
-    md5 = models.CharField("MD5", max_length=32)
+    #: of a file in parts as `agent.protocol.parts` forms it, empty until all parts arrived
+    md5 = models.CharField("MD5", max_length=40, blank=True)
+    #: size of the parts that it comes in, 0 for a file that comes in one piece
+    part_bytes = models.PositiveBigIntegerField(default=0)
+    #: of an object that came in parts what storage calls it; of others that is their MD5
+    etag = models.CharField(max_length=100, blank=True, default="")
     #: what a device found, empty until one did
     sha256 = models.CharField("SHA-256", max_length=64, blank=True, default="")
     #: what its header says: [{"name", "dtype", "shape"}], more than one for JSON
     arrays = models.JSONField(default=list, blank=True)
     stored_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
+    #: by which rule it went (`profiles.rules`); None if it went otherwise
+    kept_days = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
+        indexes = [
+            # of those whose SHA-256 a device told
+            models.Index(
+                fields=["md5", "size_bytes"], name="file_by_content", condition=~Q(sha256="")
+            )
+        ]
         ordering = [
             Case(When(kind="model", then=Value(0)), When(kind="data", then=Value(1)), default=2),
             "position",
@@ -188,6 +205,11 @@ class TaskFile(models.Model):
     def object_key(self) -> str:
         """Where it lies in the bucket; nothing of the user's own names goes into it."""
         return f"tasks/{self.task_id}/{self.pk}"
+
+    @property
+    def stored_md5(self) -> str:
+        """What storage answers for it (`profiles.storage.head`) if it is whole."""
+        return self.etag or self.md5
 
     @property
     def device_name(self) -> str:
@@ -219,6 +241,9 @@ class Attempt(models.Model):
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     detail = models.CharField(max_length=1000, blank=True, default="")
+    #: when a rule removed its log, and after how many days
+    log_removed_at = models.DateTimeField(null=True)
+    log_kept_days = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
         ordering = ["number"]
@@ -227,6 +252,8 @@ class Attempt(models.Model):
                 fields=["lease_expires_at"], name="attempt_lease", condition=Q(ended_at=None)
             ),
             models.Index(fields=["worker", "ended_at"], name="attempt_of_worker"),
+            # what ended since a moment, to be counted or removed
+            models.Index(fields=["ended_at"], name="attempt_ended"),
         ]
         constraints = [
             models.UniqueConstraint(name="attempt_number", fields=["task", "number"]),
@@ -276,6 +303,30 @@ class LogChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt} log {self.seq}"
+
+
+class EndTally(models.Model):
+    """How many attempts ever ended so. Attempts may be removed; `tasks.tallies` alone counts."""
+
+    outcome = models.CharField(max_length=12)
+    reason = models.CharField(max_length=20)
+    number = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(name="end_tally", fields=["outcome", "reason"])]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.reason} {self.number}"
+
+
+class Mark(models.Model):
+    """Until when the sweep has done something with what comes in the order of time."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.at}"
 
 
 class SavedView(models.Model):

@@ -73,6 +73,7 @@ class Reason(Enum):
     AGENT_ERROR = "agent_error"
     LEASE_EXPIRED = "lease_expired"
     AGENT_FORGOT = "agent_forgot"
+    KILLED = "killed"
     CANCELLED = "cancelled"
 
 
@@ -313,6 +314,9 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.DEVICE, _("The device's agent was restarted during the run."), _TRY_AGAIN
     ),
     Reason.AGENT_ERROR: Wording(Blame.DEVICE, _("The device's agent failed."), _TRY_AGAIN),
+    Reason.KILLED: Wording(
+        Blame.DEVICE, _("Somebody on the device killed the run, several times."), _TRY_AGAIN
+    ),
     Reason.LEASE_EXPIRED: Wording(
         Blame.DEVICE,
         _("The device fell silent during the run."),

@@ -16,18 +16,20 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
+from agent.protocol.parts import part_bytes_of
 from tasks import announce
 from tasks.asking.admission import admit, allowed_priority, check_quota, misfit
 from tasks.asking.copying import described, request_of
 from tasks.asking.inspection import inspect
 from tasks.asking.measuring import timeout_s_of
-from tasks.asking.request import TaskRequest
+from tasks.asking.request import FileRequest, TaskRequest
 from tasks.hints import assign_on_commit
 from tasks.models import Purpose, Task, TaskFile
 from tasks.queue.targets import candidates, target_of
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
+from webprofile import traces
 from webprofile.errors import DomainError
 from workers.models import Worker
 
@@ -68,6 +70,7 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         priority=request.priority,
         title=request.title.strip(),
         purpose=request.purpose,
+        traceparent=traces.current.get(),
         timeout_s=timeout_s_of(request.plan),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
@@ -83,16 +86,28 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
+            part_bytes=_part_bytes(file),
         )
         positions[file.kind] += 1
     announce.task_changed_on_commit(task)
     return task
 
 
-def file_stored(file: TaskFile) -> None:
-    """Note that storage holds a file already, so that nobody is asked to upload it."""
+def _part_bytes(file: FileRequest) -> int:
+    if file.part_bytes or not file.is_parted:
+        return file.part_bytes
+    return part_bytes_of(file.size_bytes)
+
+
+def file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
+    """Note that storage holds a file already, so that nobody is asked to upload it.
+
+    md5, etag: of one that came in parts
+    """
     file.stored_at = timezone.now()
-    file.save(update_fields=["stored_at"])
+    file.md5, file.etag = md5 or file.md5, etag
+    file.purged_at = None  # what arrived after its task ended is removed once more
+    file.save(update_fields=["stored_at", "purged_at", "md5", "etag"])
 
 
 @transaction.atomic
@@ -114,7 +129,7 @@ def task_submit(
     missing = [file.name for file in files if stored.get(file.pk) is None]
     if missing:
         raise DomainError("upload_missing", status=409, files=", ".join(missing))
-    expected = {file.pk: StoredObject(file.size_bytes, file.md5) for file in files}
+    expected = {file.pk: StoredObject(file.size_bytes, file.stored_md5) for file in files}
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
@@ -246,6 +261,8 @@ def task_copy_failed(task: Task, *, detail: str = "") -> bool:
 @transaction.atomic
 def task_cancel(task: Task) -> None:
     """Ask for an end. A task that no device holds ends at once; an ended one stays as it is."""
+    # between the two moves below it must not go back from a device to the queue
+    Task.objects.select_for_update().filter(pk=task.pk).first()
     idle = {TaskState.INITIATED, TaskState.WAITING}
     if transition_if(
         task, TaskState.FINISHED, idle, outcome=Outcome.CANCELLED, reason="cancelled_by_user"

@@ -8,8 +8,9 @@ import structlog
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
+from structlog.contextvars import bound_contextvars
 
-from tasks.attempts import attempt_lose
+from tasks.attempts import LEASE_EXPIRED, attempt_lose
 from tasks.hints import build_profile_on_commit
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting, rebind_strays
@@ -17,6 +18,8 @@ from tasks.reasons import Reason
 from tasks.selectors import last_attempt
 from tasks.services import task_abandon, task_fail
 from tasks.states import TaskState
+from tasks.tallies import ends_count
+from webprofile.meters import SWEEP_FAILURES, SWEEP_MOVED
 
 log = structlog.get_logger()
 
@@ -25,38 +28,58 @@ HINT_PATIENCE = datetime.timedelta(seconds=20)
 #: an agent ends a run at its time limit; this much later the server does not believe in it any more
 OVERRUN = datetime.timedelta(minutes=30)
 CANCEL_PATIENCE = datetime.timedelta(minutes=5)
+#: a site that was away for so long heard nobody; its agents come back within `COMING_BACK`
+AWAY = datetime.timedelta(seconds=15)
+#: the longest wait between two tries of an agent (agent.retry), and the time to say hello
+COMING_BACK = datetime.timedelta(seconds=75)
 
 
-def sweep() -> None:
+def sweep(began_at: datetime.datetime | None = None) -> None:
     """One round: everything that is due, each in a transaction of its own.
 
     One row that cannot be moved must not keep the others waiting: its error is logged, the round
-    goes on.
+    goes on. `began_at`: since when rounds are made; what was silent before is not judged at once.
     """
     now = timezone.now()
-    live = Attempt.objects.filter(ended_at=None).select_related("task")
-    _each(live.filter(lease_expires_at__lt=now), lambda a: _lose_expired(a, now))
-    _each(live, lambda a: _lose_overdue(a, now))
+    live = Attempt.objects.filter(ended_at=None).select_related("task", "worker")
+    expired = live.filter(lease_expires_at__lt=now)
+    was_away = is_coming_back(began_at, now)
+    if began_at is not None and was_away:
+        expired = expired.filter(lease_expires_at__gte=began_at - AWAY)
+    _each("attempts_lost", expired, lambda a: _lose_expired(a, now))
+    _each("attempts_overdue", live, lambda a: _lose_overdue(a, now))
     tasks = Task.objects.select_related("worker")
     initiated = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
-    _each(initiated, task_abandon)
-    _each(tasks.filter(_overdue(TaskState.WAITING, "queue", now)), _fail(Reason.QUEUE_TIMED_OUT))
+    _each("uploads_abandoned", initiated, task_abandon)
+    late = _overdue(TaskState.WAITING, "queue", now)
+    _each("tasks_timed_out", tasks.filter(late), _fail(Reason.QUEUE_TIMED_OUT))
     # first: what another device can take does not end with the one where it waits
-    _each([None], lambda _: rebind_strays())
-    _fail_tasks_of_absent_workers(now)
+    _each("tasks_rebound", [None], lambda _: rebind_strays())
+    if not was_away:
+        _fail_tasks_of_absent_workers(now)
     late = _overdue(TaskState.PROCESSING, "processing", now)
-    _each(tasks.filter(late), _fail(Reason.PROFILE_TIMED_OUT))
+    _each("tasks_timed_out", tasks.filter(late), _fail(Reason.PROFILE_TIMED_OUT))
     unread = tasks.filter(state=TaskState.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
-    _each(unread, lambda task: _hint(task, now))
-    _each([None], lambda _: assign_waiting())
+    _each("results_hinted", unread, lambda task: _hint(task, now))
+    _each("tasks_assigned", [None], lambda _: len(assign_waiting()))
+    _each("ends_counted", [None], lambda _: ends_count())
 
 
-def _each(rows: Iterable[Any], act: Callable[[Any], object]) -> None:
+def is_coming_back(began_at: datetime.datetime | None, now: datetime.datetime) -> bool:
+    """Whether agents may still be silent only because the site was away before `began_at`."""
+    return began_at is not None and now < began_at + COMING_BACK
+
+
+def _each(what: str, rows: Iterable[Any], act: Callable[[Any], int | bool]) -> None:
+    """Do `act` to each row; it says how many it moved."""
     for row in rows:
         try:
-            act(row)
+            moved = int(act(row))
         except Exception:
+            SWEEP_FAILURES.inc()
             log.exception("sweep_failed", row=repr(row))
+        else:
+            SWEEP_MOVED.labels(what).inc(moved)
 
 
 def _fail(reason: Reason) -> Callable[[Task], bool]:
@@ -67,27 +90,34 @@ def _overdue(state: TaskState, deadline: str, now: datetime.datetime) -> Q:
     return Q(("state", state), (f"{deadline}_deadline_at__lt", now))
 
 
-def _lose_expired(attempt: Attempt, now: datetime.datetime) -> None:
-    if attempt_lose(attempt, reason="lease_expired", lease_before=now):
-        log.warning("attempt_lost", attempt=str(attempt.pk), worker=attempt.worker_id)
+def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
+    with bound_contextvars(worker=attempt.worker.name):
+        lost = attempt_lose(attempt, reason=LEASE_EXPIRED, lease_before=now)
+        if lost:
+            log.warning("attempt_lost", task=attempt.task_id, attempt=str(attempt.pk))
+    return lost
 
 
-def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> None:
+def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
     """End what an agent that is alive keeps for ever; the next heartbeat is told to stop it."""
     task = attempt.task
     fetching = datetime.timedelta(seconds=settings.AGENT_PRESIGN_EXPIRY_S)
     started_at = attempt.started_at or attempt.created_at + fetching
     limit = datetime.timedelta(seconds=task.timeout_s) + OVERRUN
     cancelling = task.state == TaskState.CANCELLING and task.updated_at < now - CANCEL_PATIENCE
-    if cancelling or started_at < now - limit:
-        log.warning("attempt_overdue", attempt=str(attempt.pk), worker=attempt.worker_id)
-        attempt_lose(attempt, reason="agent_error")
+    if not cancelling and started_at >= now - limit:
+        return False
+    with bound_contextvars(worker=attempt.worker.name):
+        log.warning("attempt_overdue", task=task.pk, attempt=str(attempt.pk))
+        return attempt_lose(attempt, reason="agent_error")
 
 
-def _hint(task: Task, now: datetime.datetime) -> None:
+def _hint(task: Task, now: datetime.datetime) -> bool:
     Task.objects.filter(pk=task.pk).update(hinted_at=now)
-    if attempt := last_attempt(task):
+    attempt = last_attempt(task)
+    if attempt is not None:
         build_profile_on_commit(str(attempt.pk))
+    return attempt is not None
 
 
 def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
@@ -95,18 +125,21 @@ def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
     retired = Task.objects.filter(
         state=TaskState.WAITING, worker__retired_at__isnull=False, target__isnull=True
     )
-    _each(retired, _fail(Reason.WORKER_RETIRED))
+    _each("tasks_without_device", retired, _fail(Reason.WORKER_RETIRED))
     patience = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
     waiting = Task.objects.filter(state=TaskState.WAITING, submitted_at__lt=patience)
     waiting = waiting.select_related("worker")
     # None: it was drained when that moment was not kept yet
     drained = Q(worker__disabled_at__lt=patience) | Q(worker__disabled_at=None)
-    _each(waiting.filter(drained, worker__is_enabled=False), _fail(Reason.WORKER_DISABLED))
-    absent = Q(worker__last_seen_at__lt=patience) | Q(worker__last_seen_at=None)
-    _each(waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE))
-    _each(waiting.filter(worker__last_seen_at__gte=patience), _fail_without_runtime)
+    shut = waiting.filter(drained, worker__is_enabled=False)
+    _each("tasks_without_device", shut, _fail(Reason.WORKER_DISABLED))
+    absent = Q(worker__pulse__last_seen_at__lt=patience) | Q(worker__pulse__last_seen_at=None)
+    _each("tasks_without_device", waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE))
+    there = waiting.filter(worker__pulse__last_seen_at__gte=patience)
+    _each("tasks_without_device", there, _fail_without_runtime)
 
 
-def _fail_without_runtime(task: Task) -> None:
-    if not task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
-        task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=task.runtime_version)
+def _fail_without_runtime(task: Task) -> bool:
+    if task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
+        return False
+    return task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=task.runtime_version)

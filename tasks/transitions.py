@@ -8,14 +8,16 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from accounts.webhooks.events import task_ended
 from tasks import announce
-from tasks.models import Task, TaskEvent
+from tasks.models import Purpose, Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
+from webprofile.meters import TASK_MOVES
 
 log = structlog.get_logger()
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
 def transition_if(
     task: Task,
     to: TaskState,
@@ -43,5 +45,10 @@ def transition_if(
     data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
     TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
     announce.task_changed_on_commit(task)
+    if to == TaskState.FINISHED and task.purpose == Purpose.USER:
+        task_ended(
+            owner_id=task.owner_id, task_id=task.pk, outcome=task.outcome, reason=task.reason
+        )
     log.info("task_moved", task=task.pk, state=str(to), outcome=task.outcome, reason=task.reason)
+    TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
     return True

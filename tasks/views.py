@@ -19,6 +19,8 @@ from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
 from profiles import storage
+from profiles.parts import part_targets, parts_join
+from profiles.rules import refuse_removed, task_keep_files
 from profiles.selectors import (
     artifacts_of,
     dump_of,
@@ -27,14 +29,15 @@ from profiles.selectors import (
     measurement_view,
     plan_title,
 )
-from profiles.task_files import task_confirm
+from profiles.shown.retention_words import rules_shown
+from profiles.task_files import task_confirm, upload_targets
 from tasks import api, services
 from tasks.asking.copying import form_data
 from tasks.asking.measuring import plan_fields, plan_rows
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
-from tasks.forms import read_ids_body, read_priority
+from tasks.forms import read_ids_body, read_join_body, read_parts_body, read_priority
 from tasks.listing.acts import cancel_words
-from tasks.models import Task
+from tasks.models import Task, TaskFile
 from tasks.options import rows as option_rows
 from tasks.options.words import NEVER_TAKEN
 from tasks.queue import rebinding
@@ -118,7 +121,36 @@ def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
     task = _task(request, task_id)
     if task.state != TaskState.INITIATED:
         raise DomainError("not_initiated", status=409)
-    return JsonResponse({"uploads": api.upload_targets(task)})
+    return JsonResponse({"uploads": upload_targets(task)})
+
+
+@login_required
+@require_POST
+def file_parts(request: HttpRequest, task_id: int, file_id: int) -> JsonResponse:
+    """Presigned PUTs for parts of a large file."""
+    file = _file_on_its_way(request, task_id, file_id)
+    body = read_parts_body(request.body)
+    return JsonResponse({"parts": part_targets(file, body.upload, body.asked())})
+
+
+@login_required
+@require_POST
+def file_join(request: HttpRequest, task_id: int, file_id: int) -> JsonResponse:
+    """Confirm that all parts of a large file are stored."""
+    file = _file_on_its_way(request, task_id, file_id)
+    parts_join(file, read_join_body(request.body).md5s)
+    return JsonResponse({"md5": file.md5})
+
+
+def _file_on_its_way(request: HttpRequest, task_id: int, file_id: int) -> TaskFile:
+    """Raises Http404; DomainError not_initiated."""
+    task = _task(request, task_id)
+    found = task.files.filter(pk=file_id).first()
+    if found is None:
+        raise Http404
+    if task.state != TaskState.INITIATED:
+        raise DomainError("not_initiated", status=409)
+    return found
 
 
 @login_required
@@ -203,6 +235,15 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
     return _moved(request, task)
 
 
+@login_required
+@require_POST
+def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Have rules leave the task's files alone (`keep`: yes), or not any more."""
+    task = _task(request, task_id)
+    task_keep_files(task, keep=request.POST.get("keep") == "yes")
+    return redirect("tasks:detail", task.pk)
+
+
 def _moved(request: HttpRequest, task: Task) -> HttpResponse:
     if wants_json(request):
         return JsonResponse({"worker": task.worker_id, "priority": task.priority})
@@ -221,8 +262,9 @@ def outlook(request: HttpRequest) -> HttpResponse:
 @require_GET
 def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     """Send the reader to storage for a file that belongs to the task."""
-    found = _task(request, task_id).files.filter(pk=file_id, purged_at=None).first()
-    if found is None or found.stored_at is None:
+    found = _task(request, task_id).files.filter(pk=file_id).first()
+    refuse_removed(found)
+    if found is None or found.stored_at is None or found.purged_at is not None:
         raise Http404
     return redirect(storage.presign_get(found.object_key, filename=found.name))
 
@@ -266,6 +308,7 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "plan": plan_title(task),
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),
+        "retention": rules_shown(),
         "others": dumps_beside(task, reader_of(request)) if dump else None,
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_of(task.reason),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from accounts.models import User
-from agent.protocol import FEATURE_PLANS
+from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import OptionError, Value, check_options, find_problems
@@ -129,6 +129,9 @@ def _check_agent(worker: Worker, request: TaskRequest) -> None:
     is_old = features is not None and FEATURE_PLANS not in features
     if is_old and (request.plan != DEFAULT or request.inputs or request.option_files):
         raise DomainError("agent_old", field="worker", worker=worker.name)
+    knows_parts = features is None or FEATURE_PARTS in features
+    if not knows_parts and any(file.is_parted for file in request.files):
+        raise DomainError("agent_old_parts", field="worker", worker=worker.name)
 
 
 class Quota(NamedTuple):

@@ -53,6 +53,8 @@ def _file_request(file: TaskFile) -> FileRequest:
         md5=file.md5,
         input=file.input,
         option=file.option,
+        part_bytes=file.part_bytes,
+        etag=file.etag,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent.protocol.options import Value
+from agent.protocol.parts import PART_BYTES
 from agent.protocol.plan import Plan
 from tasks.asking.measuring import DEFAULT
 from tasks.models import Purpose, Task, TaskFile
@@ -15,7 +16,8 @@ class FileRequest:
     """A file that a user announces.
 
     `input` is the variable that it feeds (data only), `option` the one whose content it is.
-    `source` is the key of a stored object to copy it from: then nothing is uploaded.
+    `source` is the key of a stored object to copy it from: then nothing is uploaded, and
+    `part_bytes` and `etag` are the source's. A large file without `md5` comes in parts.
     """
 
     kind: str
@@ -25,6 +27,18 @@ class FileRequest:
     input: str = ""
     option: str = ""
     source: str = ""
+    part_bytes: int = 0
+    etag: str = ""
+
+    @property
+    def is_parted(self) -> bool:
+        """It comes in parts, or did when it was uploaded."""
+        return bool(self.part_bytes) or (not self.md5 and self.size_bytes > PART_BYTES)
+
+    @property
+    def stored_md5(self) -> str:
+        """What storage answers for its source."""
+        return self.etag or self.md5
 
     @property
     def feeds_an_input(self) -> bool:

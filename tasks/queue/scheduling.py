@@ -40,12 +40,16 @@ def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
     """
     targets = _targets()
     own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
-    online = Worker.objects.filter(~shut_out(), is_enabled=True, last_seen_at__gte=online_since())
+    online = Worker.objects.filter(
+        ~shut_out(), is_enabled=True, pulse__last_seen_at__gte=online_since()
+    )
     if worker_id is not None:
         online = online.filter(pk=worker_id)
     if not targets:
         online = online.filter(Exists(own))
-    workers = list(online.annotate(has_own=Exists(own)).prefetch_related("runtimes", "pools"))
+    # what a device has and where it belongs is asked by targets alone
+    parts = ("runtimes", "pools") if targets else ()
+    workers = list(online.annotate(has_own=Exists(own)).prefetch_related(*parts))
     free = _free_slots(workers)
     assigned = list[Attempt]()
     for worker in workers:

@@ -96,7 +96,7 @@ def takes_tasks(prefix: str = "") -> Q:
         "is_enabled": True,
         "held_at": None,
         "retired_at": None,
-        "last_seen_at__gte": online_since(),
+        "pulse__last_seen_at__gte": online_since(),
     }
     is_shut_out = shut_out(prefix.removesuffix("__") or "pk")
     return Q(**{f"{prefix}{name}": value for name, value in wanted.items()}) & ~is_shut_out

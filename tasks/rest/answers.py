@@ -26,20 +26,29 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
     is_stored = serializers.SerializerMethodField(
         help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
     )
+    removed_at = serializers.DateTimeField(
+        source="purged_at", allow_null=True, help_text="When it was removed; null if it was not."
+    )
     arrays = ArrayAnswer(many=True, help_text="What its header says, once it was looked at.")
 
     class Meta:
         model = TaskFile
         fields = (
             "id", "kind", "name", "size_bytes", "md5", "sha256", "input", "option", "arrays",
-            "is_stored",
+            "is_stored", "removed_at", "kept_days",
         )  # fmt: skip
         extra_kwargs = {
+            "kept_days": {
+                "help_text": "How long the rule that removed it keeps such files; null for none."
+            },
             "id": {"help_text": "Its number."},
             "kind": {"help_text": "The model, data for inputs, or the content of an option."},
             "name": {"help_text": "As its owner calls it."},
             "size_bytes": {"help_text": "Its size in bytes."},
-            "md5": {"help_text": "Its MD5, 32 hexadecimal digits."},
+            "md5": {
+                "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
+                "MD5s, then `-` and how many; empty until they arrived."
+            },
             "sha256": {"help_text": "What a device found; empty until one did."},
             "input": {"help_text": "The input variable; empty for JSON, which names its own."},
             "option": {"help_text": "The option whose content it is, or empty."},
@@ -187,11 +196,12 @@ class TaskAnswer(TaskRow):
         fields = (
             *TaskRow.Meta.fields,
             "purpose", "options", "plan", "inputs", "seed", "target", "timeout_s", "copied_from",
-            "files", "attempts",
+            "keeps_files", "files", "attempts",
         )  # fmt: skip
         extra_kwargs = TaskRow.Meta.extra_kwargs | {
             "seed": {"help_text": "Of all random values."},
             "timeout_s": {"help_text": "How long a run may take, s."},
+            "keeps_files": {"help_text": "Whether rules leave its files alone."},
         }
 
     @extend_schema_field(AttemptAnswer(many=True))
@@ -200,14 +210,54 @@ class TaskAnswer(TaskRow):
         return AttemptAnswer(attempts, many=True).data
 
 
+class PartsAnswer(serializers.Serializer):
+    """How far a file is that comes in parts."""
+
+    upload = serializers.IntegerField(
+        help_text="Which try it is: what was sent in an earlier one is lost."
+    )
+    part_bytes = serializers.IntegerField(help_text="Size of each part but the last, bytes.")
+    count = serializers.IntegerField(help_text="How many parts; their numbers begin at 1.")
+    done = serializers.DictField(
+        child=serializers.CharField(), help_text="MD5s of the parts that arrived, by number."
+    )
+
+
 class UploadAnswer(serializers.Serializer):
-    """Where one file is to be sent: `PUT`, with exactly its bytes."""
+    """Where one file is to be sent: `PUT`, with exactly its bytes; or how far its parts are."""
 
     file = serializers.IntegerField(help_text="Number of the file.")
     name = serializers.CharField(help_text="Its name.")
+    url = serializers.CharField(
+        help_text="Presigned address, for some minutes; empty for a file in parts."
+    )
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+    parts = PartsAnswer(allow_null=True, help_text="Of a file in parts, else null.")
+
+
+class PartAnswer(serializers.Serializer):
+    """Where one part is to be sent: `PUT`, with exactly its bytes."""
+
+    number = serializers.IntegerField(help_text="Which part.")
     url = serializers.CharField(help_text="Presigned address, for some minutes.")
     headers = serializers.DictField(
         child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+
+
+class PartAddressesAnswer(serializers.Serializer):
+    """Where to send parts."""
+
+    parts = PartAnswer(many=True, help_text="Those asked for, in their order.")
+
+
+class JoinedAnswer(serializers.Serializer):
+    """A file whose parts were joined."""
+
+    md5 = serializers.CharField(
+        help_text="The MD5 of its parts' MD5s, then `-` and how many parts there are."
     )
 
 
@@ -276,6 +326,13 @@ class ArtifactAnswer(serializers.Serializer):
     md5 = serializers.CharField(help_text="Its MD5, 32 hexadecimal digits.")
     title = serializers.CharField(help_text="What it is, in the reader's words.")
     url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
+    is_stored = serializers.BooleanField(help_text="Whether it is there to be fetched.")
+    removed_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a rule removed it; null if none did."
+    )
+    kept_days = serializers.IntegerField(
+        allow_null=True, help_text="How long that rule keeps such files."
+    )
 
 
 class CancelledAnswer(serializers.Serializer):

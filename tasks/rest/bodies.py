@@ -49,7 +49,8 @@ class FileAsked(fields.Body):
         default="",
         allow_blank=True,
         max_length=100,
-        help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it.",
+        help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it. "
+        "Leave it out to send a file of more than 16 MiB in parts.",
     )
     input = fields.Text(
         required=False,
@@ -259,6 +260,12 @@ class TaskChange(fields.Body):
         max_value=ANY_PRIORITY,
         help_text="More goes first, among its owner's tasks.",
     )
+
+
+class KeepBody(fields.Body):
+    """Whether rules leave a task's files alone."""
+
+    keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
 
 
 class SavedViewBody(fields.Body):

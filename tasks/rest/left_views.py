@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -12,6 +13,7 @@ from rest_framework.response import Response
 
 from profiles import storage
 from profiles.models import Artifact
+from profiles.rules import refuse_removed
 from profiles.shown.attempt_words import artifact_title
 from tasks.models import Attempt, LogChunk, Task
 from tasks.rest.answers import ArtifactAnswer, EventAnswer, EventsAnswer
@@ -92,9 +94,10 @@ class TaskArtifacts(TaskView):
         operation_id="tasks_artifacts",
     )
     def get(self, request: Request, task_id: int) -> Response:
-        """Those of all attempts, by attempt and name."""
+        """Those of all attempts, by attempt and name; also what a rule removed."""
         task = self.task(task_id)
-        found = Artifact.objects.filter(attempt__task=task, is_stored=True)
+        known = Q(is_stored=True) | Q(removed_at__isnull=False)
+        found = Artifact.objects.filter(known, attempt__task=task)
         ordered = found.select_related("attempt").order_by("attempt__number", "name")
         return Response(ArtifactAnswer([_artifact(task, each) for each in ordered], many=True).data)
 
@@ -105,6 +108,7 @@ class TaskArtifact(TaskView):
     @documented(
         "Fetch an artifact",
         answers=redirect_to("the file in storage"),
+        errors={410: ["removed_by_rule"]},
         query=AttemptQuery,
         operation_id="tasks_artifact",
     )
@@ -112,8 +116,9 @@ class TaskArtifact(TaskView):
         """A redirect to storage. Do not send the token along."""
         task = self.task(task_id)
         attempt = attempt_of(task, self.query(AttemptQuery).get("attempt"))
-        found = Artifact.objects.filter(attempt=attempt, name=name, is_stored=True).first()
-        if attempt is None or found is None:
+        found = Artifact.objects.filter(attempt=attempt, name=name).first()
+        refuse_removed(found)
+        if attempt is None or found is None or not found.is_stored:
             raise Http404
         return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
 
@@ -124,12 +129,15 @@ class TaskFileContent(TaskView):
     @documented(
         "Fetch a file of a task",
         answers=redirect_to("the file in storage"),
+        errors={410: ["removed_by_rule"]},
         operation_id="tasks_file",
     )
     def get(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
-        stored = self.task(task_id).files.filter(purged_at=None).exclude(stored_at=None)
-        found = self.find(stored, file_id)
+        found = self.find(self.task(task_id).files.exclude(stored_at=None), file_id)
+        refuse_removed(found)
+        if found.purged_at is not None:
+            raise Http404
         return redirect(storage.presign_get(found.object_key, filename=found.name))
 
 
@@ -168,4 +176,7 @@ def _artifact(task: Task, artifact: Artifact) -> dict[str, Any]:
         "md5": artifact.md5,
         "title": str(artifact_title(artifact.name)),
         "url": f"{address}?attempt={number}",
+        "is_stored": artifact.is_stored,
+        "removed_at": artifact.removed_at,
+        "kept_days": artifact.kept_days,
     }

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import AccessToken
+from profiles.rules import task_keep_files
 from tasks import saved_views
 from tasks.asking.admission import admit, allowed_priority, quota_of
 from tasks.asking.command_line import commands_of
@@ -21,6 +22,7 @@ from tasks.queue.facts import facts_of, outlook
 from tasks.rest.answers import CancelledAnswer, SavedAnswer, SavedViewAnswer, TaskAnswer
 from tasks.rest.bodies import (
     CancelBody,
+    KeepBody,
     MoveBody,
     SavedViewBody,
     TaskBody,
@@ -151,6 +153,23 @@ class TaskPriority(TaskView):
         task = self.task(task_id)
         priority = self.read(TaskChange)["priority"]
         rebinding.task_prioritize(task, priority=priority, by=self.reader)
+        return self.shown(task)
+
+
+class TaskKeepFiles(TaskView):
+    """Whether rules leave a task's files alone."""
+
+    @documented(
+        "Keep the files of a task",
+        body=KeepBody,
+        answers={200: TaskAnswer},
+        errors={422: ["invalid"]},
+        operation_id="tasks_keep_files",
+    )
+    def post(self, request: Request, task_id: int) -> Response:
+        """Or let them go again. Results are kept in any case."""
+        task = self.task(task_id)
+        task_keep_files(task, keep=self.read(KeepBody)["keep"])
         return self.shown(task)
 
 

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from profiles.rest import parts
 from tasks.rest import left_views, queue_views, views
 
 urlpatterns = [
@@ -18,6 +19,11 @@ urlpatterns = [
     path("<int:task_id>/queue/", queue_views.TaskQueue.as_view(), name="task-queue"),
     path("<int:task_id>/move/", queue_views.TaskMove.as_view(), name="task-move"),
     path("<int:task_id>/priority/", queue_views.TaskPriority.as_view(), name="task-priority"),
+    path(
+        "<int:task_id>/keep-files/",
+        queue_views.TaskKeepFiles.as_view(),
+        name="task-keep-files",
+    ),
     path("<int:task_id>/events/", left_views.TaskEvents.as_view(), name="task-events"),
     path("<int:task_id>/log/", left_views.TaskLog.as_view(), name="task-log"),
     path("<int:task_id>/artifacts/", left_views.TaskArtifacts.as_view(), name="task-artifacts"),
@@ -30,5 +36,15 @@ urlpatterns = [
         "<int:task_id>/files/<int:file_id>/",
         left_views.TaskFileContent.as_view(),
         name="task-file",
+    ),
+    path(
+        "<int:task_id>/files/<int:file_id>/parts/",
+        parts.TaskFileParts.as_view(),
+        name="task-file-parts",
+    ),
+    path(
+        "<int:task_id>/files/<int:file_id>/join/",
+        parts.TaskFileJoin.as_view(),
+        name="task-file-join",
     ),
 ]

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.removal import task_delete
-from profiles.task_files import sources_check, task_confirm
+from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
-from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat, upload_targets
+from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat
 from tasks.asking.request import TaskRequest
 from tasks.models import Task
 from tasks.rest.answers import (
@@ -34,7 +34,7 @@ REFUSALS = [
     "runtime_missing", "runtime_broken", "target_*", "one_model_wanted", "too_many_files",
     "file_*", "checksum_bad", "data_kind_unknown", "input_*", "inputs_too_long", "option_*",
     "plan_*", "seed_bad", "shape_*", "dtype_*", "literal_*", "priority_bad", "title_bad",
-    "source_unknown", "source_missing", "agent_old",
+    "source_unknown", "source_missing", "agent_old*", "parts_not_here",
 ]  # fmt: skip
 
 
@@ -132,7 +132,9 @@ class TaskUploads(TaskView):
         operation_id="tasks_uploads",
     )
     def post(self, request: Request, task_id: int) -> Response:
-        """For an upload that broke, or took longer than its address lives."""
+        """For an upload that broke, or took longer than its address lives; of files in parts it
+        says which parts have arrived.
+        """
         task = self.task(task_id)
         if task.state != TaskState.INITIATED:
             raise DomainError("not_initiated", status=409)

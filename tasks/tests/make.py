@@ -18,7 +18,7 @@ from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.queue.targets import Target
-from workers.models import Runtime, Worker
+from workers.models import Pulse, Runtime, Worker
 
 _numbers = itertools.count(1)
 MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
@@ -31,11 +31,9 @@ def make_user(name: str = "alice", **extra: Any) -> User:
 def make_worker(
     name: str = "", *, online: bool = True, version: str = "1.13.0", **extra: Any
 ) -> Worker:
-    worker = Worker.objects.create(
-        name=name or f"worker-{next(_numbers)}",
-        last_seen_at=timezone.now() if online else None,
-        **extra,
-    )
+    worker = Worker.objects.create(name=name or f"worker-{next(_numbers)}", **extra)
+    if online:
+        Pulse.objects.create(worker=worker, last_seen_at=timezone.now())
     Runtime.objects.create(worker=worker, version=version, kind="wheel")
     return worker
 
@@ -106,7 +104,23 @@ def occupy(worker: Worker, owner: User) -> Attempt:
 
 def go_offline(worker: Worker) -> None:
     two_minutes_ago = timezone.now() - datetime.timedelta(minutes=2)
-    Worker.objects.filter(pk=worker.pk).update(last_seen_at=two_minutes_ago)
+    last_seen(two_minutes_ago, worker.pk)
+
+
+def last_seen(at: datetime.datetime | None, *keys: int) -> None:
+    """These devices, or all, gave their last sign of life then; None: never any."""
+    workers = Worker.objects.filter(pk__in=keys) if keys else Worker.objects.all()
+    Pulse.objects.filter(worker__in=workers).delete()
+    if at is not None:
+        Pulse.objects.bulk_create(Pulse(worker=each, last_seen_at=at) for each in workers)
+
+
+def change_worker(key: int, **columns: Any) -> None:
+    """Write columns of a device, and `last_seen_at`."""
+    if "last_seen_at" in columns:
+        last_seen(columns.pop("last_seen_at"), key)
+    if columns:
+        Worker.objects.filter(pk=key).update(**columns)
 
 
 def make_attempt(task: Task | None = None) -> Attempt:

@@ -2,17 +2,26 @@
 
 import pytest
 from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.conf import settings as django_settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
+from django.db import OperationalError
 
 from agent.protocol import AttemptLog
 from tasks import attempts, services
+from tasks.announce import owner_group
 from tasks.models import Task
-from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, stored
+from tasks.tests.make import (
+    last_seen,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    stored,
+)
 from webprofile.asgi import application
-from workers.models import Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,12 +38,14 @@ def session_of(user) -> str:
     return session.session_key
 
 
-async def browser(path: str, user=None, origin: str = "http://testserver") -> WebsocketCommunicator:
+async def browser(
+    path: str, user=None, origin: str = "http://testserver", app=application
+) -> WebsocketCommunicator:
     headers = [(b"origin", origin.encode()), (b"host", b"testserver")]
     if user is not None:
         cookie = f"{django_settings.SESSION_COOKIE_NAME}={await session_of(user)}"
         headers.append((b"cookie", cookie.encode()))
-    socket = WebsocketCommunicator(application, path, headers=headers)
+    socket = WebsocketCommunicator(app, path, headers=headers)
     await socket.connect()
     return socket
 
@@ -50,7 +61,7 @@ async def events(socket, count: int) -> list[dict]:
 async def test_the_states_arrive_as_they_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
-    await Worker.objects.aupdate(last_seen_at=None)  # nobody takes the task
+    await in_thread(last_seen)(None)  # nobody takes the task
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
     await in_thread(lambda: services.task_submit(task, stored(task)))()
@@ -138,4 +149,79 @@ async def test_nonsense_from_a_browser_counts_as_the_beginning(nonsense):
         assert (await events(socket, 1))[0]["seq"] == 1
     else:
         assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+
+
+async def cut_off(scope, receive, send):
+    """The site behind a server whose connection breaks as it speaks, as uvicorn tells it."""
+
+    async def send_in_vain(message):
+        if message["type"] == "websocket.send":
+            raise OSError("the client is gone")
+        await send(message)
+
+    await application(scope, receive, send_in_vain)
+
+
+async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place(settings):
+    settings.SOCKETS_PER_USER = 1
+    alice = await in_thread(make_user)()
+    for _ in range(2):
+        socket = await browser("/ws/tasks/", alice, app=cut_off)
+        with pytest.raises(OSError, match="is gone"):
+            await socket.receive_output(timeout=5)
+    assert owner_group(alice.pk) not in get_channel_layer().groups
+    socket = await browser("/ws/tasks/", alice)
+    assert await events(socket, 1) == [{"type": "changed"}]
+    # and one that closes in order gives back no more than its own
+    too_many = await browser("/ws/tasks/", alice)
+    assert await closed_with(too_many) == 4429
+    await too_many.disconnect()
+    assert await closed_with(await browser("/ws/tasks/", alice)) == 4429
+    await socket.disconnect()
+    again = await browser("/ws/tasks/", alice)
+    assert await events(again, 1) == [{"type": "changed"}]
+    await again.disconnect()
+
+
+async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings, monkeypatch):
+    settings.SOCKETS_PER_USER = 1
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_task)(alice)
+
+    def hiccup(_):
+        raise OperationalError("the database is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tasks.consumers.tasks_visible_to", hiccup)
+        socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+        with pytest.raises(OperationalError):
+            await socket.receive_output(timeout=5)
+    socket = await browser("/ws/tasks/", alice)
+    assert await events(socket, 1) == [{"type": "changed"}]
+    await socket.disconnect()
+
+
+async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_back(monkeypatch):
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_waiting_task)(alice)
+    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+
+    def unreadable(*_):
+        raise ValueError("an event that cannot be read")
+
+    monkeypatch.setattr("tasks.consumers.events_after", unreadable)
+    await socket.send_json_to({"after": 0})
+    with pytest.raises(ValueError, match="cannot be read"):
+        await socket.receive_output(timeout=5)
+
+
+async def test_what_is_no_json_says_nothing():
+    alice = await in_thread(make_user)()
+    task = await in_thread(make_waiting_task)(alice)
+    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    for frame in ("no json", "[" * 900):
+        await socket.send_to(text_data=frame)
+    await socket.send_json_to({"after": 0})
+    assert (await events(socket, 1))[0]["seq"] == 1
     await socket.disconnect()

@@ -11,7 +11,7 @@ import pytest
 from tasks.models import Attempt, Task
 from tasks.queue.facts import facts_of
 from tasks.queue.scheduling import assign_waiting, rebind_strays
-from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker
+from tasks.tests.make import ask_for_any, last_seen, make_user, make_waiting_task, make_worker
 from workers.models import Worker
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ class Play:
                 return
             self.agenda.sort(key=lambda event: event[0])
             self.now, act = self.agenda.pop(0)
-            Worker.objects.update(last_seen_at=self.now)
+            last_seen(self.now)
             act()
 
     def _end(self, attempt: Attempt) -> None:

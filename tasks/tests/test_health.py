@@ -10,7 +10,7 @@ from tasks.health import checks_due, health_task_create, runtime_to_check, verdi
 from tasks.models import Attempt, Purpose, Task
 from tasks.selectors import tasks_listed_for
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.make import change_worker, last_seen, make_user, make_waiting_task, make_worker
 from workers.health import check_close, check_open, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
 from workers.services import worker_resume
@@ -93,7 +93,7 @@ def test_no_schedule_where_it_is_turned_off(settings):
 )
 def test_a_device_out_of_service_is_left_alone(change):
     worker = make_old(make_worker())
-    Worker.objects.filter(pk=worker.pk).update(**change)
+    change_worker(worker.pk, **change)
     assert due() == {}
 
 
@@ -165,7 +165,7 @@ def test_a_device_that_is_held_is_checked_again_ever_later(settings):
         pauses.append(round((recheck_at(worker) - check.ended_at).total_seconds()))
     assert pauses == [60, 120, 240]
     assert due(after_s=230) == {}
-    Worker.objects.update(last_seen_at=timezone.now() + datetime.timedelta(seconds=240))
+    last_seen(timezone.now() + datetime.timedelta(seconds=240))
     assert due(after_s=241) == {"held": "failure"}
 
 

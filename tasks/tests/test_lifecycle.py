@@ -10,8 +10,10 @@ from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReaso
 from tasks import attempts, services
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
+from tasks.reasons import Blame, wording_of
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.tests.make import (
+    change_worker,
     make_attempt,
     make_task,
     make_user,
@@ -106,7 +108,7 @@ def test_nothing_is_assigned_to_a_device_that_is_offline_disabled_or_lacks_the_v
     for change in ({"last_seen_at": None}, {"is_enabled": False}):
         worker = make_worker()
         make_waiting_task(worker=worker)
-        type(worker).objects.filter(pk=worker.pk).update(**change)
+        change_worker(worker.pk, **change)
     broken = make_worker()
     make_waiting_task(worker=broken)
     broken.runtimes.update(problem="no Python")
@@ -150,6 +152,7 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
     assert assign_waiting() == []
     task.refresh_from_db()
     assert (task.status, task.outcome, task.reason) == ("failed", "lost", "lease_expired")
+    assert wording_of(task.reason).blame is Blame.DEVICE
 
 
 @pytest.mark.parametrize("reason", [EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED])
@@ -161,11 +164,37 @@ def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
     assert len(assign_waiting()) == 1
 
 
+def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
+    settings.MAX_ATTEMPTS, settings.RETRY_PAUSE_MOST_S = 30, 60.0
+    task = make_waiting_task()
+    for _ in range(20):
+        (attempt,) = assign_waiting()
+        attempts.attempt_finish(attempt, finished(attempt, EndReason.UPLOAD_FAILED))
+        task.refresh_from_db()
+        assert (task.not_before_at - timezone.now()).total_seconds() <= 60
+        Task.objects.update(not_before_at=timezone.now())
+
+
+def test_a_run_that_a_stranger_killed_is_tried_again_at_once():
+    attempt = make_attempt()
+    attempts.attempt_finish(attempt, finished(attempt, EndReason.KILLED, exit_code=137))
+    assert len(assign_waiting()) == 1
+
+
 def test_a_run_that_the_agent_stopped_by_itself_is_tried_again():
     attempt = make_attempt()
     attempts.attempt_finish(attempt, finished(attempt, EndReason.CANCELLED))
     attempt.task.refresh_from_db()
     assert attempt.task.state == "waiting"
+
+
+def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
+    attempt = make_attempt()
+    said = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
+    report = finished(attempt, exit_code=134, detail="SIGABRT", log_end=said)
+    attempts.attempt_finish(attempt, report)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")
 
 
 def test_a_failure_of_the_users_is_never_tried_again():

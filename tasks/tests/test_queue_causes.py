@@ -14,6 +14,7 @@ from tasks.reasons import wording_of
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     ask_for_any,
+    change_worker,
     go_offline,
     make_user,
     make_waiting_task,
@@ -34,7 +35,7 @@ def alice():
 
 
 def change(worker: Worker, **columns) -> None:
-    Worker.objects.filter(pk=worker.pk).update(**columns)
+    change_worker(worker.pk, **columns)
 
 
 def causes(task: Task) -> list[str]:

@@ -15,6 +15,7 @@ from tasks.queue.targets import Candidate
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     ask_for_any,
+    change_worker,
     go_offline,
     make_user,
     make_waiting_task,
@@ -22,7 +23,7 @@ from tasks.tests.make import (
     occupy,
 )
 from tasks.transitions import transition_if
-from workers.models import Grant, Runtime, Worker
+from workers.models import Grant, Runtime
 from workers.services import worker_retire
 
 pytestmark = pytest.mark.django_db
@@ -116,7 +117,7 @@ def test_a_task_leaves_a_device_that_takes_no_more_tasks(alice, change):
         occupy(worker, alice)
     task = ask_for_any(alice)
     other = second if task.worker == first else first
-    Worker.objects.filter(pk=task.worker_id).update(**change)
+    change_worker(task.worker_id, **change)
     sweep()
     task.refresh_from_db()
     assert (task.worker, task.state) == (other, "waiting")
@@ -139,7 +140,7 @@ def test_a_task_that_waited_long_moves_on_instead_of_failing(alice, loss):
     else:
         change = {"drained": {"is_enabled": False, "disabled_at": long_ago}}
         away = {"last_seen_at": long_ago}
-        Worker.objects.filter(pk=task.worker_id).update(**change.get(loss, away))
+        change_worker(task.worker_id, **change.get(loss, away))
     sweep()
     task.refresh_from_db()
     assert (task.worker, task.state, task.reason) == (other, "waiting", "")

@@ -5,14 +5,17 @@ import datetime
 import dramatiq
 import pytest
 from django.core.management import call_command
+from django.db import OperationalError
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles import storage
 from tasks import attempts, services
+from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import make_attempt, make_task, make_waiting_task
+from tasks.tests.make import last_seen, make_attempt, make_task, make_waiting_task
+from webprofile.errors import DomainError
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
 
@@ -60,11 +63,11 @@ def test_a_task_does_not_wait_for_ever():
 def test_a_device_that_stays_away_fails_its_waiting_tasks_with_the_reason():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
-    Worker.objects.update(last_seen_at=timezone.now() - datetime.timedelta(seconds=60))
+    last_seen(timezone.now() - datetime.timedelta(seconds=60))
     sweep()
     task.refresh_from_db()
     assert task.state == "waiting"  # offline, but perhaps not for long
-    Worker.objects.update(last_seen_at=LONG_AGO)
+    last_seen(LONG_AGO)
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "worker_went_offline")
@@ -236,3 +239,85 @@ def test_a_broker_that_is_away_costs_no_task_and_no_request(
         task = make_waiting_task()
     task.refresh_from_db()
     assert task.state == "assigned"
+
+
+def test_a_round_shows_from_outside_that_it_is_over(tmp_path):
+    """What a container's health check looks at."""
+    alive = tmp_path / "sweep.alive"
+    call_command("sweep", "--once", "--alive", str(alive))
+    assert alive.exists()
+
+
+def test_a_step_that_fails_keeps_no_other_waiting_and_shows(monkeypatch, tmp_path):
+    """Storage is away, which no deadline waits for."""
+    task = make_task()
+    Task.objects.update(upload_deadline_at=LONG_AGO)
+    later = []
+
+    def away(*args):
+        raise DomainError("storage_unreachable")
+
+    monkeypatch.setattr(storage, "delete", away)
+    monkeypatch.setattr(sweep_command, "deliveries_sweep", lambda: later.append("deliveries"))
+    with pytest.raises(DomainError):
+        call_command("sweep", "--once")
+    task.refresh_from_db()
+    assert (task.status, later) == ("cancelled", ["deliveries"])
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The sweep's hand on the clock: `clock(s)` is so much later."""
+    moment = timezone.now()
+
+    def later(seconds):
+        nonlocal moment
+        moment += datetime.timedelta(seconds=seconds)
+        monkeypatch.setattr(timezone, "now", lambda: moment)
+
+    later(0)
+    return later
+
+
+def test_after_a_database_that_was_away_what_was_silent_is_not_judged_at_once(clock, monkeypatch):
+    attempt = make_attempt()
+    rounds = sweep_command.Rounds(timezone.now())
+    clock(100)  # long after the sweep's own start
+    assert rounds.round() == []
+
+    def away(*args):
+        raise OperationalError
+
+    names = [getattr(step, "__name__", "sweep") for step in rounds.steps()]
+    with monkeypatch.context() as broken:
+        for name in names:
+            broken.setattr(sweep_command, name, away)
+        for _ in range(20):
+            clock(5)
+            assert len(rounds.round()) == len(names)
+    Attempt.objects.update(lease_expires_at=timezone.now() - datetime.timedelta(seconds=60))
+    clock(5)
+    assert rounds.round() == []
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None
+    for _ in range(16):
+        clock(5)
+        rounds.round()
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "lease_expired"
+
+
+def test_while_only_storage_is_away_a_silent_device_loses_its_attempt(clock, monkeypatch):
+    attempt = make_attempt()
+    rounds = sweep_command.Rounds(timezone.now())
+
+    def away():
+        clock(20)
+        raise DomainError("storage_unreachable")
+
+    monkeypatch.setattr(sweep_command, "abandoned_uploads_purge", away)
+    for _ in range(10):
+        clock(5)
+        assert len(rounds.round()) == 1
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "lease_expired"

@@ -1,22 +1,77 @@
 """`manage.py sweep`: finds every five seconds what deadlines and lost hints left behind."""
 
+import datetime
 import signal
 import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
+from django.utils import timezone
 
+from accounts.webhooks.delivering import deliveries_sweep
 from profiles.health import health_round
 from profiles.opened.sweeping import opened_sweep
+from profiles.parts import parts_sweep
 from profiles.removal import removed_sweep
+from profiles.rules import retention_sweep
 from profiles.services import abandoned_uploads_purge
-from tasks.sweeping import sweep
+from tasks.sweeping import AWAY, is_coming_back, sweep
+from webprofile.meters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
+from webprofile.watching.exposition import serve
+from workers.lost import devices_lost_tell
 
 log = structlog.get_logger()
 
 INTERVAL_S = 5.0
+
+
+class Rounds:
+    """Makes rounds and remembers since when it does so without a pause.
+
+    Whether the sweep itself was away or the database, nobody was heard meanwhile: what was silent
+    then is not judged before agents could come back.
+    """
+
+    def __init__(self, began_at: datetime.datetime | None) -> None:
+        """began_at: None judges at once, as if rounds had always been made"""
+        self.began_at = began_at
+        self._done_at = timezone.now()
+
+    def round(self) -> list[Exception]:
+        """One round, each step of which is tried on its own; returns what went wrong."""
+        now = timezone.now()
+        if self.began_at is not None and now > self._done_at + AWAY:
+            self.began_at = now
+        failed: list[Exception] = []
+        for step in self.steps():
+            try:
+                step()
+            except Exception as error:  # one bad step ends neither its round nor the loop
+                SWEEP_FAILURES.inc()
+                log.exception("sweep_failed", step=repr(step))
+                failed.append(error)
+            else:
+                # not that of the whole round: storage may be away for hours, rows are not
+                self._done_at = timezone.now()
+        return failed
+
+    def steps(self) -> Iterator[Callable[[], object]]:
+        """What a round does now, in its order."""
+        yield partial(sweep, self.began_at)
+        yield abandoned_uploads_purge
+        yield opened_sweep
+        yield health_round
+        yield retention_sweep
+        yield removed_sweep
+        yield parts_sweep
+        if not is_coming_back(self.began_at, timezone.now()):
+            yield devices_lost_tell
+        yield deliveries_sweep
 
 
 class Command(BaseCommand):
@@ -24,22 +79,26 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="One round, then stop.")
+        parser.add_argument("--alive", metavar="FILE", type=Path, help="Touched after each round.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        rounds = Rounds(None if options["once"] else timezone.now())
+        if not options["once"]:
+            serve()
         while True:
-            try:
-                sweep()
-                abandoned_uploads_purge()
-                opened_sweep()
-                health_round()
-                removed_sweep()
-            except Exception:  # one bad round must not end the loop
-                log.exception("sweep_failed")
-                if options["once"]:
-                    raise
+            with SWEEP_SECONDS.time():
+                failed = rounds.round()
+            if not failed:
+                SWEEP_LAST.set_to_current_time()
+            elif options["once"]:
+                raise failed[0]
+            if options["alive"]:
+                options["alive"].touch()
+            if options["once"]:
+                return
             close_old_connections()
-            if options["once"] or stop.wait(INTERVAL_S):
+            if stop.wait(INTERVAL_S):
                 return

@@ -1,0 +1,208 @@
+"""`python -m tasks.tests.plans_process`: how PostgreSQL answers what is asked all the time.
+
+The database is named by DATABASE_URL, and empty. Fills it, does what pages, agents, dispatcher and
+sweep do, and prints one line of JSON for each: its name and the breaks of "nothing is scanned".
+"""
+
+import datetime
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import django
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+TASKS, WORKERS, USERS = 20_000, 2_000, 10
+#: what grows with the history of a site; a question must not read all of it
+HISTORY = {"tasks_task", "tasks_attempt", "tasks_taskevent", "tasks_taskfile", "tasks_logchunk"}
+#: what grows with the fleet; a question about one device must not read all of it
+FLEET = {"workers_worker", "workers_pulse", "workers_runtime", "workers_workersecret"}
+#: rows of one table that a question may read, whatever the site's history: it holds 50 live tasks
+MOST_ROWS = 2_500
+#: what PostgreSQL takes for the price of reading so many pages one after the other
+FEW_PAGES = 250
+
+
+def main() -> None:
+    django.setup()
+    call_command("migrate", verbosity=0)
+    fill()
+    for name, (act, tables) in questions().items():
+        print(json.dumps([name, *breaks(act, tables)]), flush=True)
+
+
+def breaks(act: Callable[[], Any], tables: set[str]) -> Iterator[str]:
+    """Each reading of a whole table, and each of too many rows, as words."""
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        act()
+    for query in captured:
+        sql = query["sql"]
+        if not sql.lstrip("( ").startswith(("SELECT", "UPDATE", "DELETE")):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}")
+            plan = cursor.fetchone()[0][0]["Plan"]
+        for node in nodes(plan):
+            table = node.get("Relation Name", "")
+            if table in tables and node["Node Type"] == "Seq Scan":
+                yield f"{table} is scanned: {sql[:300]}"
+            elif table in HISTORY and node["Plan Rows"] > MOST_ROWS:
+                yield f"{node['Plan Rows']} rows of {table}: {sql[:300]}"
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A plan and its parts, but for those that a limit ends after few rows."""
+    if plan["Node Type"] == "Limit" and plan["Total Cost"] < FEW_PAGES:
+        return
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
+    """What is asked, and which tables must not be scanned for it."""
+    from django.test import Client
+
+    from accounts.models import User
+    from profiles.removal import removed_sweep
+    from profiles.services import abandoned_uploads_purge
+    from tasks.models import Attempt, Task
+    from tasks.queue.scheduling import assign_waiting
+    from tasks.sweeping import sweep
+    from tasks.tallies import ends_count
+    from workers import gateway
+    from workers.models import Worker
+    from workers.tokens import tokens_valid
+
+    user, admin = Client(), Client()
+    user.force_login(User.objects.get(email="user-1@example.org"))
+    admin.force_login(User.objects.get(email="root@example.org"))
+    waiting = Task.objects.filter(state="waiting").first()
+    live = Attempt.objects.filter(ended_at=None).first()
+    assert waiting is not None
+    assert live is not None
+    some = list(Worker.objects.order_by("pk").values_list("pk", flat=True)[:400])
+    digests = [f"{number:064x}" for number in range(400)]
+    held = dict.fromkeys(some, frozenset[uuid.UUID]())
+    # a site counts its whole history once, in its first round
+    ends_count()
+
+    def page(client: Client, address: str) -> Callable[[], Any]:
+        def ask() -> None:
+            assert client.get(address).status_code == 200, address
+
+        return ask
+
+    return {
+        # its filter offers the versions that devices have, and a task's page other devices
+        "task list": (page(user, "/tasks/"), HISTORY),
+        "task list, failed": (page(user, "/tasks/?status=failed"), HISTORY),
+        "task list of an administrator": (page(admin, "/tasks/"), HISTORY),
+        "a task": (page(admin, f"/tasks/{waiting.pk}/"), HISTORY),
+        # all devices that a reader may see are shown
+        "worker list": (page(user, "/workers/"), HISTORY),
+        "a free device": (lambda: assign_waiting(waiting.worker_id), HISTORY | FLEET),
+        "the sweep": (sweep, HISTORY),
+        "the sweep's files": (lambda: (removed_sweep(), abandoned_uploads_purge()), HISTORY),
+        "heartbeats": (
+            lambda: (tokens_valid(digests), gateway.on_heartbeats(held)),
+            HISTORY | FLEET,
+        ),
+        "what a device should do": (
+            lambda: gateway.desired_state(live.worker_id),
+            HISTORY | FLEET,
+        ),
+    }
+
+
+def fill() -> None:
+    """A long history, a large fleet, few tasks that live."""
+    from accounts.models import User
+    from tasks.models import Attempt, Task, TaskEvent, TaskFile
+    from workers.models import Pulse, Runtime, Worker, WorkerSecret
+
+    now = timezone.now()
+    User.objects.create_superuser("root@example.org")
+    users = User.objects.bulk_create(User(email=f"user-{n}@example.org") for n in range(USERS))
+    workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(WORKERS))
+    Pulse.objects.bulk_create(Pulse(worker=each, last_seen_at=now) for each in workers)
+    Runtime.objects.bulk_create(
+        Runtime(worker=each, version="1.13.0", kind="wheel") for each in workers
+    )
+    WorkerSecret.objects.bulk_create(
+        WorkerSecret(worker=each, kind="token", sha256=f"{each.pk:064x}") for each in workers
+    )
+    ends = [("succeeded", "")] * 8 + [("failed", "crashed"), ("cancelled", "cancelled_by_user")]
+    tasks = Task.objects.bulk_create(
+        [
+            Task(
+                owner=users[n % USERS],
+                worker=workers[n % WORKERS],
+                runtime_version="1.13.0",
+                timeout_s=600,
+                submitted_at=now - datetime.timedelta(seconds=TASKS - n),
+                **_state(n, ends),
+            )
+            for n in range(TASKS)
+        ],
+        batch_size=2_000,
+    )
+    TaskFile.objects.bulk_create(
+        [
+            TaskFile(
+                task=task,
+                kind="model",
+                name="net.mge",
+                size_bytes=9,
+                md5=uuid.uuid5(uuid.NAMESPACE_OID, str(task.pk)).hex,
+                stored_at=now,
+            )
+            for task in tasks
+        ],
+        batch_size=2_000,
+    )
+    TaskEvent.objects.bulk_create(
+        [TaskEvent(task=task, seq=n, kind="task.waiting") for task in tasks for n in (1, 2)],
+        batch_size=5_000,
+    )
+    Attempt.objects.bulk_create(
+        [_attempt(task, now) for task in tasks if task.state in ("running", "finished")],
+        batch_size=2_000,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def _state(number: int, ends: list[tuple[str, str]]) -> dict[str, str]:
+    if number >= TASKS - 25:
+        return {"state": "waiting"}
+    if number >= TASKS - 50:
+        return {"state": "running"}
+    outcome, reason = ends[number % len(ends)]
+    return {"state": "finished", "outcome": outcome, "reason": reason}
+
+
+def _attempt(task: Any, now: datetime.datetime) -> Any:
+    from tasks.models import Attempt
+
+    is_over = task.state == "finished"
+    return Attempt(
+        task=task,
+        worker_id=task.worker_id,
+        number=1,
+        slot=0,
+        lease_expires_at=now + datetime.timedelta(minutes=5),
+        started_at=task.submitted_at,
+        accepted_at=task.submitted_at if is_over else None,
+        ended_at=task.submitted_at if is_over else None,
+    )
+
+
+if __name__ == "__main__":
+    main()

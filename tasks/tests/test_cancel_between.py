@@ -1,0 +1,68 @@
+"""A cancel at the very moment in which an attempt ends: on a database that lets both in."""
+
+import threading
+from unittest import mock
+
+import pytest
+from django.db import connection
+
+from agent.protocol import AttemptFinished, EndReason
+from tasks import attempts, services
+from tasks.models import Task
+from tasks.tests.make import make_attempt
+
+pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
+
+
+class Cancel(threading.Thread):
+    """Somebody else's request; it may have to wait until the end is written."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.row = Task.objects.get(pk=task.pk)
+
+    def run(self) -> None:
+        try:
+            services.task_cancel(self.row)
+        finally:
+            connection.close()
+
+
+def ended_meanwhile(name: str, end) -> Task:
+    """Cancel a running task just before the inner step `name` of what ends its attempt."""
+    attempt = make_attempt()
+    attempts.attempt_accept(attempt)
+    Task.objects.filter(pk=attempt.task_id).update(state="running")
+    cancel = Cancel(attempt.task)
+    inner = getattr(attempts, name)
+
+    def between(*args, **kwargs):
+        if not cancel.is_alive() and not cancel.ident:
+            cancel.start()
+            cancel.join(0.5)
+        return inner(*args, **kwargs)
+
+    with mock.patch.object(attempts, name, between):
+        end(attempt)
+    cancel.join()
+    return Task.objects.get(pk=attempt.task_id)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "ends"), [(0, {"processing"}), (1, {"finished"})], ids=["good", "bad"]
+)
+def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, ends):
+    def end(attempt):
+        report = AttemptFinished(
+            attempt=attempt.pk, at=0, reason=EndReason.EXITED, exit_code=exit_code
+        )
+        assert attempts.attempt_finish(attempt, report)
+
+    assert ended_meanwhile("_note_sums", end).state in ends
+
+
+def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
+    task = ended_meanwhile(
+        "_try_again", lambda attempt: attempts.attempt_lose(attempt, reason="lease_expired")
+    )
+    assert (task.state, task.outcome) == ("finished", "cancelled")

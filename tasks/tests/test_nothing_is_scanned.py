@@ -1,0 +1,64 @@
+"""What is asked all the time reads by an index on PostgreSQL, however long a site has lived."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.bench_lists import postgres
+from bench.fleet.plant import as_url
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
+    """The breaks that were found, by question."""
+    folder = tmp_path_factory.mktemp("plans")
+    with pytest.MonkeyPatch.context() as patch:
+        # the server's package looks for a place of the user's session
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        yield _asked(folder)
+
+
+def _asked(folder: Path) -> dict[str, list[str]]:
+    with postgres(folder / "postgres") as address:
+        environment = os.environ | {
+            "DATABASE_URL": as_url(address),
+            "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
+            "MGW_HOME": str(folder),
+            "LOG_LEVEL": "ERROR",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "tasks.tests.plans_process"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {name: breaks for name, *breaks in lines}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "task list",
+        "task list, failed",
+        "task list of an administrator",
+        "a task",
+        "worker list",
+        "a free device",
+        "the sweep",
+        "the sweep's files",
+        "heartbeats",
+        "what a device should do",
+    ],
+)
+def test_nothing_that_grows_is_read_as_a_whole(answers, question):
+    assert answers[question] == []

@@ -1,0 +1,126 @@
+"""A device that was silent for longer than a lease comes back with what it ran."""
+
+import datetime
+
+import pytest
+from django.utils import timezone
+
+from agent.protocol import AttemptFinished, AttemptStarted, EndReason
+from tasks import attempts, services
+from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
+from tasks.reviving import attempts_revive
+from tasks.sweeping import COMING_BACK, sweep
+from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = timezone.now() - datetime.timedelta(minutes=10)
+
+
+def lost_attempt(**fields) -> Attempt:
+    attempt = make_attempt(**fields)
+    attempts.attempt_lose(attempt, reason="lease_expired")
+    return attempt
+
+
+def come_back(attempt: Attempt) -> None:
+    attempts_revive(attempt.worker_id, {attempt.pk})
+    attempt.refresh_from_db()
+    attempt.task.refresh_from_db()
+
+
+def test_a_result_that_was_finished_meanwhile_counts():
+    attempt = lost_attempt()
+    come_back(attempt)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    assert attempts.attempt_finish(attempt, report)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.state, attempt.task.attempts.count()) == ("processing", 1)
+
+
+@pytest.mark.parametrize(("started", "state"), [(False, "assigned"), (True, "running")])
+def test_a_run_that_goes_on_is_where_it_was(started, state):
+    attempt = make_attempt()
+    if started:
+        attempts.attempt_start(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
+    attempts.attempt_lose(attempt, reason="lease_expired")
+    come_back(attempt)
+    assert (attempt.ended_at, attempt.end_reason, attempt.task.state) == (None, "", state)
+    assert attempt.lease_expires_at > timezone.now()
+    assert assign_waiting() == []
+
+
+def test_what_another_attempt_has_taken_stays_given_up():
+    attempt = lost_attempt()
+    (second,) = assign_waiting()
+    come_back(attempt)
+    assert attempt.end_reason == "lease_expired"
+    assert [each.pk for each in attempt.task.attempts.filter(ended_at=None)] == [second.pk]
+    attempts.attempt_lose(second, reason="lease_expired")
+    come_back(attempt)
+    assert attempt.end_reason == "lease_expired"
+
+
+def test_what_waits_for_another_device_by_now_stays_given_up():
+    attempt = lost_attempt()
+    Task.objects.update(worker=make_worker("elsewhere"))
+    come_back(attempt)
+    assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
+
+
+def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back():
+    attempt = lost_attempt()
+    services.task_cancel(attempt.task)
+    other = make_waiting_task(worker=attempt.worker)
+    assert [each.task_id for each in assign_waiting()] == [other.pk]
+    come_back(attempt)
+    assert attempt.end_reason == "lease_expired"
+
+
+def test_a_full_slot_leaves_the_task_waiting():
+    attempt = lost_attempt()
+    Task.objects.filter(pk=attempt.task_id).update(not_before_at=timezone.now() + COMING_BACK)
+    make_waiting_task(worker=attempt.worker)
+    assert len(assign_waiting()) == 1
+    come_back(attempt)
+    assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
+
+
+@pytest.mark.parametrize("reason", ["agent_forgot", "agent_error"])
+def test_only_silence_can_be_made_good(reason):
+    attempt = make_attempt()
+    attempts.attempt_lose(attempt, reason=reason)
+    come_back(attempt)
+    assert attempt.end_reason == reason
+
+
+def test_leases_that_ended_while_nobody_made_rounds_have_time_to_be_renewed():
+    attempt = make_attempt()
+    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    sweep(timezone.now())
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None
+    sweep(timezone.now() - COMING_BACK)
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "lease_expired"
+
+
+def test_a_lease_that_ends_after_a_short_restart_is_judged_at_once():
+    attempt = make_attempt()
+    Attempt.objects.update(lease_expires_at=timezone.now() - datetime.timedelta(seconds=2))
+    sweep(timezone.now())
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "lease_expired"
+
+
+def test_devices_that_were_not_heard_by_a_site_that_was_away_keep_their_tasks():
+    task = make_waiting_task()
+    Task.objects.update(submitted_at=timezone.now() - datetime.timedelta(hours=2))
+    last_seen(timezone.now() - datetime.timedelta(hours=1))
+    sweep(timezone.now())
+    task.refresh_from_db()
+    assert task.state == "waiting"
+    sweep(timezone.now() - COMING_BACK)
+    task.refresh_from_db()
+    assert task.reason == "worker_went_offline"
