@@ -2,6 +2,7 @@
 
 import dramatiq
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from profiles.derived.rebuilding import RebuildError, profile_rebuild
 from profiles.models import Profile, ProfileUpload
@@ -12,6 +13,7 @@ from tasks.models import Attempt
 from tasks.reasons import Reason
 from tasks.services import task_fail
 from webprofile.errors import DomainError
+from webprofile.watching.task_traces import result_traced
 
 log = structlog.get_logger()
 
@@ -21,16 +23,18 @@ log = structlog.get_logger()
 )
 def build_profile(attempt_id: str) -> None:
     """Turn an attempt's artifacts into a profile. Idempotent; retried when storage is away."""
-    attempt = Attempt.objects.select_related("task").filter(pk=attempt_id).first()
+    attempt = Attempt.objects.select_related("task", "worker").filter(pk=attempt_id).first()
     if attempt is None:
         return  # its task was deleted meanwhile
+    bind_contextvars(task=attempt.task_id, attempt=attempt_id, worker=attempt.worker.name)
     try:
-        profile_build(attempt)
+        with result_traced(attempt):
+            profile_build(attempt)
     except DomainError:
-        raise  # storage is away: Dramatiq tries again
+        raise  # storage is away, or the site is being stopped: Dramatiq tries again
     except Exception:
         # a file that breaks our own code must not leave its task behind
-        log.exception("profile_broke", attempt=attempt_id)
+        log.exception("profile_broke")
         task_fail(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)
 
 
@@ -45,7 +49,7 @@ def build_opened(upload_id: int) -> None:
     try:
         upload_build(upload)
     except DomainError:
-        raise  # storage is away: Dramatiq tries again
+        raise  # storage is away, or the site is being stopped: Dramatiq tries again
     except Exception:
         # a file that breaks our own code must not leave its row behind
         log.exception("upload_broke", upload=upload_id)

@@ -27,7 +27,7 @@ class OpenedFileBody(_Body):
 
     name: StrictStr
     size_bytes: StrictInt
-    md5: StrictStr
+    md5: StrictStr = ""
     head: Base64Bytes = Field(default=b"", max_length=2 * HEAD_BYTES)
 
     def as_file(self) -> FileToOpen:

@@ -36,9 +36,12 @@ def health_round() -> None:
             task_cancel(task)
     for _, (worker, cause) in zip(range(_MOST), health.checks_due(now), strict=False):
         try:
-            health_begin(worker, cause=cause)
+            begun = health_begin(worker, cause=cause)
         except Exception:  # one device must not keep the others waiting
             log.exception("health_check_failed", worker=worker.name)
+        else:
+            if begun is not None and begun.reason == "storage_unreachable":
+                return  # each further one may take 15 s as well
 
 
 def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:

@@ -3,6 +3,8 @@
 from django.core.cache import cache
 from django.db import transaction
 
+from webprofile.meters import hint_given
+
 #: a profile is not asked for again so soon
 REBUILD_PAUSE_S = 60
 
@@ -11,7 +13,11 @@ def build_opened_on_commit(upload_id: int) -> None:
     """Queue the reading of an opened profile; the actor builds on the service that asks."""
     from profiles.actors import build_opened
 
-    transaction.on_commit(lambda: build_opened.send(upload_id), robust=True)
+    def send() -> None:
+        with hint_given("build_opened"):
+            build_opened.send(upload_id)
+
+    transaction.on_commit(send, robust=True)
 
 
 def rebuild_profile_soon(profile_id: int) -> None:

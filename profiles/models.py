@@ -16,6 +16,9 @@ class Artifact(models.Model):
     md5 = models.CharField("MD5", max_length=32)
     #: false between the agent's question where to put it and its word that it is there
     is_stored = models.BooleanField(default=True)
+    #: when a rule removed it, and after how many days (`profiles.rules`)
+    removed_at = models.DateTimeField(null=True)
+    kept_days = models.PositiveSmallIntegerField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -85,7 +88,10 @@ class OpenedFile(models.Model):
     #: as its owner calls it
     name = models.CharField(_("file name"), max_length=255)
     size_bytes = models.PositiveBigIntegerField(_("size"))
-    md5 = models.CharField("MD5", max_length=32)
+    #: these three as in `tasks.models.TaskFile`
+    md5 = models.CharField("MD5", max_length=40, blank=True)
+    part_bytes = models.PositiveBigIntegerField(default=0)
+    etag = models.CharField(max_length=100, blank=True, default="")
 
     class Meta:
         verbose_name = _("file")
@@ -96,6 +102,11 @@ class OpenedFile(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def stored_md5(self) -> str:
+        """What storage answers for it if it is whole."""
+        return self.etag or self.md5
 
     @property
     def stored_name(self) -> str:
@@ -205,10 +216,30 @@ class AttemptMeasurement(models.Model):
         return f"{self.attempt} measurement"
 
 
-class RemovedObjects(models.Model):
-    """Objects of a deleted task, which the sweep takes out of storage (`profiles.removal`)."""
+class PartedUpload(models.Model):
+    """A file on its way into storage in parts (`profiles.parts`).
 
-    #: ends in a slash; everything below it goes
+    The row stands as long as storage may hold parts of it. It outlives its file, so that the sweep
+    finds what is to be given up.
+    """
+
+    object_key = models.CharField(max_length=200, unique=True)
+    #: storage's name for it
+    upload_id = models.CharField(max_length=1000)
+    #: the checksum that its sender told; set before storage is asked to join the parts
+    md5 = models.CharField("MD5", max_length=40, blank=True, default="")
+    task_file = models.ForeignKey("tasks.TaskFile", models.SET_NULL, related_name="+", null=True)
+    opened_file = models.ForeignKey(OpenedFile, models.SET_NULL, related_name="+", null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.object_key
+
+
+class RemovedObjects(models.Model):
+    """Objects that the sweep takes out of storage (`profiles.removal`)."""
+
+    #: one that ends in a slash names everything below it, another one a single object
     prefix = models.CharField(max_length=100, unique=True)
     #: nobody can write there any more: the row goes too
     is_last = models.BooleanField(default=False)

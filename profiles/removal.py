@@ -1,4 +1,4 @@
-"""Deleting a task: its rows at once, its objects in storage by the sweep.
+"""What leaves storage: rows say so at once, the sweep removes the objects.
 
 A storage that is away keeps nobody from deleting: the rows of `RemovedObjects` are the outbox.
 """
@@ -54,21 +54,31 @@ def task_erase(row: Task) -> None:
     row.delete()
 
 
-def objects_remove_soon(prefixes: Iterable[str]) -> None:
-    """Have the sweep empty these prefixes; one that is to be emptied already stays as it is."""
-    now = timezone.now()
-    rows = [RemovedObjects(prefix=prefix, due_at=now) for prefix in prefixes]
+def objects_remove_soon(
+    prefixes: Iterable[str], *, after: datetime.timedelta = datetime.timedelta()
+) -> None:
+    """Have the sweep empty these prefixes (or remove the objects of these keys, without a slash).
+
+    One that is to be emptied already stays as it is. after: nothing goes before that
+    """
+    due_at = timezone.now() + after
+    rows = [RemovedObjects(prefix=prefix, due_at=due_at) for prefix in prefixes]
     RemovedObjects.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def removed_sweep() -> None:
-    """One round: what is due leaves storage; one that cannot keeps no other waiting."""
+    """One round: what is due leaves storage, until storage is away.
+
+    What could not be removed goes to the end of the line, so that it keeps no other waiting.
+    """
     due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).order_by("due_at")
     for row in due[:REMOVAL_LIMIT]:
         try:
             _remove(row)
         except DomainError:  # storage is away
             log.warning("removal_failed", prefix=row.prefix)
+            RemovedObjects.objects.filter(pk=row.pk).update(due_at=timezone.now())
+            return  # each further one may take 15 s as well
 
 
 def _remove(row: RemovedObjects) -> None:
@@ -76,7 +86,10 @@ def _remove(row: RemovedObjects) -> None:
 
     Raises DomainError storage_unreachable.
     """
-    storage.delete_below(row.prefix)
+    if row.prefix.endswith("/"):
+        storage.delete_below(row.prefix)
+    else:
+        storage.delete(row.prefix)
     if row.is_last:
         row.delete()
         return

@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
+from profiles.rules import refuse_removed
 from profiles.shown.attempt_words import (
     artifact_help,
     artifact_title,
@@ -18,6 +19,7 @@ from profiles.shown.explanations import EXPLANATIONS
 from tasks.asking.measuring import plan_rows
 from tasks.models import Task
 from tasks.selectors import tasks_listed_for
+from webprofile.errors import DomainError
 
 IO_DUMP_NAME = "bin_io_dump.zip"
 #: tasks that are offered for a comparison
@@ -75,8 +77,9 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
 
 
 def artifacts_of(task: Task) -> list[dict[str, Any]]:
-    """The stored files of a task's attempts: the last attempt first, each file with its words."""
-    found = Artifact.objects.filter(attempt__task=task, is_stored=True).select_related("attempt")
+    """The files of a task's attempts, stored or removed by rule: the last attempt first."""
+    known = Q(is_stored=True) | Q(removed_at__isnull=False)
+    found = Artifact.objects.filter(known, attempt__task=task).select_related("attempt")
     attempts: dict[int, list[dict[str, Any]]] = {}
     for artifact in sorted(found, key=_place):
         row = {
@@ -96,6 +99,16 @@ def _place(artifact: Artifact) -> tuple[int, int, str]:
 def dump_of(task: Task) -> Artifact | None:
     """The binary dump of all variables that the task's last attempt with one left."""
     return _dumps().filter(attempt__task=task).order_by("-attempt__number").first()
+
+
+def dump_asked(task: Task) -> Artifact:
+    """The same for who asks for it. Raises DomainError dump_missing, removed_by_rule."""
+    found = dump_of(task)
+    if found is None:
+        gone = Artifact.objects.filter(attempt__task=task, name=IO_DUMP_NAME)
+        refuse_removed(gone.exclude(removed_at=None).order_by("-attempt__number").first())
+        raise DomainError("dump_missing", status=404, task=task.pk)
+    return found
 
 
 def dumps_beside(task: Task, reader: User) -> list[Task]:

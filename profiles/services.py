@@ -66,12 +66,23 @@ def artifacts_record(attempt: Attempt, files: Iterable[FileOffer]) -> None:
 
 
 def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
-    for file in files:
-        Artifact.objects.update_or_create(
+    # by name, since one statement may not write a row twice
+    rows = {
+        file.name: Artifact(
             attempt=attempt,
             name=file.name,
-            defaults={"size_bytes": file.size_bytes, "md5": file.md5, "is_stored": is_stored},
+            size_bytes=file.size_bytes,
+            md5=file.md5,
+            is_stored=is_stored,
         )
+        for file in files
+    }
+    Artifact.objects.bulk_create(
+        rows.values(),
+        update_conflicts=True,
+        unique_fields=["attempt", "name"],
+        update_fields=["size_bytes", "md5", "is_stored"],
+    )
 
 
 def profile_build(attempt: Attempt) -> None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from profiles import storage
+from profiles.parts import target_of
 from tasks.asking.inspection import bytes_wanted
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
@@ -44,9 +46,19 @@ def sources_check(files: Iterable[FileRequest]) -> None:
         if not file.source:
             continue
         found = storage.head(file.source)
-        if found != (file.size_bytes, file.md5):
+        is_whole = found is not None and found[0] == file.size_bytes
+        if found is None or not is_whole or not storage.may_be_same(found[1], file.stored_md5):
             code = "file_gone" if found is None else "file_changed"
             raise DomainError(code, field=file.option or file.kind, name=file.name)
+
+
+def upload_targets(task: Task) -> list[dict[str, Any]]:
+    """Where to PUT the files that storage does not hold yet. Raises DomainError as `target_of`."""
+    return [
+        {"file": file.pk, **target}
+        for file in task.files.filter(stored_at=None)
+        if (target := target_of(file))
+    ]
 
 
 def task_confirm(task: Task) -> None:
@@ -57,7 +69,7 @@ def task_confirm(task: Task) -> None:
     """
     rows = list(task.files.all())
     stored = {row.pk: _stored(row) for row in rows}
-    whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.md5)]
+    whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
     task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
 
 

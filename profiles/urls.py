@@ -16,6 +16,16 @@ urlpatterns = [
     path("opened/<int:upload_id>/rename/", opened.rename, name="opened-rename"),
     path("opened/<int:upload_id>/delete/", opened.delete, name="opened-delete"),
     path("opened/<int:upload_id>/files/<int:number>/", opened.file, name="opened-file"),
+    path(
+        "opened/<int:upload_id>/files/<int:number>/parts/",
+        opened.file_parts,
+        name="opened-file-parts",
+    ),
+    path(
+        "opened/<int:upload_id>/files/<int:number>/join/",
+        opened.file_join,
+        name="opened-file-join",
+    ),
     path("exports/", exports.about, name="exports"),
     path("compare/", compare.compare, name="compare"),
     path("compare/graph/", compare.compare_graph, name="compare-graph"),

@@ -14,10 +14,18 @@ from django.utils import timezone
 
 from agent.protocol import EndReason
 from profiles import storage
-from profiles.models import Artifact, OpenedFile, Profile, ProfileUpload, RemovedObjects
+from profiles.models import (
+    Artifact,
+    OpenedFile,
+    PartedUpload,
+    Profile,
+    ProfileUpload,
+    RemovedObjects,
+)
 from profiles.storage import Listed
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
+from webprofile.errors import DomainError
 
 #: how long after its deadline a row may wait for the sweep
 PATIENCE = datetime.timedelta(minutes=5)
@@ -58,6 +66,7 @@ def broken_objects(
         yield from _page(page, seen, before)
         advance(len(page))
     yield from _missing(seen)
+    yield from _unfinished(before)
 
 
 def _endless(since: datetime.datetime) -> Iterator[Broken]:
@@ -134,16 +143,52 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
         _keys_of(row, seen).add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
             continue
-        # what came in parts has no MD5 as its ETag
-        if found.size_bytes != row.size_bytes or ("-" not in found.md5 and found.md5 != row.md5):
-            told = f"{row.size_bytes} bytes, MD5 {row.md5}"
-            text = f"{found.key} is {found.size_bytes} bytes, MD5 {found.md5}; its row says {told}"
+        md5 = found.md5 or _asked_md5(found)
+        if found.size_bytes != row.size_bytes or not _is_same(found.key, md5, row):
+            told = f"{row.size_bytes} bytes, MD5 {_stored_md5(row)}"
+            text = f"{found.key} is {found.size_bytes} bytes, MD5 {md5}; its row says {told}"
             yield Broken("artifact", text)
     old = [found for found in left if found.modified_at < before]
-    going = _prefixes_that_go({_prefix(found.key) for found in old})
+    going = _prefixes_that_go({name for found in old for name in (found.key, _prefix(found.key))})
     for found in old:
-        if _prefix(found.key) not in going:
+        if not {found.key, _prefix(found.key)} & going:
             yield Broken("orphan", f"{found.key} has no row ({found.size_bytes} bytes)")
+
+
+def _is_same(key: str, md5: str, row: "TaskFile | Artifact | OpenedFile") -> bool:
+    """Whether an object that storage tells by this sum is the one that was checked.
+
+    A bucket that was copied or restored may have got in one piece what came in parts: its sum is
+    formed once more. What came in one piece and has the ETag of parts now is taken by its size.
+    """
+    if md5 == _stored_md5(row):
+        return True
+    if isinstance(row, Artifact) or not row.part_bytes:
+        return "-" in md5
+    try:
+        return storage.checksum_of(key, row.part_bytes) == row.md5
+    except DomainError as error:
+        if error.code != "object_missing":
+            raise
+        return True  # gone since it was listed, which is no matter here
+
+
+def _stored_md5(row: "TaskFile | Artifact | OpenedFile") -> str:
+    return row.md5 if isinstance(row, Artifact) else row.stored_md5
+
+
+def _unfinished(before: datetime.datetime) -> Iterator[Broken]:
+    """Uploads in parts that nobody knows any more: their parts are kept, and paid for, unseen."""
+    known = set(PartedUpload.objects.values_list("object_key", "upload_id"))
+    for found in storage.unfinished():
+        if found.began_at < before and (found.key, found.upload_id) not in known:
+            yield Broken("orphan", f"{found.key} has an upload in parts without a row")
+
+
+def _asked_md5(found: Listed) -> str:
+    """The MD5 of an object where lists tell none; that it is gone by now is no matter here."""
+    head = storage.head(found.key)
+    return head[1] if head is not None else "-"
 
 
 _Row = TaskFile | Artifact | OpenedFile | Profile
@@ -162,7 +207,7 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
         rows[profile.derived_key] = profile
     for file in TaskFile.objects.filter(task__in=tasks, purged_at=None):
         rows[file.object_key] = file
-    for artifact in Artifact.objects.filter(attempt__in=attempts):
+    for artifact in Artifact.objects.filter(attempt__in=attempts, removed_at=None):
         rows[artifact.object_key] = artifact
     for opened in OpenedFile.objects.filter(upload__in=uploads).select_related("upload"):
         rows[opened.object_key] = opened

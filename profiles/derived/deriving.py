@@ -1,8 +1,6 @@
 """From raw profile files in storage to derived data; parsing is left to a process with limits."""
 
-import os
-import subprocess
-import sys
+import signal
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,8 @@ from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.totals import totals
-from profiles.derived import limited
+from profiles.derived import limited, readers
+from profiles.derived.fork_server import SAID
 from profiles.derived.limited import Order, Problem
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
@@ -40,6 +39,10 @@ class Derived:
     data: ProfileData
 
 
+#: who stops the site sends these; no limit does
+_STOPPED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+
 class _TooHeavyError(Exception):
     """The process reached a limit, or died of something that looks like it."""
 
@@ -50,7 +53,8 @@ def derive(files: Sequence[tuple[str, str]]) -> Derived:
     Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
     what is wrong with the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
     time), AnalysisError if nothing was timed, DomainError object_missing, object_too_large.
-    DomainError storage_unreachable passes through at once.
+    DomainError storage_unreachable passes through at once; reading_stopped if somebody ended the
+    reader: both say "try again".
     """
     with tempfile.TemporaryDirectory(prefix="profile-") as name:
         folder = Path(name)
@@ -130,30 +134,25 @@ def _run_first(folder: Path, order: Order, detail: str) -> bytes:
 def _run(folder: Path, order: Order) -> bytes:
     """Run the reader; returns its archive. Raises what it found wrong, or _TooHeavyError."""
     (folder / limited.ORDER).write_bytes(msgspec.json.encode(order))
+    # the limit is on processor time; a busy machine gives it more slowly
+    within_s = 2 * order.time_s
     try:
-        ended = subprocess.run(
-            [sys.executable, "-s", "-m", limited.__name__, str(folder)],
-            cwd=settings.BASE_DIR,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            # the limit is on processor time; a busy machine gives it more slowly
-            timeout=2 * order.time_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _TooHeavyError(f"Reading it takes more than {2 * order.time_s} s.") from None
-    if ended.returncode == limited.OUT_OF_MEMORY:
+        code = readers.server.read(folder, within_s)
+    except TimeoutError:
+        raise _TooHeavyError(f"Reading it takes more than {within_s} s.") from None
+    if code is None or -code in _STOPPED:
+        log.warning("profile_reader_stopped", signal=code and -code)
+        raise DomainError("reading_stopped", status=503)
+    if code == limited.OUT_OF_MEMORY:
         raise _TooHeavyError(limited.out_of_memory(order).detail)
-    if ended.returncode < 0:
-        log.warning("profile_reader_died", signal=-ended.returncode)
+    if code < 0:
+        log.warning("profile_reader_died", signal=-code)
         raise _TooHeavyError(
             f"Reading it takes more than {order.time_s} s of processor time or "
-            f"{order.memory_bytes >> 20} MiB of memory (signal {-ended.returncode})."
+            f"{order.memory_bytes >> 20} MiB of memory (signal {-code})."
         )
-    if ended.returncode:
-        raise RuntimeError(ended.stderr[-4000:].decode(errors="replace"))
+    if code:
+        raise RuntimeError((folder / SAID).read_text(errors="replace")[-4000:])
     problem = folder / limited.PROBLEM
     if problem.exists():
         found = msgspec.json.decode(problem.read_bytes(), type=Problem)
@@ -163,10 +162,3 @@ def _run(folder: Path, order: Order) -> bytes:
         limit = settings.PROFILE_CACHE_BYTES >> 20
         raise _TooHeavyError(f"Its pages would take more than {limit} MiB of memory.")
     return archive
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the site's own, which holds secrets; one thread, whose stacks count as memory."""
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
-    threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return kept | dict.fromkeys(threads, "1") | {"LC_ALL": "C.UTF-8"}

@@ -1,16 +1,15 @@
 """Read hostile profiles in a process of its own, which may fail without harm to the site.
 
-`python -m profiles.derived.limited FOLDER` reads `order.json` there, limits itself, and leaves
-either `derived.npz` (`analysis.archive`) or `problem.json`. It ends with OUT_OF_MEMORY where memory
-did not suffice; out of time, the kernel ends it (SIGXCPU). It imports neither Django nor settings,
-and its environment holds no secrets: `profiles.derived.deriving` starts it.
+`main` reads `order.json` in a folder, limits its process, and leaves either `derived.npz`
+(`analysis.archive`) or `problem.json`. It returns OUT_OF_MEMORY where memory did not suffice; out
+of time, the kernel ends it (SIGXCPU). It imports neither Django nor settings, and its environment
+holds no secrets: `profiles.derived.fork_server` forks it, `profiles.derived.readers` asks for it.
 """
 
 import contextlib
 import gc
 import os
 import resource
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,7 +144,3 @@ def _graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
         return parse_graph(data, columns)
     except (ProfileFormatError, msgspec.MsgspecError, ValueError, RecursionError):
         return empty_graph(("operator",))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -79,7 +79,7 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
     except (ProfileFormatError, AnalysisError) as error:
         raise RebuildError(error.code, error.detail) from error
     except DomainError as error:
-        if error.code == "storage_unreachable":
+        if error.code in {"storage_unreachable", "reading_stopped"}:
             raise
         raise RebuildError(error.code, "") from error
     storage.write(profile.derived_key, derived.archive)

@@ -3,14 +3,20 @@
 from typing import Any
 
 from profiles import storage
-from profiles.models import OpenedFile, ProfileUpload
+from profiles.models import ProfileUpload
 from profiles.opened.uploads import upload_confirm
+from profiles.parts import target_of
 from tasks.services import StoredObject
 
 
 def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
-    """Where to PUT the files, in their order."""
-    return [_target(row) for row in upload.files.all()]
+    """Where to PUT the files that are not whole, in their order.
+
+    Raises DomainError as `target_of`.
+    """
+    return [
+        {"file": row.number, **target} for row in upload.files.all() if (target := target_of(row))
+    ]
 
 
 def upload_submit(upload: ProfileUpload) -> None:
@@ -21,8 +27,3 @@ def upload_submit(upload: ProfileUpload) -> None:
     heads = {row.number: storage.head(row.object_key) for row in upload.files.all()}
     stored = {number: StoredObject(*head) if head else None for number, head in heads.items()}
     upload_confirm(upload, stored)
-
-
-def _target(row: OpenedFile) -> dict[str, Any]:
-    url, headers = storage.presign_put(row.object_key, size_bytes=row.size_bytes)
-    return {"file": row.number, "name": row.name, "url": url, "headers": headers}

@@ -11,6 +11,7 @@ from profiles import storage
 from profiles.hints import build_opened_on_commit
 from profiles.models import ProfileUpload, upload_prefix
 from profiles.opened.uploads import upload_delete, upload_fail, upload_purged
+from webprofile.errors import DomainError
 
 log = structlog.get_logger()
 
@@ -32,7 +33,13 @@ def opened_sweep() -> None:
     unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
     _each(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)), _hint)
     gone = found.filter(late | Q(deadline_at=None), state=State.DELETED)
-    _each(gone[:PURGE_LIMIT], upload_purge)
+    # in any order: the first that storage refuses ends the round, and is not always the same
+    for upload in gone.order_by("?")[:PURGE_LIMIT]:
+        try:
+            upload_purge(upload)
+        except DomainError:  # storage is away
+            log.warning("removal_failed", prefix=upload_prefix(upload.pk))
+            return
 
 
 def upload_purge(upload: ProfileUpload) -> None:

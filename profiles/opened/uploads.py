@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
+from agent.protocol.parts import part_bytes_of
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parsers.first_look import other_kind
@@ -84,7 +85,12 @@ def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -
     )
     OpenedFile.objects.bulk_create(
         OpenedFile(
-            upload=upload, number=number, name=file.name, size_bytes=file.size_bytes, md5=file.md5
+            upload=upload,
+            number=number,
+            name=file.name,
+            size_bytes=file.size_bytes,
+            md5=file.md5,
+            part_bytes=0 if file.md5 else part_bytes_of(file.size_bytes),
         )
         for number, file in enumerate(files, start=1)
     )
@@ -101,12 +107,15 @@ def _check_files(files: Sequence[FileToOpen]) -> None:
         check_file(FileRequest("data", file.name, file.size_bytes, file.md5), "files", limit)
         if file.head and (kind := other_kind(file.head)):
             raise DomainError(f"opened_{kind}", field="files", name=file.name)
-    sums = [file.md5 for file in files]
-    for place, file in enumerate(files):
-        if (first := sums.index(file.md5)) != place:
-            raise DomainError(
-                "opened_twice", field="files", name=file.name, other=files[first].name
-            )
+    _check_different([(file.name, file.md5) for file in files])
+
+
+def _check_different(files: Sequence[tuple[str, str]]) -> None:
+    """files: (name, MD5); one in parts has no MD5 yet. Raises DomainError opened_twice."""
+    sums = [md5 for _, md5 in files]
+    for place, (name, md5) in enumerate(files):
+        if md5 and (first := sums.index(md5)) != place:
+            raise DomainError("opened_twice", field="files", name=name, other=files[first][0])
 
 
 def _check_room(owner: User, size_bytes: int) -> None:
@@ -136,11 +145,18 @@ def upload_confirm(upload: ProfileUpload, stored: Mapping[int, StoredObject | No
     damaged = [
         file.name
         for file in files
-        if stored[file.number] != StoredObject(file.size_bytes, file.md5)
+        if stored[file.number] != StoredObject(file.size_bytes, file.stored_md5)
     ]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+    _check_different([(file.name, file.md5) for file in files])
     _queue(upload, State.INITIATED)
+
+
+def opened_file_stored(file: OpenedFile, *, md5: str, etag: str) -> None:
+    """Note that a file that came in parts is whole."""
+    file.md5, file.etag = md5, etag
+    file.save(update_fields=["md5", "etag"])
 
 
 @transaction.atomic

@@ -1,6 +1,8 @@
 """Columns as named arrays of a `.npz` file: small, exact, and read without pickle or JSON."""
 
 import io
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -22,9 +24,15 @@ _TEXT_COLUMNS = ("types", "in_shapes", "out_shapes", "in_layouts", "in_dtypes")
 _NUMBER_COLUMNS = ("computation", "memory")
 _SIDES = ("device", "host")
 
-# ValueError: no npz, pickled, another version, wrong shapes, or texts that are not UTF-8
+# ValueError: no npz, pickled, another version, wrong shapes, or texts that are not UTF-8.
+# SyntaxError, TokenError: the header of an array, which numpy reads as Python's literals.
+# struct.error, RuntimeError: a zip that is cut short, encrypted or packed in an unknown way
 DAMAGE = (
     ValueError,
+    SyntaxError,
+    tokenize.TokenError,
+    struct.error,
+    RuntimeError,
     KeyError,
     TypeError,
     AttributeError,

@@ -27,6 +27,17 @@ MOST_AXES = 7
 #: deflate cannot do better than about 1000; sparse tensors come near it, so the total decides too
 MOST_RATIO = 1100
 
+# ValueError: a place before the file's begin. RuntimeError, with NotImplementedError: a way of
+# packing that zipfile does not know. struct.error: a header that is cut short
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 _HEADER = struct.Struct("<III")
 #: of a zip's list of files, which Python reads as a whole: an entry of a dump has about 100
 _MOST_LIST_BYTES = MOST_FILES * 128
@@ -117,7 +128,9 @@ class Dump:
     def _reading(self, file: str) -> Iterator[None]:
         try:
             yield
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        except DumpError:
+            raise
+        except _UNREADABLE as error:
             raise DumpError("damaged", f"`{file}` of the dump is damaged: {error}.") from error
 
 

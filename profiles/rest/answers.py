@@ -134,7 +134,10 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
             "number": {"help_text": "Of the pass, from 1."},
             "name": {"help_text": "As its owner calls it."},
             "size_bytes": {"help_text": "Its size in bytes."},
-            "md5": {"help_text": "Its MD5, 32 hexadecimal digits."},
+            "md5": {
+                "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
+                "MD5s, then `-` and how many; empty until they arrived."
+            },
         }
 
 

@@ -29,7 +29,14 @@ class FileToOpenBody(fields.Body):
         max_length=1000, trim_whitespace=False, help_text="Its name, without a path."
     )
     size_bytes = fields.Integer(help_text="Its exact size in bytes: the upload must have it.")
-    md5 = fields.Text(max_length=100, help_text="Its MD5, 32 lower-case hexadecimal digits.")
+    md5 = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
+        "than 16 MiB in parts.",
+    )
     head = Base64(
         required=False,
         default="",

@@ -17,7 +17,7 @@ from profiles.comparisons.dumps import dumps_compare
 from profiles.comparisons.graph import graph_document
 from profiles.comparisons.loading import Compared, comparison_of
 from profiles.comparisons.request import Asked, read_asked
-from profiles.models import Artifact, Profile
+from profiles.models import Profile
 from profiles.rest import compare_answers as answers
 from profiles.rest.access import NOT_READY, AnyFile, ResultView, written
 from profiles.rest.compare_totals import totals_of
@@ -30,8 +30,7 @@ from profiles.rest.questions import (
     RowsQuery,
     ValuesQuery,
 )
-from profiles.selectors import dump_of, dumps_beside
-from tasks.models import Task
+from profiles.selectors import dump_asked, dumps_beside
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 
@@ -207,6 +206,7 @@ class Values(ResultView):
         query=ValuesQuery,
         errors={
             404: ["not_found", "dump_missing", "object_missing"],
+            410: ["removed_by_rule"],
             422: ["dump_large", "dump_unreadable"],
             503: ["dumps_busy", "storage_unreachable"],
         },
@@ -215,7 +215,7 @@ class Values(ResultView):
     def get(self, request: Request, task_id: int, other_id: int) -> HttpResponse:
         """Of two tasks that left dumps (the option `bin_io_dump`), in order of execution."""
         wanted = self.asked(ValuesQuery)
-        a, b = (_dump(self.task(number)) for number in (task_id, other_id))
+        a, b = (dump_asked(self.task(number)) for number in (task_id, other_id))
         found = dumps_compare(a, b)
         rows = found.rows
         if wanted.get("differing"):
@@ -232,10 +232,3 @@ class Values(ResultView):
                 "rows": rows[start : start + wanted["limit"]],
             }
         )
-
-
-def _dump(task: Task) -> Artifact:
-    found = dump_of(task)
-    if found is None:
-        raise DomainError("dump_missing", status=404, task=task.pk)
-    return found

@@ -21,7 +21,7 @@ from webprofile.errors import DomainError
 from webprofile.rest.schema import documented, redirect_to
 from webprofile.rest.views import ApiListView
 
-REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad"]
+REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad", "parts_not_here"]
 
 
 class OpenedList(ApiListView):
@@ -107,7 +107,9 @@ class OpenedUploads(ResultView):
         operation_id="profiles_opened_uploads",
     )
     def post(self, request: Request, upload_id: int) -> Response:
-        """For an upload that broke, or took longer than its address lives."""
+        """For an upload that broke, or took longer than its address lives; of files in parts it
+        says which parts have arrived.
+        """
         upload = self.upload(upload_id)
         if upload.state != ProfileUpload.State.INITIATED:
             raise DomainError("opened_gone", status=409)

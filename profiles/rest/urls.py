@@ -7,7 +7,7 @@ from profiles.rest import figure_views as figures
 from profiles.rest import graph_views as graph
 from profiles.rest import opened_views as opened
 from profiles.rest import operator_views as operators
-from profiles.rest import views
+from profiles.rest import parts, views
 
 urlpatterns = [
     path("", views.ProfileList.as_view(), name="profiles"),
@@ -21,6 +21,16 @@ urlpatterns = [
         "opened/<int:upload_id>/files/<int:number>/",
         opened.OpenedContent.as_view(),
         name="opened-file",
+    ),
+    path(
+        "opened/<int:upload_id>/files/<int:number>/parts/",
+        parts.OpenedFileParts.as_view(),
+        name="opened-file-parts",
+    ),
+    path(
+        "opened/<int:upload_id>/files/<int:number>/join/",
+        parts.OpenedFileJoin.as_view(),
+        name="opened-file-join",
     ),
     path("of-task/<int:task_id>/", views.ProfileOfTask.as_view(), name="task-profile"),
     path(

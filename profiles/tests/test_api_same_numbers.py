@@ -14,7 +14,7 @@ from profiles.tests.opened import make_opened
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import caller
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage", "quick_reader")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 MODEL, COPIES = "resnet18_planned", "waiting_copies"
 

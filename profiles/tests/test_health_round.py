@@ -13,7 +13,7 @@ from profiles.health import health_begin, health_round
 from tasks.attempts import attempt_finish
 from tasks.health import MODEL
 from tasks.models import Attempt, Task
-from tasks.tests.make import make_user, make_worker
+from tasks.tests.make import last_seen, make_user, make_worker
 from tasks.transitions import transition_if
 from workers.models import HealthCheck, Worker
 
@@ -68,7 +68,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
 
 
 def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
-    Worker.objects.update(last_seen_at=None)
+    last_seen(None)
     worker.refresh_from_db()
     check = health_begin(worker, cause=HealthCheck.Cause.ASKED)
     check.refresh_from_db()

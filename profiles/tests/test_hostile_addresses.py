@@ -46,7 +46,7 @@ STRANGE_COMPARISONS = (
 
 
 @pytest.fixture
-def alice(client, storage, quick_reader):
+def alice(client, storage):
     user = make_user()
     client.force_login(user)
     return user

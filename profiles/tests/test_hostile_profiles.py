@@ -25,7 +25,7 @@ OPENED = [name for name in CASES if name not in REFUSED]
 
 
 @pytest.fixture
-def alice(client, storage, quick_reader):
+def alice(client, storage):
     user = make_user()
     client.force_login(user)
     return user

@@ -1,14 +1,23 @@
 """The process that reads hostile files: what it makes of them, and what it may not take."""
 
-import json
+import os
+import signal
+import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from profiles.analysis.errors import AnalysisError
+from profiles.derived import fork_server, readers
 from profiles.derived.deriving import Derived, derive
+from profiles.derived.limited import Order
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.profile_json import ProfileFile
@@ -91,6 +100,75 @@ def test_time_beyond_the_limit_is_refused(settings):
     assert "takes more than" in caught.value.detail
 
 
+def processes() -> list[psutil.Process]:
+    """The server of forks, and what it forked."""
+    return psutil.Process(readers.server._process.pid).children(recursive=True)
+
+
+@contextmanager
+def once_it_reads(act):
+    """Meanwhile, do something to the processes as soon as a reader runs."""
+
+    def wait_and_act():
+        while len(found := processes()) < 2:
+            time.sleep(0.01)
+        act(*sorted(found, key=lambda each: each.create_time()))
+
+    derived(good_profile("lstm"))  # the server runs
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    yield
+    thread.join()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_reader_that_somebody_stops_says_nothing_of_the_profile(number):
+    with (
+        once_it_reads(lambda watcher, reader: reader.send_signal(number)),
+        pytest.raises(DomainError, match="reading_stopped"),
+    ):
+        derived(many_operators(300_000))
+
+
+def test_so_does_one_of_which_nobody_says_how_it_ended():
+    with (
+        once_it_reads(lambda watcher, reader: watcher.kill()),
+        pytest.raises(DomainError, match="reading_stopped"),
+    ):
+        derived(many_operators(60_000))
+
+
+def test_a_server_of_forks_that_was_killed_is_started_again():
+    derived(good_profile("lstm"))
+    killed = readers.server._process.pid
+    os.kill(killed, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(killed)], timeout=10)
+    assert len(derived(good_profile("resnet18")).data.columns) == 173
+    assert readers.server._process.pid != killed
+
+
+def test_several_profiles_are_read_at_the_same_time():
+    for name in ("resnet18", "lstm"):
+        write(f"attempts/{name}/profile.json", good_profile(name))
+    asked = [[("profile.json", f"attempts/{name}/profile.json")] for name in ("resnet18", "lstm")]
+    with ThreadPoolExecutor(4) as pool:
+        found = [len(each.data.columns) for each in pool.map(derive, asked * 4)]
+    assert found[:2] * 4 == found
+    assert found[0] == 173 != found[1]
+
+
+def test_no_reader_goes_on_for_a_site_that_does_not_wait_any_more(settings, tmp_path):
+    (tmp_path / "profile.json").write_bytes(many_operators(400_000))
+    order = Order(("profile.json",), (), 1 << 30, 4 << 30, 600)
+    (tmp_path / "order.json").write_bytes(msgspec.json.encode(order))
+    with pytest.raises(TimeoutError):
+        readers.server.read(tmp_path, 0.3)
+    deadline = time.monotonic() + 10
+    while processes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_what_would_take_too_much_memory_in_a_page_is_refused(settings):
     settings.PROFILE_CACHE_BYTES = 100_000
     with pytest.raises(ProfileFormatError, match="pages") as caught:
@@ -166,24 +244,16 @@ def test_sizes_are_looked_at_before_anything_is_read(settings):
         derived(first)
 
 
-def test_the_reader_is_told_nothing_secret_and_knows_no_django(monkeypatch, settings, tmp_path):
-    told = tmp_path / "told.json"
-    program = tmp_path / "python"
-    program.write_text(
-        f"#!{sys.executable}\nimport json, os, sys\n"
-        f"sys.path[:0] = [{str(settings.BASE_DIR)!r}]\nimport profiles.derived.limited as l\n"
-        "django = [m for m in sys.modules if m.split('.')[0] == 'django']\n"
-        f"open({str(told)!r}, 'w').write(json.dumps([dict(os.environ), django]))\n"
-        "from pathlib import Path\nsys.exit(l.main(Path(sys.argv[-1])))\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("S3_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setattr(sys, "executable", str(program))
+def test_the_reader_is_told_nothing_secret_and_knows_no_django(monkeypatch):
+    monkeypatch.setenv("S3_SECRET_ACCESS_KEY", "not-for-readers")
+    readers.server.end()
     derived(good_profile("lstm"))
-    environment, django = json.loads(told.read_text())
-    assert "secret" not in environment.values()
-    assert environment["OPENBLAS_NUM_THREADS"] == "1"
-    assert django == []
+    told = psutil.Process(readers.server._process.pid).environ()
+    assert "not-for-readers" not in told.values()
+    assert told["OPENBLAS_NUM_THREADS"] == "1"
+    program = f"import sys, {fork_server.__name__}; print('django' in sys.modules)"
+    known = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert known.stdout == b"False\n"
 
 
 def test_temporary_files_are_gone_when_all_is_done(monkeypatch, tmp_path):

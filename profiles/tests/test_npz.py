@@ -1,5 +1,6 @@
 """Columns kept as npz come back exactly."""
 
+import contextlib
 import dataclasses
 import io
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from profiles.analysis.text import profile_text
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import columns_from_arrays, columns_to_arrays, save
+from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.shared_data import bad_profile, good_profile, needs_data
 
@@ -60,3 +61,17 @@ def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
     columns = parse(to_json(profile))
     assert columns.names == tuple(names.values())
     assert_same(kept(columns), columns)
+
+
+def test_a_damaged_archive_raises_what_is_promised_for_damage() -> None:
+    """Found by fuzzing: each byte that is no packed data was changed."""
+    data = save({"a": np.arange(3), "b": np.array([b"x"])})
+    for place in range(len(data)):
+        for change in (1, 2, 32, 255):
+            changed = bytearray(data)
+            changed[place] ^= change
+            with (
+                contextlib.suppress(*DAMAGE),
+                np.load(io.BytesIO(changed), allow_pickle=False) as file,
+            ):
+                columns_from_arrays({name: file[name] for name in file.files})

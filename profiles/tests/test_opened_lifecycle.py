@@ -45,7 +45,9 @@ def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
     alice = make_user()
     upload = make_upload(alice, good_profile("tiny"))
     key, size = upload.files.get().object_key, upload.size_bytes
-    url, headers = object_store.presign_put(key, size_bytes=size)
+    url, headers = object_store.presign_put(
+        key, size_bytes=size, md5=upload.files.get().md5, is_browser=True
+    )
     upload_delete(upload)
     opened_sweep()
     assert objects_of(upload.pk) == []

@@ -9,9 +9,9 @@ from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
-from rest_framework_simplejwt.tokens import RefreshToken
 
 from accounts.models import AuditEntry
+from accounts.refresh_tokens import RefreshPart
 from profiles import retention
 from profiles import storage as object_store
 from profiles.models import Artifact, Profile, ProfileUpload, RemovedObjects, artifact_key
@@ -118,7 +118,7 @@ def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
         client.logout()
         client.force_login(alice)
         client.session.save()
-    RefreshToken.for_user(alice), RefreshToken.for_user(alice)
+    RefreshPart.for_user(alice), RefreshPart.for_user(alice)
     old = timezone.now() - LONG_AGO
     for model, field in ((Session, "expire_date"), (OutstandingToken, "expires_at")):
         model.objects.create(**{"pk" if model is Session else "jti": "old", field: old})

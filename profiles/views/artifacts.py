@@ -7,6 +7,7 @@ from django.views.decorators.http import require_GET
 
 from profiles import storage
 from profiles.models import Artifact
+from profiles.rules import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.selectors import last_attempt
 
@@ -18,11 +19,12 @@ def artifact(
 ) -> HttpResponse:
     """Send the reader to storage for a file of an attempt, of the last one without a number."""
     task = task_or_404(request, task_id)
-    stored = Artifact.objects.filter(attempt__task=task, name=name, is_stored=True)
+    named = Artifact.objects.filter(attempt__task=task, name=name)
     if number is None:
         attempt = last_attempt(task)
         number = attempt.number if attempt else 0
-    found = stored.filter(attempt__number=number).first()
-    if found is None:
+    found = named.filter(attempt__number=number).first()
+    refuse_removed(found)
+    if found is None or not found.is_stored:
         raise Http404
     return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))

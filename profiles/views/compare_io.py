@@ -9,9 +9,8 @@ from django.views.decorators.http import require_GET
 from accounts.selectors import reader_of
 from profiles.comparisons.dumps import dumps_compare
 from profiles.comparisons.request import page_problem
-from profiles.selectors import dump_of, dumps_beside
+from profiles.selectors import dump_asked, dumps_beside
 from profiles.views.access import task_or_404
-from webprofile.errors import DomainError
 
 COMPARE_ROWS = 200
 
@@ -33,11 +32,7 @@ def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
 def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpResponse:
     """The values of all variables of two tasks, side by side, in order of execution."""
     task, other = task_or_404(request, task_id), task_or_404(request, other_id)
-    dumps = [dump_of(each) for each in (task, other)]
-    if dumps[0] is None or dumps[1] is None:
-        number = task.pk if dumps[0] is None else other.pk
-        raise DomainError("dump_missing", status=404, task=number)
-    comparison = dumps_compare(dumps[0], dumps[1])
+    comparison = dumps_compare(dump_asked(task), dump_asked(other))
     only = "differing" in request.GET
     rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
     first = next((n for n, row in enumerate(rows) if row["is_first"]), None)

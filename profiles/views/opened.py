@@ -18,13 +18,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.selectors import reader_of
 from profiles import storage
 from profiles.forms import read_open_body
-from profiles.models import ProfileUpload
+from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened import uploads
 from profiles.opened.storing import upload_submit, upload_targets
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
+from profiles.parts import part_targets, parts_join
 from profiles.selectors import results_latest, uploads_visible_to
 from profiles.views.access import upload_or_404
+from tasks.forms import read_join_body, read_parts_body
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -136,6 +138,35 @@ def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
     if upload.state != ProfileUpload.State.INITIATED:
         raise DomainError("opened_gone", status=409)
     return JsonResponse({"uploads": upload_targets(upload)})
+
+
+@login_required
+@require_POST
+def file_parts(request: HttpRequest, upload_id: int, number: int) -> JsonResponse:
+    """Presigned PUTs for parts of a large file."""
+    found = _file_on_its_way(request, upload_id, number)
+    body = read_parts_body(request.body)
+    return JsonResponse({"parts": part_targets(found, body.upload, body.asked())})
+
+
+@login_required
+@require_POST
+def file_join(request: HttpRequest, upload_id: int, number: int) -> JsonResponse:
+    """Confirm that all parts of a large file are stored."""
+    found = _file_on_its_way(request, upload_id, number)
+    parts_join(found, read_join_body(request.body).md5s)
+    return JsonResponse({"md5": found.md5})
+
+
+def _file_on_its_way(request: HttpRequest, upload_id: int, number: int) -> OpenedFile:
+    """Raises Http404; DomainError opened_gone."""
+    upload = upload_or_404(request, upload_id)
+    found = upload.files.filter(number=number).first()
+    if found is None:
+        raise Http404
+    if upload.state != ProfileUpload.State.INITIATED:
+        raise DomainError("opened_gone", status=409)
+    return found
 
 
 @login_required

@@ -1,0 +1,31 @@
+"""`manage.py storage_prepare`: the bucket, and who may use it from a page."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from profiles import storage
+from webprofile.errors import DomainError
+from webprofile.origins import origin_of
+
+
+class Command(BaseCommand):
+    help = "Makes the bucket if it is missing and allows this site's pages to use it (CORS)."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        origins = sorted({origin_of(settings.SITE_URL), *settings.CSRF_TRUSTED_ORIGINS})
+        try:
+            made, allowed = storage.prepare(origins)
+        except DomainError as error:
+            text = f"{settings.S3_ENDPOINT_URL} did not let this bucket be made or looked at"
+            raise CommandError(f"{text}: {settings.S3_BUCKET}. Check address and keys.") from error
+        state = "made" if made else "there already"
+        self.stdout.write(f"Bucket {settings.S3_BUCKET}: {state}.")
+        if allowed:
+            self.stdout.write(f"Pages of {', '.join(origins)} may use it.")
+        else:
+            self.stdout.write(
+                "This storage takes no rules for pages (CORS) from here: allow "
+                f"{', '.join(origins)} in its own settings (MinIO: MINIO_API_CORS_ALLOW_ORIGIN)."
+            )

@@ -1,0 +1,159 @@
+"""Large files in parts: addresses for parts, and their end; of tasks and of opened profiles."""
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agent.protocol.parts import MOST_PARTS
+from profiles.models import OpenedFile, ProfileUpload
+from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
+from profiles.rest.access import ResultView
+from tasks.models import TaskFile
+from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer
+from tasks.states import TaskState
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+from webprofile.rest.schema import documented
+
+
+class PartAsked(fields.Body):
+    """A part."""
+
+    number = fields.Integer(min_value=1, help_text="From 1.")
+    md5 = fields.Text(
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=32,
+        help_text="Its MD5, 32 lower-case hexadecimal digits: storage itself then checks it.",
+    )
+
+
+class PartsBody(fields.Body):
+    """Which parts are to be sent."""
+
+    upload = fields.Key(help_text="The try, as the file's `parts` name it.")
+    parts = PartAsked(  # type: ignore[call-arg]
+        many=True, max_length=SIGNED_AT_ONCE, help_text=f"At most {SIGNED_AT_ONCE}."
+    )
+
+
+class JoinBody(fields.Body):
+    """What the parts must be."""
+
+    md5s = fields.List(
+        child=fields.Text(max_length=32),
+        max_length=MOST_PARTS,
+        help_text="The MD5 of each part, in their order, as the sender read it.",
+    )
+
+
+class _PartsView(ResultView):
+    """What the views share."""
+
+    def addresses(self, file: TaskFile | OpenedFile) -> Response:
+        body = self.read(PartsBody)
+        asked = [(part["number"], part["md5"]) for part in body["parts"]]
+        return Response({"parts": part_targets(file, body["upload"], asked)})
+
+    def joined(self, file: TaskFile | OpenedFile) -> Response:
+        parts_join(file, self.read(JoinBody)["md5s"])
+        return Response(JoinedAnswer(file).data)
+
+    def task_file(self, task_id: int, file_id: int) -> TaskFile:
+        """Raises Http404; DomainError not_initiated."""
+        task = self.task(task_id)
+        found = task.files.filter(pk=file_id).first()
+        if found is None:
+            raise Http404
+        if task.state != TaskState.INITIATED:
+            raise DomainError("not_initiated", status=409)
+        return found
+
+    def opened_file(self, upload_id: int, number: int) -> OpenedFile:
+        """Raises Http404; DomainError opened_gone."""
+        upload = self.upload(upload_id)
+        found = upload.files.filter(number=number).first()
+        if found is None:
+            raise Http404
+        if upload.state != ProfileUpload.State.INITIATED:
+            raise DomainError("opened_gone", status=409)
+        return found
+
+
+class TaskFileParts(_PartsView):
+    """Addresses for parts."""
+
+    @documented(
+        "Ask where to send parts",
+        body=PartsBody,
+        answers={200: PartAddressesAnswer},
+        errors={
+            409: ["not_initiated", "parts_restarted", "parts_unwanted"],
+            422: ["invalid", "parts_bad", "checksum_bad"],
+        },
+        operation_id="tasks_file_parts",
+    )
+    def post(self, request: Request, task_id: int, file_id: int) -> Response:
+        """Send each by `PUT`, several at the same time, in any order. If one breaks, ask again.
+
+        `parts_restarted`: renew the upload addresses, which say what is left to send.
+        """
+        return self.addresses(self.task_file(task_id, file_id))
+
+
+class TaskFileJoin(_PartsView):
+    """The end of the parts."""
+
+    @documented(
+        "Join a file's parts",
+        body=JoinBody,
+        answers={200: JoinedAnswer},
+        errors={
+            409: ["not_initiated", "parts_unwanted", "upload_missing", "upload_damaged"],
+            422: ["invalid", "checksum_bad"],
+        },
+        operation_id="tasks_file_join",
+    )
+    def post(self, request: Request, task_id: int, file_id: int) -> Response:
+        """Looks whether all parts arrived whole, and makes the file of them.
+
+        Repeating it changes nothing. After `upload_damaged` all parts are to be sent again.
+        """
+        return self.joined(self.task_file(task_id, file_id))
+
+
+class OpenedFileParts(_PartsView):
+    """Addresses for parts."""
+
+    @documented(
+        "Ask where to send parts of an opened profile",
+        body=PartsBody,
+        answers={200: PartAddressesAnswer},
+        errors={
+            409: ["opened_gone", "parts_restarted", "parts_unwanted"],
+            422: ["invalid", "parts_bad", "checksum_bad"],
+        },
+        operation_id="profiles_opened_file_parts",
+    )
+    def post(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return self.addresses(self.opened_file(upload_id, number))
+
+
+class OpenedFileJoin(_PartsView):
+    """The end of the parts."""
+
+    @documented(
+        "Join the parts of an opened profile's file",
+        body=JoinBody,
+        answers={200: JoinedAnswer},
+        errors={
+            409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
+            422: ["invalid", "checksum_bad"],
+        },
+        operation_id="profiles_opened_file_join",
+    )
+    def post(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return self.joined(self.opened_file(upload_id, number))

@@ -1,0 +1,145 @@
+"""What a presigned address cannot be turned to, tried against a real S3 server."""
+
+import hashlib
+import time
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx2
+import pytest
+
+from profiles import storage
+
+pytestmark = pytest.mark.usefixtures("storage")
+BODY = b"eleven byte"
+
+
+def changed(url, *, path=None, drop=(), **query):
+    parts = urlsplit(url)
+    given = {k: v for k, v in parse_qsl(parts.query) if k not in drop} | query
+    return urlunsplit(parts._replace(path=path or parts.path, query=urlencode(given)))
+
+
+def put_address(key="tasks/1/1", body=BODY):
+    """As a browser gets it: storage is not asked to check the MD5."""
+    md5 = hashlib.md5(body).hexdigest()
+    return storage.presign_put(key, size_bytes=len(body), md5=md5, is_browser=True)[0]
+
+
+def refused(method, url, **more):
+    answer = httpx2.request(method, url, **more)
+    assert answer.status_code in (400, 401, 403, 405, 501), (answer.status_code, answer.text)
+
+
+def test_an_address_is_good_for_its_own_put():
+    assert httpx2.put(put_address(), content=BODY).status_code == 200
+    assert storage.head("tasks/1/1")[0] == len(BODY)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "POST"])
+def test_an_address_to_put_is_good_for_no_other_method(method):
+    storage.write("tasks/1/1", BODY)
+    refused(method, put_address())
+    assert storage.read("tasks/1/1", limit_bytes=100) == BODY
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
+def test_an_address_to_get_changes_nothing(method):
+    storage.write("tasks/1/1", BODY)
+    refused(method, storage.presign_get("tasks/1/1"), content=b"others")
+    assert storage.read("tasks/1/1", limit_bytes=100) == BODY
+
+
+@pytest.mark.parametrize("key", ["tasks/1/2", "tasks/1/1/x", "tasks/1/", "tasks/1/%2e%2e/2", ""])
+def test_an_address_leads_to_no_other_object(key, settings):
+    storage.write("tasks/1/2", BODY)
+    path = f"/{settings.S3_BUCKET}/{key}"
+    refused("PUT", changed(put_address(), path=path), content=BODY)
+    refused("GET", changed(storage.presign_get("tasks/1/1"), path=path))
+
+
+def test_an_address_leads_to_no_other_bucket():
+    refused("PUT", changed(put_address(), path="/another-bucket/tasks/1/1"), content=BODY)
+    refused("GET", changed(storage.presign_get("tasks/1/1"), path="/another-bucket/tasks/1/1"))
+
+
+@pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"!", bytes(1_000_000)])
+def test_an_address_takes_no_other_length(body):
+    refused("PUT", put_address(), content=body)
+    assert storage.head("tasks/1/1") is None
+
+
+def test_an_address_takes_no_body_whose_length_is_not_told():
+    answer = httpx2.put(put_address(), content=iter([BODY, BODY]))
+    assert answer.status_code in (400, 403, 411)
+    assert storage.head("tasks/1/1") is None
+
+
+def test_an_address_with_a_checksum_takes_no_other_bytes():
+    md5 = hashlib.md5(BODY).hexdigest()
+    url, headers = storage.presign_put("attempts/1/x", size_bytes=len(BODY), md5=md5)
+    refused("PUT", url, content=b"ELEVEN BYTE", headers=headers)
+    other = hashlib.md5(b"ELEVEN BYTE").digest()
+    refused("PUT", url, content=b"ELEVEN BYTE", headers={"Content-MD5": other.hex()})
+    refused("PUT", url, content=b"ELEVEN BYTE")
+    assert httpx2.put(url, content=BODY, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"X-Amz-Expires": "604800"},
+        {"X-Amz-SignedHeaders": "host;x-amz-date"},
+        {"X-Amz-Date": "20200101T000000Z"},
+        {"X-Amz-Credential": "nobody/20260101/us-east-1/s3/aws4_request"},
+        {"X-Amz-Signature": "0" * 64},
+        {"X-Amz-Algorithm": "none"},
+        {"uploads": ""},
+        {"uploadId": "1", "partNumber": "1"},
+        {"acl": ""},
+        {"tagging": ""},
+        {"x-amz-acl": "public-read"},
+        {"x-amz-copy-source": "/b/tasks/1/2"},
+        {"response-content-type": "text/html"},
+        {"response-content-disposition": "inline"},
+        {"versionId": "1"},
+    ],
+    ids=lambda query: next(iter(query)),
+)
+def test_nothing_can_be_added_to_an_address_or_changed_in_it(query):
+    storage.write("tasks/1/2", BODY)
+    refused("PUT", changed(put_address(), **query), content=BODY)
+    refused("GET", changed(storage.presign_get("tasks/1/2"), **query))
+
+
+@pytest.mark.parametrize("name", ["X-Amz-Signature", "X-Amz-Expires", "X-Amz-SignedHeaders"])
+def test_nothing_can_be_left_out_of_an_address(name):
+    storage.write("tasks/1/2", BODY)
+    refused("GET", changed(storage.presign_get("tasks/1/2"), drop={name}))
+
+
+def test_a_header_cannot_make_a_put_copy_another_object(settings):
+    storage.write("tasks/2/1", b"of another")
+    url = put_address(body=b"")
+    source = {"x-amz-copy-source": f"/{settings.S3_BUCKET}/tasks/2/1"}
+    httpx2.put(url, content=b"", headers=source)
+    found = storage.head("tasks/1/1")
+    assert found is None or found[0] == 0
+
+
+def test_an_address_ends(settings):
+    settings.PRESIGN_EXPIRY_S = 1
+    storage.write("tasks/1/1", BODY)
+    get, put = storage.presign_get("tasks/1/1"), put_address()
+    time.sleep(2.1)
+    refused("GET", get)
+    refused("PUT", put, content=BODY)
+
+
+def test_what_is_downloaded_is_no_page_whatever_its_uploader_called_it():
+    page = b"<script>alert(1)</script>"
+    httpx2.put(put_address(body=page), content=page, headers={"Content-Type": "text/html"})
+    for filename in ("net.mge", 'x".html', "模型.html", None):
+        answer = httpx2.get(storage.presign_get("tasks/1/1", filename=filename))
+        assert answer.content == page
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["content-disposition"].startswith("attachment")

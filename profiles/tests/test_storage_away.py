@@ -1,0 +1,76 @@
+"""A storage that is away holds no round of the sweep for longer than one question."""
+
+import datetime
+
+import pytest
+from django.utils import timezone
+
+from profiles import storage as object_store
+from profiles.health import health_round
+from profiles.models import PartedUpload, ProfileUpload
+from profiles.opened.sweeping import opened_sweep
+from profiles.opened.uploads import upload_delete
+from profiles.parts import parts_sweep
+from profiles.removal import objects_remove_soon, removed_sweep
+from profiles.tests.opened import make_upload
+from profiles.tests.shared_data import good_profile
+from tasks.tests.make import make_user, make_worker
+from webprofile.errors import DomainError
+from workers.models import HealthCheck, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def asked(storage, monkeypatch):
+    """What a storage was asked for that does not answer: each question may take 15 s."""
+    questions = []
+
+    def away(*question, **more):
+        questions.append(question[0])
+        raise DomainError("storage_unreachable", status=503)
+
+    def break_it():
+        for name in ("delete_below", "parts_abort", "write", "write_from"):
+            monkeypatch.setattr(object_store, name, away)
+        return questions
+
+    return break_it
+
+
+def test_removals_stop_at_the_first_and_begin_with_another_one_next_time(asked):
+    questions = asked()
+    objects_remove_soon(["tasks/1/", "tasks/2/"])
+    removed_sweep()
+    removed_sweep()
+    assert questions == ["tasks/1/", "tasks/2/"]
+
+
+def test_uploads_in_parts_are_given_up_until_the_first_fails(asked):
+    questions = asked()
+    for number in range(3):
+        PartedUpload.objects.create(object_key=f"tasks/{number}/1", upload_id="x")
+    parts_sweep()
+    assert len(questions) == 1
+    assert PartedUpload.objects.count() == 3
+
+
+def test_deleted_profiles_are_removed_until_the_first_fails(asked):
+    alice = make_user()
+    for _ in range(3):
+        upload_delete(make_upload(alice, good_profile("tiny")))
+    ProfileUpload.objects.update(deadline_at=None)
+    questions = asked()
+    opened_sweep()
+    assert len(questions) == 1
+    assert ProfileUpload.objects.count() == 3
+
+
+def test_health_checks_begin_until_the_first_cannot(asked):
+    questions = asked()
+    for name in ("a", "b", "c"):
+        make_worker(name)
+    Worker.objects.update(created_at=timezone.now() - datetime.timedelta(hours=7))
+    health_round()
+    assert len(questions) == 1
+    assert HealthCheck.objects.count() == 1

@@ -1,0 +1,92 @@
+"""Keys of object storage change while two processes sign, one with the old and one with the new."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import httpx2
+
+ROOT = Path(__file__).parents[2]
+OLD, NEW = ("old-access-key", "old-secret-key"), ("new-access-key", "new-secret-key")
+#: signs as a server does: with the settings of its own environment
+SIGN = """
+import django, sys
+django.setup()
+from profiles import storage
+print(storage.presign_get("tasks/1/1"))
+md5 = "900150983cd24fb0d6963f7d28e17f72"  # of "abc"
+print(storage.presign_put("tasks/1/2", size_bytes=3, md5=md5, is_browser=True)[0])
+"""
+
+
+@contextmanager
+def storage_with(folder, port, *pairs):
+    command = [Path(sys.executable).with_name("rclone"), "serve", "s3", "--config", "/dev/null"]
+    command += ["--addr", f"127.0.0.1:{port}"]
+    for access, secret in pairs:
+        command += ["--auth-key", f"{access},{secret}"]
+    server = subprocess.Popen([*command, folder], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def signed_with(port, pair, folder):
+    """What a process with this pair signs; the pair comes from files."""
+    names = ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    for name, value in zip(names, pair, strict=True):
+        file = folder / f"{pair[0]}-{name}"
+        file.write_text(value, encoding="utf-8")
+        environment[f"{name}_FILE"] = str(file)
+    # the settings of tests set a pair where there is none
+    environment |= {
+        "DJANGO_SETTINGS_MODULE": "webprofile.settings.dev",
+        "SECRET_KEY": "x",
+        "S3_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "S3_BUCKET": "site",
+        "MGW_HOME": str(folder),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SIGN], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_addresses_of_both_pairs_are_good_until_the_old_pair_is_removed(tmp_path):
+    folder = tmp_path / "s3"
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with storage_with(folder, port, OLD, NEW):
+        client = boto3.client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{port}",
+            aws_access_key_id=OLD[0],
+            aws_secret_access_key=OLD[1],
+            region_name="us-east-1",
+        )
+        client.create_bucket(Bucket="site")
+        client.put_object(Bucket="site", Key="tasks/1/1", Body=b"old")
+        old, new = (signed_with(port, pair, tmp_path) for pair in (OLD, NEW))
+        for get, put in (old, new):
+            assert httpx2.get(get).content == b"old"
+            assert httpx2.put(put, content=b"abc").status_code == 200
+    with storage_with(folder, port, NEW):
+        assert httpx2.get(old[0]).status_code == 403
+        assert httpx2.get(new[0]).content == b"old"

@@ -1,0 +1,132 @@
+"""MinIO and AWS as object storage: what is signed, and what an ETag is worth."""
+
+import base64
+import hashlib
+import io
+import ssl
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from profiles import s3
+from profiles import storage as objects
+from profiles.verifying import _asked_md5
+
+BODY = b"a model"
+MD5 = hashlib.md5(BODY).hexdigest()
+BASE64 = base64.b64encode(bytes.fromhex(MD5)).decode()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_clients():
+    """Clients are made once for an address, with the settings of that moment."""
+    s3.client.cache_clear()
+    yield
+    s3.client.cache_clear()
+
+
+@pytest.fixture
+def kms(settings):
+    settings.S3_ENCRYPTION, settings.S3_KMS_KEY_ID = "aws:kms", "arn:aws:kms:eu-west-1:1:key/abc"
+
+
+def signed(url):
+    return set(parse_qs(urlsplit(url).query)["X-Amz-SignedHeaders"][0].split(";"))
+
+
+@pytest.mark.parametrize(
+    ("addressing", "endpoint", "start"),
+    [
+        ("path", "https://minio.example.org", "https://minio.example.org/models/tasks/1/net.mge?"),
+        ("virtual", "https://s3.example.org", "https://models.s3.example.org/tasks/1/net.mge?"),
+        ("virtual", "", "https://models.s3.eu-west-1.amazonaws.com/tasks/1/net.mge?"),
+    ],
+)
+def test_an_address_of_a_file_has_the_form_that_the_storage_wants(
+    settings, addressing, endpoint, start
+):
+    settings.S3_ADDRESSING, settings.S3_PUBLIC_ENDPOINT_URL = addressing, endpoint
+    settings.S3_BUCKET, settings.S3_REGION = "models", "eu-west-1"
+    url, _ = objects.presign_put("tasks/1/net.mge", size_bytes=7, md5=MD5)
+    assert url.startswith(start)
+
+
+def test_whoever_uploads_must_send_how_the_file_is_encrypted_and_its_checksum(kms):
+    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
+    assert headers == {
+        "Content-MD5": BASE64,
+        "x-amz-server-side-encryption": "aws:kms",
+        "x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:eu-west-1:1:key/abc",
+        "x-amz-meta-md5": MD5,
+    }
+    assert signed(url) == {"content-length", "host", *(name.lower() for name in headers)}
+
+
+def test_without_kms_a_browser_sends_no_header_that_storage_must_allow_first():
+    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
+    assert headers == {}
+    assert signed(url) == {"content-length", "host"}
+
+
+def test_an_agent_always_sends_the_checksum():
+    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5)
+    assert headers == {"Content-MD5": BASE64}
+    assert signed(url) == {"content-length", "content-md5", "host"}
+
+
+def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
+    settings.S3_ENCRYPTION = "AES256"
+    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
+    assert headers == {"x-amz-server-side-encryption": "AES256"}
+    assert signed(url) == {"content-length", "host", "x-amz-server-side-encryption"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "md5"),
+    [
+        ({"ETag": f'"{MD5}"'}, MD5),
+        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, MD5),
+        # of the same form, and no MD5
+        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms"}, ""),
+        ({"ETag": '"x"', "ServerSideEncryption": "aws:kms:dsse", "Metadata": {"md5": MD5}}, MD5),
+        # what an uploader may claim counts only where storage had to check it
+        ({"ETag": f'"{MD5}"', "Metadata": {"md5": "0" * 32}}, MD5),
+    ],
+)
+def test_an_etag_counts_as_checksum_only_where_it_is_one(answer, md5):
+    assert s3.md5_of(answer) == md5
+
+
+def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
+    """boto3's own chain: here its first link, in place of a machine's role."""
+    settings.S3_ACCESS_KEY_ID = settings.S3_SECRET_ACCESS_KEY = ""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "role-of-the-machine")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "its-secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "for-an-hour")
+    url = objects.presign_get("a")
+    asked = parse_qs(urlsplit(url).query)
+    assert asked["X-Amz-Credential"][0].startswith("role-of-the-machine/")
+    assert asked["X-Amz-Security-Token"] == ["for-an-hour"]
+
+
+def test_certificates_of_ones_own_are_trusted(settings):
+    settings.S3_CA_BUNDLE = ssl.get_default_verify_paths().openssl_cafile
+    client = s3.client("https://minio.example.org")
+    assert client._endpoint.http_session._verify == settings.S3_CA_BUNDLE
+
+
+def test_what_the_site_stores_itself_comes_back_with_its_checksum(storage):
+    objects.write("a", BODY)
+    objects.write_from("b", io.BytesIO(BODY))
+    objects.copy("a", "c")
+    assert {name: objects.head(name) for name in "abc"} == dict.fromkeys("abc", (7, MD5))
+    assert {found.md5 for page in objects.pages() for found in page} == {MD5}
+
+
+def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
+    objects.write("a", BODY)
+    settings.S3_ENCRYPTION = "aws:kms"
+    ((found,),) = objects.pages()
+    assert (found.md5, _asked_md5(found)) == ("", MD5)
+    objects.delete("a")
+    assert _asked_md5(found) == "-"

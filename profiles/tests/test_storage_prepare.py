@@ -1,0 +1,38 @@
+"""`manage.py storage_prepare`: what a fresh installation runs before anything is uploaded."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from profiles import s3
+from profiles import storage as objects
+
+
+def prepare(capsys) -> str:
+    call_command("storage_prepare")
+    return capsys.readouterr().out
+
+
+def test_the_bucket_is_made_once_and_can_be_used(storage, settings, capsys):
+    settings.S3_BUCKET = f"{settings.S3_BUCKET}-fresh"
+    assert "made." in prepare(capsys)
+    objects.write("a/b", b"some bytes")
+    assert "there already." in prepare(capsys)
+    assert objects.read("a/b", limit_bytes=100) == b"some bytes"
+
+
+def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, settings, capsys):
+    settings.SITE_URL = "https://profile.example.org/"
+    settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
+    said = prepare(capsys)
+    # rclone has one rule for all, MinIO too
+    assert "allow https://other.example.org, https://profile.example.org in its own" in said
+
+
+def test_wrong_keys_are_told_as_such(storage, settings):
+    settings.S3_SECRET_ACCESS_KEY = "wrong"
+    s3.client.cache_clear()
+    try:
+        with pytest.raises(CommandError, match="Check address and keys"):
+            call_command("storage_prepare")
+    finally:
+        s3.client.cache_clear()
