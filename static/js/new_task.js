@@ -8,6 +8,7 @@ import { readOptions, setUpOptions } from "./option_form.js";
 import { prefill } from "./prefill.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
 import { readDraft, readTask, readUploads } from "./task_request.js";
+import { beginTrace, markPhase } from "./trace.js";
 import { Transfer } from "./transfer.js";
 import { setUpWhere } from "./where.js";
 
@@ -76,6 +77,7 @@ async function start() {
   const uploads = readUploads();
   const transfer = new Transfer(uploads.map(({ file }) => file), form.dataset.login);
   freeze(true);
+  if (form.dataset.traced) beginTrace();
   transfer.panel.scrollIntoView({ block: "nearest" });
   let request;
   try {
@@ -84,6 +86,7 @@ async function start() {
     showError(null, transfer.cause(error));
     return back(transfer);
   }
+  markPhase("hash");
   const made = await create(request);
   if (made === null) return back(transfer);
   if (made instanceof NoAnswer) {
@@ -95,6 +98,7 @@ async function start() {
 
 async function send(transfer, made) {
   const urls = {
+    files: `${made.url}files/`,
     uploads: `${made.url}uploads/`,
     submit: `${made.url}submit/`,
     cancel: `${made.url}cancel/`,

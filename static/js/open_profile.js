@@ -56,6 +56,7 @@ function back(transfer, message) {
 
 async function send(transfer, made) {
   const urls = {
+    files: `${made.url}files/`,
     uploads: `${made.url}uploads/`,
     submit: `${made.url}submit/`,
     cancel: `${made.url}delete/`,

@@ -1,6 +1,7 @@
 // Requests to our own server: JSON out and in, and HTML fragments.
 
 import { toJson } from "./numbers.js";
+import { lastHeaders, traceHeaders } from "./trace.js";
 
 /** What the server said no with: `code`, `message` in the reader's language, `field` or null. */
 export class Refusal extends Error {
@@ -31,6 +32,7 @@ export async function postJson(url, body, { login }) {
       "Content-Type": "application/json",
       Accept: "application/json",
       "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value,
+      ...(url.endsWith("/submit/") ? lastHeaders() : traceHeaders()),
     },
     body: toJson(body),
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),

@@ -1,20 +1,31 @@
 // The panel that shows files on their way: one row each, what went wrong, retry and abandon.
 
-import { bytesize } from "./format.js";
+import { Hasher } from "./hashing.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
-import { UploadError, hashFile, sendFile } from "./upload.js";
+import { TransferRow } from "./transfer_row.js";
+import { UploadError, sendFile } from "./upload.js";
+import { PartsUpload } from "./upload_parts.js";
 
 export class Transfer {
-  /** files: File objects, in the order of the task's own files */
-  constructor(files, login) {
+  /**
+   * files: File objects, in the order of the task's own files
+   * ids: the server's names of them, if it knows them already
+   */
+  constructor(files, login, ids = null) {
     this.panel = document.getElementById("transfer");
     this.texts = this.panel.dataset;
     this.login = login;
     this.files = files;
+    this.ids = ids;
+    this.current = null;
     this.stored = new Set();
-    this.rows = files.map((file) => this.#row(file));
-    document.getElementById("transfer-list").replaceChildren(...this.rows);
+    this.rows = files.map((file) => new TransferRow(file, this.texts));
+    document.getElementById("transfer-list").replaceChildren(...this.rows.map((row) => row.element));
     this.panel.hidden = false;
+    this.pauseButton = document.getElementById("transfer-pause");
+    this.pauseButton.disabled = true;
+    this.pauseButton.hidden = !files.some((file) => this.#comesInParts(file));
+    this.pauseButton.onclick = () => this.#turn();
     this.warn = (event) => event.preventDefault();
     window.addEventListener("beforeunload", this.warn);
   }
@@ -24,35 +35,54 @@ export class Transfer {
     window.removeEventListener("beforeunload", this.warn);
   }
 
-  /** Return the checksums of all files. */
+  /** Return the checksums of all files; empty for large ones, whose parts are summed on their way. */
   async hashAll() {
+    const hasher = new Hasher(this.texts.hasher);
     const sums = [];
-    for (const [i, file] of this.files.entries()) {
-      const report = (part) => this.#show(i, `${this.texts.hashing} ${percent(part)}`, part);
-      report(0);
-      try {
-        sums.push(await hashFile(file, this.texts.hasher, report));
-      } catch (error) {
-        this.#show(i, this.texts.failed, 0, "failed");
-        throw error;
+    try {
+      for (const [i, file] of this.files.entries()) {
+        sums.push(this.#comesInParts(file) ? "" : await this.#hash(i, file, hasher));
+        this.rows[i].show(this.texts.ready, 0);
       }
-      this.#show(i, this.texts.ready, 0);
+    } finally {
+      hasher.close();
     }
     return sums;
+  }
+
+  async #hash(i, file, hasher) {
+    this.rows[i].hashing(0);
+    try {
+      return await hasher.sum(file, (part) => this.rows[i].hashing(part));
+    } catch (error) {
+      this.rows[i].failed();
+      throw error;
+    }
+  }
+
+  #comesInParts(file) {
+    const from = Number(this.texts.partsFrom);
+    return from > 0 && file.size >= from;
   }
 
   /**
    * Send what is not stored yet, then submit the task; goes to its page, or throws.
    *
-   * targets: presigned PUTs in the order of the files, or null to fetch them
-   * urls: {uploads, submit}
+   * targets: where to send the files, in their order, or null to ask for it
+   * urls: {uploads, submit, files}
    */
   async sendAll(targets, urls) {
     this.problem(null);
-    const fresh = async (i) => (await this.#post(urls.uploads)).uploads[i];
+    this.ids ??= targets.map((target) => target.file);
+    const fresh = async (i) => {
+      const { uploads } = await this.#post(urls.uploads);
+      return uploads.find((target) => target.file === this.ids[i]) ?? null;
+    };
     for (const [i, file] of this.files.entries()) {
       if (this.stored.has(i)) continue;
-      await this.#send(i, file, targets?.[i] ?? null, () => fresh(i));
+      const target = targets?.[i] ?? (await fresh(i));
+      if (target?.parts) await this.#sendParts(i, file, target, { urls, fresh: () => fresh(i) });
+      else await this.#send(i, file, target, () => fresh(i));
     }
     let answer;
     try {
@@ -122,45 +152,62 @@ export class Transfer {
     this.panel.hidden = true;
   }
 
-  #post(url) {
-    return postJson(url, {}, { login: this.login });
+  #post(url, body = {}) {
+    return postJson(url, body, { login: this.login });
   }
 
   async #send(i, file, target, freshTarget) {
-    const onProgress = (part) => {
-      const done = `${bytesize(file.size * part)} / ${bytesize(file.size)}`;
-      this.#show(i, `${this.texts.uploading} ${percent(part)} · ${done}`, part);
-    };
-    onProgress(0);
+    const row = this.rows[i];
+    if (target === null) {
+      this.#end(i);
+      return;
+    }
+    row.sending(0);
     try {
       await sendFile(file, target, {
         freshTarget,
-        onProgress,
-        onRetry: () => this.#show(i, this.texts.retrying, 0),
+        onProgress: (part) => row.sending(file.size * part),
+        onRetry: () => row.retrying(),
       });
     } catch (error) {
-      this.#show(i, this.texts.failed, 0, "failed");
+      this.rows[i].failed();
       throw error;
     }
+    this.#end(i);
+  }
+
+  async #sendParts(i, file, target, { urls, fresh }) {
+    const place = `${urls.files}${target.file}/`;
+    const server = {
+      addresses: (upload, numbers) =>
+        this.#post(`${place}parts/`, { upload, parts: numbers.map((number) => ({ number })) }),
+      join: (md5s) => this.#post(`${place}join/`, { md5s }),
+      renew: async () => (await fresh())?.parts ?? null,
+    };
+    const onChange = (change) => this.rows[i].parts(change);
+    const { hasher } = this.texts;
+    this.current = new PartsUpload(file, target.parts, { server, hasher, onChange });
+    this.pauseButton.disabled = false;
+    try {
+      await this.current.run();
+    } catch (error) {
+      this.rows[i].failed();
+      throw error;
+    } finally {
+      this.pauseButton.disabled = true;
+      this.current = null;
+    }
+    this.#end(i);
+  }
+
+  #end(i) {
     this.stored.add(i);
-    this.#show(i, this.texts.stored, 1, "stored");
+    this.rows[i].stored();
   }
 
-  #row(file) {
-    const row = document.getElementById("transfer-row").content.cloneNode(true).firstElementChild;
-    row.querySelector(".transfer__name").textContent = file.name;
-    row.querySelector("progress").setAttribute("aria-label", file.name);
-    return row;
+  #turn() {
+    if (this.current.isPaused) this.current.goOn();
+    else this.current.pause();
+    this.pauseButton.textContent = this.current.isPaused ? this.texts.goOn : this.texts.pause;
   }
-
-  #show(i, text, part, state = "") {
-    const row = this.rows[i];
-    row.className = `transfer__file${state ? ` transfer__file--${state}` : ""}`;
-    row.querySelector(".transfer__state").textContent = text;
-    row.querySelector("progress").value = part;
-  }
-}
-
-function percent(part) {
-  return `${Math.floor(part * 100)} %`;
 }

@@ -1,6 +1,6 @@
-// Getting files to object storage: checksum in a Web Worker, then one PUT each to a presigned address.
+// Getting files to object storage: one PUT each to a presigned address.
 
-/** Why a file did not arrive: `kind` is unreadable, network or refused; `status` storage's answer. */
+/** Why a file did not arrive: `kind` is unreadable, assembly, network, refused or other; `status` storage's answer. */
 export class UploadError extends Error {
   constructor(kind, status = 0) {
     super(kind);
@@ -15,54 +15,39 @@ const RETRY_WAIT_MS = 1_500;
 /** No byte for this long: the connection is dead although nobody said so. */
 const STALLED_MS = 120_000;
 
-/** Return the MD5 of a file in hexadecimal. onProgress(part of 1). Throws UploadError unreadable. */
-export function hashFile(file, hasherUrl, onProgress) {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(hasherUrl, { type: "module" });
-    const end = (settle, value) => {
-      worker.terminate();
-      settle(value);
-    };
-    worker.addEventListener("error", () => end(reject, new UploadError("unreadable")));
-    worker.addEventListener("message", ({ data }) => {
-      if (data.md5) end(resolve, data.md5);
-      else if (data.unreadable) end(reject, new UploadError("unreadable"));
-      else onProgress(data.done / file.size);
-    });
-    worker.postMessage(file);
-  });
-}
-
-/** PUT a file once. onProgress(part of 1). Throws UploadError. */
-export function putFile(file, { url, headers }, onProgress) {
+/** PUT a Blob once. onProgress(bytes); `signal` breaks it off. Throws UploadError. */
+export function putBlob(blob, { url, headers }, { onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
+    const over = new AbortController();
     let stalled = null;
     const watch = () => {
       window.clearTimeout(stalled);
       stalled = window.setTimeout(() => request.abort(), STALLED_MS);
     };
-    const fail = (kind, status) => {
+    const end = (settle, value) => {
       window.clearTimeout(stalled);
-      reject(new UploadError(kind, status));
+      over.abort();
+      settle(value);
     };
+    const fail = (kind, status) => end(reject, new UploadError(kind, status));
     request.open("PUT", url);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => {
       watch();
-      if (event.lengthComputable) onProgress(event.loaded / event.total);
+      onProgress(event.loaded);
     });
     request.addEventListener("load", () => {
-      window.clearTimeout(stalled);
-      if (request.status >= 200 && request.status < 300) resolve();
+      if (request.status >= 200 && request.status < 300) end(resolve);
       // 5xx passes, and an address that ran out is replaced by the next try
-      else fail(request.status >= 500 || request.status === 403 ? "network" : "refused", request.status);
+      else fail(request.status >= 500 || [403, 429].includes(request.status) ? "network" : "refused", request.status);
     });
     request.addEventListener("error", () => fail("network", 0));
     request.addEventListener("abort", () => fail("network", 0));
+    signal?.addEventListener("abort", () => request.abort(), { signal: over.signal });
     watch();
-    // a Blob without a type: a File would bring a Content-Type that nobody signed
-    request.send(file.slice(0, file.size, ""));
+    if (signal?.aborted) fail("network", 0);
+    else request.send(blob);
   });
 }
 
@@ -70,14 +55,17 @@ export function putFile(file, { url, headers }, onProgress) {
  * PUT a file, again with a fresh address after a network error.
  *
  * target: {url, headers}, or null if it must be fetched first
- * freshTarget(): a promise of a new one
+ * freshTarget(): a promise of a new one, or of null if storage holds the file already
  */
 export async function sendFile(file, target, { freshTarget, onProgress, onRetry }) {
   let current = target;
   for (let retry = 0; ; retry += 1) {
     current ??= await freshTarget();
+    if (!current) return;
     try {
-      await putFile(file, current, onProgress);
+      // a Blob without a type: a File would bring a Content-Type that nobody signed
+      const blob = file.slice(0, file.size, "");
+      await putBlob(blob, current, { onProgress: (bytes) => onProgress(bytes / file.size) });
       return;
     } catch (error) {
       if (error.kind !== "network" || retry >= RETRIES) throw await explained(error, file);
@@ -93,10 +81,15 @@ async function explained(error, file) {
   if (error.kind !== "network") return error;
   // an answer, and the same to fresh addresses: no matter of the network
   if (error.status) return new UploadError("refused", error.status);
+  return (await isReadable(file)) ? error : new UploadError("unreadable");
+}
+
+/** Whether a chosen file is still there. */
+export async function isReadable(file) {
   try {
     await file.slice(0, 1).arrayBuffer();
-    return error;
+    return true;
   } catch {
-    return new UploadError("unreadable");
+    return false;
   }
 }

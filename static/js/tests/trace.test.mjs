@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { beginTrace, lastHeaders, markPhase, traceHeaders } from "../trace.js";
+
+test("a page that keeps no trace says nothing of one", () => {
+  markPhase("hash");
+  assert.deepEqual([traceHeaders(), lastHeaders()], [{}, {}]);
+});
+
+test("requests of one submit name one trace, the last one also what the page did", () => {
+  const before = Date.now();
+  beginTrace();
+  const { traceparent } = traceHeaders();
+  assert.match(traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
+  markPhase("hash");
+  const last = lastHeaders();
+  assert.equal(last.traceparent, traceparent);
+  const phases = last["x-trace-phases"].split(",").map((phase) => phase.split(";"));
+  assert.deepEqual(phases.map(([name]) => name), ["hash", "upload"]);
+  const times = phases.flatMap(([, began, ended]) => [Number(began), Number(ended)]);
+  assert.deepEqual(times, [...times].sort());
+  assert.ok(times[0] >= before && times[1] === times[2]);
+});
+
+test("the next submit is another trace", () => {
+  const first = traceHeaders().traceparent;
+  beginTrace();
+  assert.notEqual(traceHeaders().traceparent, first);
+});

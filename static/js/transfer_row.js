@@ -1,0 +1,74 @@
+// One file in the panel of files on their way: what happens to it, how far it is, how fast it goes.
+
+import { bytesize, fill } from "./format.js";
+import { Pace, timeLeft } from "./pace.js";
+
+export class TransferRow {
+  /** texts: the panel's words */
+  constructor(file, texts) {
+    this.file = file;
+    this.texts = texts;
+    this.pace = new Pace();
+    const template = document.getElementById("transfer-row");
+    this.element = template.content.cloneNode(true).firstElementChild;
+    this.element.querySelector(".transfer__name").textContent = file.name;
+    this.element.querySelector("progress").setAttribute("aria-label", file.name);
+  }
+
+  show(text, part, state = "") {
+    this.element.className = `transfer__file${state ? ` transfer__file--${state}` : ""}`;
+    this.element.querySelector(".transfer__state").textContent = text;
+    this.element.querySelector("progress").value = part;
+  }
+
+  hashing(part) {
+    this.show(`${this.texts.hashing} ${percent(part)}`, part);
+  }
+
+  /** So many bytes have arrived. */
+  sending(bytes) {
+    const part = bytes / this.file.size;
+    this.show(`${this.texts.uploading} ${percent(part)}`, part);
+    this.pace.note(bytes);
+    const speed = this.pace.speed();
+    const amounts = [`${bytesize(bytes)} / ${bytesize(this.file.size)}`];
+    if (speed !== null) {
+      amounts.push(`${bytesize(speed)}/s`);
+      amounts.push(fill(this.texts.left, { time: timeLeft((this.file.size - bytes) / speed) }));
+    }
+    this.#detail(amounts.join(" · "));
+  }
+
+  /** What `PartsUpload` tells. */
+  parts({ bytes, safe, count, state }) {
+    if (state === "sending") {
+      this.sending(bytes);
+      return;
+    }
+    this.pace.reset();
+    this.show(this.texts[state], bytes / this.file.size, state);
+    this.#detail(fill(this.texts.parts, { safe, count }));
+  }
+
+  retrying() {
+    this.pace.reset();
+    this.show(this.texts.retrying, 0);
+  }
+
+  failed() {
+    this.show(this.texts.failed, 0, "failed");
+  }
+
+  stored() {
+    this.show(this.texts.stored, 1, "stored");
+    this.#detail(bytesize(this.file.size));
+  }
+
+  #detail(text) {
+    this.element.querySelector(".transfer__detail").textContent = text;
+  }
+}
+
+function percent(part) {
+  return `${Math.floor(part * 100)} %`;
+}

@@ -1,0 +1,249 @@
+// A large file in parts: several on their way at once, their sums formed meanwhile, and after a
+// break only what is missing.
+
+import { Hasher } from "./hashing.js";
+import { patience } from "./patience.js";
+import { NoAnswer, Refusal } from "./requests.js";
+import { UploadError, isReadable, putBlob } from "./upload.js";
+
+const PARALLEL = 4;
+/** Workers that form sums: one more would take the time from those that send. */
+const HASHERS = 2;
+/** Parts whose addresses are asked for at once. */
+const ASKED_AT_ONCE = 16;
+/** How often storage may lose everything before it is called broken. */
+const RESTARTS = 3;
+/** Answers in a row that are no success; without an answer there is no limit. */
+const MOST_REFUSALS = 12;
+
+/** Storage does not know the upload any more, or what it has is not what was read. */
+class Lost extends Error {}
+
+export class PartsUpload {
+  /**
+   * parts: {upload, part_bytes, count, done}, as the server tells them
+   * server: {addresses(upload, numbers), join(md5s), renew()}, promises of its answers; `renew` of
+   *   new `parts`, or null if the file is whole
+   * onChange({bytes, safe, count, state}): state is sending, waiting, paused or joining
+   */
+  constructor(file, parts, { server, hasher, onChange }) {
+    this.file = file;
+    this.server = server;
+    this.hasherUrl = hasher;
+    this.onChange = onChange;
+    this.sums = new Map();
+    this.isPaused = false;
+    this.wake = () => {};
+    this.#begin(parts);
+  }
+
+  /** Send all parts and have them joined. Throws UploadError, Refusal or NoAnswer. */
+  async run() {
+    const hashers = Array.from({ length: HASHERS }, () => new Hasher(this.hasherUrl));
+    try {
+      for (let restarts = 0; ; restarts += 1) {
+        try {
+          await this.#sendAll(hashers);
+          return;
+        } catch (error) {
+          if (!(error instanceof Lost)) throw error;
+          if (restarts === RESTARTS) throw new UploadError("refused");
+          const parts = await this.#patiently(() => this.server.renew());
+          if (parts === null) return;
+          this.#begin(parts);
+        }
+      }
+    } finally {
+      for (const hasher of hashers) hasher.close();
+    }
+  }
+
+  pause() {
+    this.isPaused = true;
+    this.broken.abort();
+    this.#tell();
+  }
+
+  goOn() {
+    this.isPaused = false;
+    this.broken = new AbortController();
+    this.failures = 0;
+    this.wake();
+    this.#tell();
+  }
+
+  #begin(parts) {
+    this.parts = parts;
+    this.stored = new Set(Object.keys(parts.done).map(Number));
+    this.left = this.#numbers().filter((number) => !this.stored.has(number));
+    this.addresses = new Map();
+    this.flying = new Map();
+    this.failures = 0;
+    this.broken = new AbortController();
+    this.state = "sending";
+  }
+
+  #numbers() {
+    return Array.from({ length: this.parts.count }, (_, i) => i + 1);
+  }
+
+  #size(number) {
+    return Math.min(this.parts.part_bytes, this.file.size - (number - 1) * this.parts.part_bytes);
+  }
+
+  #blob(number) {
+    const start = (number - 1) * this.parts.part_bytes;
+    // a Blob without a type: a File would bring a Content-Type that nobody signed
+    return this.file.slice(start, start + this.#size(number), "");
+  }
+
+  async #sendAll(hashers) {
+    const ending = new AbortController();
+    this.ending = ending.signal;
+    await this.#checkDone(hashers);
+    this.#tell("sending");
+    const summing = hashers.map((hasher, place) => this.#sumEach(hasher, place, hashers.length));
+    const sending = Array.from({ length: PARALLEL }, () => this.#sendEach());
+    try {
+      await Promise.all([...summing, ...sending]);
+    } catch (error) {
+      ending.abort();
+      this.broken.abort();
+      // until then they change what the next try begins with
+      await Promise.allSettled([...summing, ...sending]);
+      throw error;
+    }
+    this.#tell("joining");
+    try {
+      await this.#patiently(() => this.server.join(this.#numbers().map((number) => this.sums.get(number))));
+    } catch (error) {
+      if (error.code === "upload_damaged" || error.code === "upload_missing") throw new Lost();
+      throw error;
+    }
+  }
+
+  /** What is stored must be of this very file, or its parts would be mixed with another one's. */
+  async #checkDone(hashers) {
+    const unknown = [...this.stored].filter((number) => !this.sums.has(number));
+    if (unknown.length) this.#tell("hashing");
+    await Promise.all(unknown.map((number) => this.#sum(hashers[number % hashers.length], number)));
+    const isOther = (number) => this.parts.done[number] !== this.sums.get(number);
+    if (unknown.some(isOther)) throw new UploadError("other");
+  }
+
+  /** Form the sums of every so-manieth part. */
+  async #sumEach(hasher, place, step) {
+    for (let number = place + 1; number <= this.parts.count; number += step) {
+      if (this.ending.aborted) return;
+      await this.#sum(hasher, number);
+    }
+  }
+
+  async #sum(hasher, number) {
+    if (!this.sums.has(number)) this.sums.set(number, await hasher.sum(this.#blob(number)));
+  }
+
+  async #sendEach() {
+    while (!this.ending.aborted) {
+      await this.#untilGoing();
+      const number = this.left.shift();
+      if (number === undefined) return;
+      try {
+        await this.#send(number);
+        this.failures = 0;
+        this.stored.add(number);
+        this.flying.delete(number);
+        this.#tell();
+      } catch (error) {
+        // what storage had of it is lost
+        this.flying.delete(number);
+        this.left.push(number);
+        this.left.sort((a, b) => a - b);
+        if (!(await this.#mayTryAgain(error))) throw error;
+      }
+    }
+  }
+
+  async #send(number) {
+    const address = await this.#addressOf(number);
+    this.flying.set(number, 0);
+    await putBlob(this.#blob(number), address, {
+      signal: this.broken.signal,
+      onProgress: (bytes) => {
+        this.flying.set(number, bytes);
+        this.#tell("sending");
+      },
+    });
+  }
+
+  /** After a pause if it may pass; false if trying again is of no use. Throws Lost, UploadError. */
+  async #mayTryAgain(error) {
+    if (this.isPaused || this.ending.aborted) return true;
+    if (error.code === "parts_restarted" || error.status === 404) throw new Lost();
+    // 400 is also what S3 says to one that is too slow
+    const passes = error instanceof NoAnswer || error.kind === "network" || error.status === 400;
+    if (!passes || (error.status && this.failures > MOST_REFUSALS)) return false;
+    // an address that ran out is no sign of a bad network
+    if (error.status === 403) this.addresses.clear();
+    if (error.status === 0 && !(await isReadable(this.file))) throw new UploadError("unreadable");
+    this.failures += 1;
+    this.#tell("waiting");
+    await patience(this.failures, this.broken.signal);
+    return true;
+  }
+
+  async #addressOf(number) {
+    if (!this.addresses.has(number)) {
+      this.asking ??= this.#ask(number).finally(() => {
+        this.asking = null;
+      });
+      await this.asking;
+    }
+    const address = this.addresses.get(number);
+    if (!address) return this.#addressOf(number);
+    this.addresses.delete(number);
+    return address;
+  }
+
+  async #ask(first) {
+    const others = this.left.filter((number) => !this.addresses.has(number) && number !== first);
+    const numbers = [first, ...others.slice(0, ASKED_AT_ONCE - 1)];
+    const { parts } = await this.server.addresses(this.parts.upload, numbers);
+    for (const part of parts) this.addresses.set(part.number, part);
+  }
+
+  /** Ask our own server, however long it takes until it answers. Throws Refusal. */
+  async #patiently(ask) {
+    for (let failures = 1; ; failures += 1) {
+      await this.#untilGoing();
+      try {
+        return await ask();
+      } catch (error) {
+        if (error instanceof Refusal || !(error instanceof NoAnswer) || error.status === 401) throw error;
+      }
+      this.#tell("waiting");
+      await patience(failures, this.broken.signal);
+    }
+  }
+
+  async #untilGoing() {
+    while (this.isPaused) {
+      await new Promise((resolve) => {
+        const before = this.wake;
+        this.wake = () => {
+          before();
+          resolve();
+        };
+      });
+    }
+  }
+
+  #tell(state = this.state) {
+    this.state = state;
+    let bytes = 0;
+    for (const number of this.stored) bytes += this.#size(number);
+    for (const [number, sent] of this.flying) if (!this.stored.has(number)) bytes += sent;
+    const shown = this.isPaused ? "paused" : state;
+    this.onChange({ bytes, safe: this.stored.size, count: this.parts.count, state: shown });
+  }
+}
