@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -35,14 +36,21 @@ def _no_language_of_another_test() -> Iterator[None]:
 
 
 @pytest.fixture
-def database_on_disk(transactional_db, tmp_path, monkeypatch):
-    """What other threads open is a file, as on a real site: memory has no two writers."""
+def database_on_disk(transactional_db, tmp_path, monkeypatch) -> str:
+    """What other threads open is a file, as on a real site: memory has no two writers.
+
+    PostgreSQL is always one that several may write to. Returns its address for other processes.
+    """
+    if connection.vendor != "sqlite":
+        server = urlsplit(os.environ["DATABASE_URL"])
+        return server._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     path = tmp_path / "db.sqlite3"
     connection.ensure_connection()
     with contextlib.closing(sqlite3.connect(path)) as copy:
         connection.connection.backup(copy)
     on_disk = {**connections.settings["default"], "NAME": str(path)}
     monkeypatch.setitem(connections.settings, "default", on_disk)
+    return f"sqlite:///{path}"
 
 
 @pytest.fixture
@@ -56,22 +64,50 @@ def shared_data() -> Path:
 def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server on a folder; yields its address."""
     folder = tmp_path_factory.mktemp("s3")
+    # another process may take a port between the look for a free one and its use
+    for _ in range(3):
+        server, address = _s3_server(folder)
+        if _listens(server, address):
+            break
+    else:
+        raise AssertionError(f"no S3 server: {(folder / 'log').read_text()}")
+    try:
+        yield f"http://{address}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     rclone = Path(sys.executable).with_name("rclone")
     # quoted: rclone reads the variable as CSV, one pair a field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'
+    (folder / "files").mkdir(exist_ok=True)
     command = [rclone, "serve", "s3", "--addr", address, "--config", "/dev/null"]
-    command += ["--allow-origin", "*", folder]
-    environment = os.environ | {"RCLONE_AUTH_KEY": keys}
-    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        _wait_for(address, server)
-        yield f"http://{address}"
-    finally:
-        server.terminate()
-        server.wait(10)
+    command += ["--allow-origin", "*", folder / "files"]
+    with (folder / "log").open("ab") as log:
+        server = subprocess.Popen(command, env=os.environ | {"RCLONE_AUTH_KEY": keys}, stderr=log)
+    return server, address
+
+
+def _listens(server: subprocess.Popen, address: str) -> bool:
+    """Whether it came to listen; False if it ended. A loaded machine takes its time."""
+    host, port = address.split(":")
+    deadline = time.monotonic() + 60
+    while server.poll() is None:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            assert time.monotonic() < deadline, f"the S3 server does not listen at {address}"
+            time.sleep(0.05)
+        else:
+            # what listens may be somebody else, and the server about to say so
+            time.sleep(0.1)
+            return server.poll() is None
+    return False
 
 
 @pytest.fixture
@@ -87,16 +123,3 @@ def storage(object_storage: str, settings) -> None:
         region_name=settings.S3_REGION,
     )
     client.create_bucket(Bucket=settings.S3_BUCKET)
-
-
-def _wait_for(address: str, server: subprocess.Popen) -> None:
-    host, port = address.split(":")
-    for _ in range(100):
-        assert server.poll() is None, "the S3 server ended at once"
-        try:
-            socket.create_connection((host, int(port)), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("the S3 server did not start")

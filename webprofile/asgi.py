@@ -11,8 +11,9 @@ http = get_asgi_application()  # loads the apps, so it comes before what imports
 
 from webprofile.body_limit import BodyLimit  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
+from webprofile.watching.requests import Watched  # noqa: E402
 
 limited = BodyLimit(
     http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}
 )
-application = ProtocolTypeRouter({"http": limited, "websocket": websocket})
+application = Watched(ProtocolTypeRouter({"http": limited, "websocket": websocket}))

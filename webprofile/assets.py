@@ -16,6 +16,7 @@ TARGET = ROOT / "static" / "vendor"
 #: package -> files that browsers load
 SCRIPTS = {
     "echarts": ("dist/echarts.min.js", "LICENSE"),
+    "hash-wasm": ("dist/md5.umd.min.js", "LICENSE"),
     "htmx.org": ("dist/htmx.min.js", "LICENSE"),
 }
 #: install scripts are never run

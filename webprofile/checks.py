@@ -1,6 +1,8 @@
 """Settings that do not go together, each with the cause and the next step (`manage.py check`)."""
 
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,19 +10,127 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from webprofile.origins import origin_of
+from webprofile.settings.broker import AMQP
+from webprofile.watching import tracing
+
+_HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 @register(Tags.security)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    return [*_storage(), *_mail(), *_times(), *_viewer()]
+    return [*_storage(), *_broker(), *_mail(), *_times(), *_viewer(), *_watching()]
+
+
+@register(Tags.security, deploy=True)
+def check_production(**kwargs: Any) -> list[CheckMessage]:
+    """What one machine may do without, and a site for others may not (`check --deploy`)."""
+    return [*_one_machine(), *_plain_http()]
 
 
 def _storage() -> Iterator[CheckMessage]:
-    if not settings.S3_ACCESS_KEY_ID or not settings.S3_SECRET_ACCESS_KEY:
+    if bool(settings.S3_ACCESS_KEY_ID) != bool(settings.S3_SECRET_ACCESS_KEY):
         yield Error(
-            "Object storage has no keys: no file could be uploaded.",
-            hint="Set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or the files S3_..._FILE name.",
+            "Object storage has one of two keys: no file could be uploaded.",
+            hint="Set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or the files S3_..._FILE name;"
+            " neither where the machine has a role.",
             id="webprofile.E001",
+        )
+    elif not settings.S3_ACCESS_KEY_ID and settings.S3_ENDPOINT_URL:
+        yield Warning(
+            "Object storage has no keys: boto3 will look for a role, which AWS alone gives.",
+            hint="Set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY.",
+            id="webprofile.W002",
+        )
+    if settings.S3_ADDRESSING not in {"path", "virtual", "auto"}:
+        yield Error(
+            f"S3_ADDRESSING is none of path, virtual, auto: {settings.S3_ADDRESSING!r}.",
+            hint="MinIO: path. AWS: virtual.",
+            id="webprofile.E006",
+        )
+    if settings.S3_ENCRYPTION not in {"", "AES256", "aws:kms", "aws:kms:dsse"}:
+        yield Error(
+            f"S3_ENCRYPTION is no way of S3: {settings.S3_ENCRYPTION!r}.",
+            hint="Set aws:kms or AES256, or leave it empty for the bucket's own.",
+            id="webprofile.E007",
+        )
+    elif settings.S3_KMS_KEY_ID and not settings.S3_ENCRYPTION.startswith("aws:kms"):
+        yield Error(
+            "S3_KMS_KEY_ID names a key that nothing is encrypted with.",
+            hint="Set S3_ENCRYPTION=aws:kms, or leave S3_KMS_KEY_ID empty.",
+            id="webprofile.E008",
+        )
+    if _stored_as_the_sites_own():
+        yield Error(
+            "Object storage is on an origin of this site: files of users would be the site's own.",
+            hint="Give storage a host or a port of its own, and set S3_PUBLIC_ENDPOINT_URL to it.",
+            id="webprofile.E014",
+        )
+    if settings.S3_CA_BUNDLE and not Path(settings.S3_CA_BUNDLE).is_file():
+        yield Error(
+            f"S3_CA_BUNDLE is no file: {settings.S3_CA_BUNDLE}.",
+            hint="Name a file of certificates that this process can read.",
+            id="webprofile.E009",
+        )
+
+
+def _stored_as_the_sites_own() -> bool:
+    """Where the bucket's name is a host, it is another one in any case."""
+    if settings.S3_ADDRESSING == "virtual" or not settings.S3_PUBLIC_ENDPOINT_URL:
+        return False
+    own = {settings.SITE_URL, settings.NETRON_ORIGIN, *settings.CSRF_TRUSTED_ORIGINS} - {""}
+    return origin_of(settings.S3_PUBLIC_ENDPOINT_URL) in {origin_of(each) for each in own}
+
+
+def _broker() -> Iterator[CheckMessage]:
+    scheme = urlsplit(settings.BROKER_URL).scheme
+    if scheme in AMQP and importlib.util.find_spec("pika") is None:
+        yield Error(
+            "BROKER_URL is RabbitMQ, and the package that speaks to it is not installed.",
+            hint="Install requirements/production.txt, or set BROKER_URL to Redis.",
+            id="webprofile.E010",
+        )
+    elif scheme not in {*AMQP, "redis", "rediss", "unix"}:
+        yield Error(
+            f"BROKER_URL is no broker that this site knows: {scheme or 'no'} address.",
+            hint="Set redis://, rediss://, unix:// or amqp://, amqps://.",
+            id="webprofile.E011",
+        )
+
+
+def _one_machine() -> Iterator[CheckMessage]:
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        yield Warning(
+            "The database is SQLite: one machine, and one writer at a time.",
+            hint="Set DATABASE_URL=postgres://user:password@host/name.",
+            id="webprofile.W003",
+        )
+    if not settings.HAS_MAIL_SERVER:
+        yield Warning(
+            "Mail goes to the console: nobody can confirm an address or get a new password.",
+            hint="Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587",
+            id="webprofile.W004",
+        )
+    host = urlsplit(settings.S3_PUBLIC_ENDPOINT_URL).hostname
+    if host in _HERE and urlsplit(settings.SITE_URL).hostname not in _HERE:
+        yield Error(
+            f"Browsers and devices are sent to {host} for files, which is themselves.",
+            hint="Set S3_PUBLIC_ENDPOINT_URL to the address of the storage as they reach it.",
+            id="webprofile.E012",
+        )
+
+
+def _plain_http() -> Iterator[CheckMessage]:
+    if urlsplit(settings.SITE_URL).scheme != "https":
+        yield Warning(
+            "SITE_URL is plain HTTP: passwords and tokens of devices can be read on their way.",
+            hint="Put TLS in front and set SITE_URL=https://...",
+            id="webprofile.W005",
+        )
+    elif urlsplit(settings.S3_PUBLIC_ENDPOINT_URL).scheme == "http":
+        yield Error(
+            "Pages are HTTPS and files plain HTTP: browsers refuse to upload from such a page.",
+            hint="Serve the storage by HTTPS too, and set S3_PUBLIC_ENDPOINT_URL=https://...",
+            id="webprofile.E013",
         )
 
 
@@ -54,6 +164,15 @@ def _viewer() -> Iterator[CheckMessage]:
             "NETRON_ORIGIN is plain HTTP on a site of HTTPS: browsers refuse such a frame.",
             hint="Serve the viewer's host by HTTPS too.",
             id="webprofile.E005",
+        )
+
+
+def _watching() -> Iterator[CheckMessage]:
+    if settings.TRACING and not tracing.is_installed():
+        yield Warning(
+            "Traces are asked for (OTEL_EXPORTER_OTLP_ENDPOINT), but nothing here can send them.",
+            hint="Install requirements/tracing.txt, or set OTEL_SDK_DISABLED=true.",
+            id="webprofile.W006",
         )
 
 

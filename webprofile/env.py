@@ -1,6 +1,7 @@
 """Reading the environment: once, at start, failing loudly."""
 
 import os
+import re
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -18,3 +19,8 @@ def secret(name: str, default: str | None = None) -> str:
     if value is None:
         raise ImproperlyConfigured(f"Set {name} or {name}_FILE in the environment.")
     return value
+
+
+def secrets(name: str) -> list[str]:
+    """Return several secrets of one kind, one a line or apart by commas; none if it is not set."""
+    return [each.strip() for each in re.split(r"[\n,]", secret(name, "")) if each.strip()]

@@ -4,9 +4,22 @@ import logging
 
 import structlog
 
+#: said by the access line in our own words, without the query
+_SAID_ALREADY = {
+    "django.request": logging.ERROR,
+    "uvicorn.access": logging.CRITICAL,
+    # ten lines for each connection that was refused, beside the exception that dramatiq logs
+    "pika": logging.CRITICAL,
+}
+_NOISY = ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2")
+_ORDER = ["timestamp", "level", "event"]
 
-def configure_logging(level: str) -> None:
-    """Send structlog and the standard library to stderr, one line an event."""
+
+def configure_logging(level: str, form: str = "logfmt") -> None:
+    """Send structlog and the standard library to stderr, one line an event.
+
+    form: `logfmt`, or `json` for an object a line. Raises ValueError for another one.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -28,15 +41,33 @@ def configure_logging(level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                structlog.processors.LogfmtRenderer(
-                    key_order=["timestamp", "level", "event"], bool_as_flag=False
-                ),
+                _renderer(form),
             ],
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
         )
     )
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for noisy in ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2"):
+    for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    for name, least in _SAID_ALREADY.items():
+        logging.getLogger(name).setLevel(least)
+    logging.getLogger("django.request").filters = [_is_bug]
+    # uvicorn's own handlers would write its lines in another form
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers = []
+        logging.getLogger(name).propagate = True
+
+
+def _is_bug(record: logging.LogRecord) -> bool:
+    """503 says that a part of the site is away, or that this process ends: no error of ours."""
+    return getattr(record, "status_code", 500) != 503
+
+
+def _renderer(form: str) -> structlog.typing.Processor:
+    if form == "json":
+        return structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    if form != "logfmt":
+        raise ValueError(f"LOG_FORMAT is logfmt or json, not {form!r}.")
+    return structlog.processors.LogfmtRenderer(key_order=_ORDER, bool_as_flag=False)

@@ -2,13 +2,13 @@
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path, re_path
 
 from tasks.consumers import NoSuchSocket, TaskConsumer, TaskListConsumer
+from webprofile.sockets import NoPages, OwnPages
 from workers.consumers import AgentConsumer
 
-browser = AllowedHostsOriginValidator(
+browser = OwnPages(
     AuthMiddlewareStack(
         URLRouter(
             [
@@ -21,4 +21,5 @@ browser = AllowedHostsOriginValidator(
 )
 
 #: an agent is no browser: it brings a token instead of an origin and a cookie
-websocket = URLRouter([path("ws/agent/", AgentConsumer.as_asgi()), re_path(r"", browser)])
+agent = NoPages(AgentConsumer.as_asgi())
+websocket = URLRouter([path("ws/agent/", agent), re_path(r"", browser)])

@@ -6,13 +6,14 @@ from django.urls import include, path
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
-from accounts import views as account_views
+from accounts.views import own as account_views
 from profiles.views import artifacts, compare_io, result
 from profiles.views.netron import netron
 from tasks import api as task_api
 from tasks import views as task_views
 from tasks.listing import views as list_views
 from webprofile.views import favicon, healthz
+from webprofile.watching.views import metrics, readyz
 from workers.views import agents, devices, installing, page
 
 # the same login page, with the same rate limits, in front of the administration
@@ -33,10 +34,13 @@ task_patterns = (
         path("<int:task_id>/", task_views.detail, name="detail"),
         path("<int:task_id>/status/", task_views.status, name="status"),
         path("<int:task_id>/uploads/", task_views.uploads, name="uploads"),
+        path("<int:task_id>/files/<int:file_id>/parts/", task_views.file_parts, name="file-parts"),
+        path("<int:task_id>/files/<int:file_id>/join/", task_views.file_join, name="file-join"),
         path("<int:task_id>/submit/", task_views.submit, name="submit"),
         path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
         path("<int:task_id>/move/", task_views.move, name="move"),
         path("<int:task_id>/priority/", task_views.prioritize, name="priority"),
+        path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),
         path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
         path("<int:task_id>/result/", result.result, name="result"),
         path("<int:task_id>/result.txt", result.result_text, name="result-text"),
@@ -91,6 +95,8 @@ urlpatterns = [
     path("i18n/setlang/", account_views.language, name="set_language"),
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     # browsers ask here for pages that name no icon, such as the administration's
     path("favicon.ico", favicon),
 ]

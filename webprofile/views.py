@@ -10,12 +10,16 @@ from django.views.decorators.http import require_safe
 
 from webprofile.errors import DomainError
 from webprofile.rest.problems import is_api, problem
+from webprofile.site_mark import HEADER, QUESTION_LENGTH, site_mark
 
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 while the process serves; touches nothing."""
-    return HttpResponse("ok\n", content_type="text/plain")
+    """200 while the process serves; touches nothing. `?mark=` asks whether it is this site."""
+    response = HttpResponse("ok\n", content_type="text/plain")
+    if question := request.GET.get("mark", "")[:QUESTION_LENGTH]:
+        response[HEADER] = site_mark(question)
+    return response
 
 
 @require_safe

@@ -10,11 +10,13 @@ from webprofile.wording_admin import ADMINISTRATION
 from webprofile.wording_opened import OPENED
 from webprofile.wording_queue import QUEUE
 from webprofile.wording_rest import REST
+from webprofile.wording_webhooks import WEBHOOKS
 
 WORDINGS: dict[str, Any] = {
     **OPENED,
     **QUEUE,
     **REST,
+    **WEBHOOKS,
     **ADMINISTRATION,
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
@@ -40,6 +42,18 @@ WORDINGS: dict[str, Any] = {
         "The agent on %(worker)s is too old for this: it knows no plan but quick, and neither "
         "values for inputs nor files for options. Choose another device, or ask its owner to "
         "update the agent."
+    ),
+    "agent_old_parts": _(
+        "The agent on %(worker)s is too old for a file that is sent in parts. Choose another "
+        "device, or ask its owner to update the agent."
+    ),
+    "parts_not_here": _(
+        "The storage of this site takes no file in parts: announce “%(name)s” with its checksum."
+    ),
+    "parts_bad": _("“%(name)s” is sent in parts 1 to %(count)s: ask for some of them."),
+    "parts_unwanted": _("“%(name)s” is not sent in parts, or has arrived already."),
+    "parts_restarted": _(
+        "Storage has lost what it had of “%(name)s”. Ask for its addresses anew and send it again."
     ),
     "runtime_missing": _(
         "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
@@ -298,6 +312,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "not_initiated": _("This task has ended. Start a new one."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
+    "reading_stopped": _("The profile is being read. Try again in a minute."),
     "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),

@@ -20,6 +20,10 @@ QUEUE: dict[str, Any] = {
     "not_ended": _(
         "The task has not ended yet. Repeat it when it has, or ask for the same in a new task."
     ),
+    "removed_by_rule": _(
+        "“%(name)s” was removed by a rule of this site on %(date)s: such files are kept for "
+        "%(days)s days."
+    ),
     "task_gone": _("The task does not exist any more: it was deleted."),
     "task_unknown": _("There is no such task of yours."),
     "run_over": _("The run had ended already."),

@@ -17,6 +17,8 @@ MEANINGS: dict[str, Any] = {
     "extra": _("how many bytes are too many"),
     "files": _("names of files, with commas between"),
     "first": _("length of the first row"),
+    "date": _("when it was removed"),
+    "days": _("how long such files are kept, days"),
     "found": _("the characters that were found there"),
     "high": _("the highest value that is accepted"),
     "input": _("an input variable of the model"),

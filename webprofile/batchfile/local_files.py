@@ -1,6 +1,7 @@
 """Files on this machine's disk, as a site wants to hear of them."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ def size_of(paths: Iterable[Path]) -> int:
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file as it was when it was looked at; `md5` is hexadecimal."""
+    """A file as it was when it was looked at; `md5` is hexadecimal, empty if it was not read."""
 
     path: Path
     size_bytes: int
@@ -34,16 +35,20 @@ class LocalFile:
 
 
 def look_at(
-    paths: Iterable[Path], advance: Callable[[int], object] = lambda size_bytes: None
+    paths: Iterable[Path],
+    advance: Callable[[int], object] = lambda size_bytes: None,
+    *,
+    unread_from_bytes: int | None = None,
 ) -> dict[Path, LocalFile]:
     """Size and MD5 of each file, which is read once; `advance` hears of each piece's bytes.
 
+    unread_from_bytes: larger ones are not read, their MD5 stays empty
     Raises BatchError for files that cannot be read.
     """
     found, mistakes = {}, []
     for path in dict.fromkeys(paths):
         try:
-            found[path] = _look(path, advance)
+            found[path] = _look(path, advance, unread_from_bytes)
         except OSError as error:
             mistakes.append((str(path), error.strerror or str(error)))
     if mistakes:
@@ -51,10 +56,14 @@ def look_at(
     return found
 
 
-def _look(path: Path, advance: Callable[[int], object]) -> LocalFile:
+def _look(path: Path, advance: Callable[[int], object], unread_from: int | None) -> LocalFile:
     # MD5 guards an upload against accidents: it is what every S3 server knows
     md5, size_bytes = hashlib.md5(usedforsecurity=False), 0
     with path.open("rb") as file:
+        whole_bytes = os.fstat(file.fileno()).st_size
+        if unread_from is not None and whole_bytes >= unread_from:
+            advance(whole_bytes)
+            return LocalFile(path, whole_bytes, "")
         while piece := file.read(_PIECE_BYTES):
             md5.update(piece)
             size_bytes += len(piece)

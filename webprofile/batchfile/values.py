@@ -2,6 +2,7 @@
 
 import glob
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,8 @@ class BlockReader:
 
     def _matching(self, key: str, place: str, text: str) -> list[Path]:
         folder = self._folder(key)
-        if not glob.has_magic(text) or (folder / text).exists():
+        # unlike Path's, it says no of a name that is too long to be one
+        if not glob.has_magic(text) or os.path.exists(folder / text):
             path = folder / text
             return [path] if self._is_file(place, path) else []
         found = sorted(folder / name for name in glob.glob(text, root_dir=folder or None))

@@ -97,13 +97,17 @@ class Api:
             except httpx2.TransportError as error:
                 if attempt == ATTEMPTS:
                     raise UnreachableError(f"The storage does not answer: {error}") from error
-                time.sleep(_pause_s(attempt))
+                time.sleep(pause_s(attempt))
                 continue
             if answer.is_success:
                 return
             if answer.status_code < 500 or attempt == ATTEMPTS:
                 raise UnreachableError(f"The storage answered {answer.status_code} to {file.name}")
-            time.sleep(_pause_s(attempt))
+            time.sleep(pause_s(attempt))
+
+    def put(self, url: str, headers: Mapping[str, str], data: bytes) -> httpx2.Response:
+        """One try of a part of a file, without the token. Raises httpx2.TransportError."""
+        return self._http.put(url, headers=dict(headers), content=data)
 
     def close(self) -> None:
         self._http.close()
@@ -143,14 +147,14 @@ class Api:
                 if not may_repeat or attempt == ATTEMPTS:
                     why = str(error) or type(error).__name__
                     raise UnreachableError(f"{self.site} does not answer: {why}") from error
-                time.sleep(_pause_s(attempt))
+                time.sleep(pause_s(attempt))
                 continue
             # 429 was not acted upon, whatever it was
             is_passing = answer.status_code in _PASSING or _is_in_progress(answer)
             may_now = may_repeat or answer.status_code == 429
             if not is_passing or not may_now or attempt == ATTEMPTS:
                 return answer
-            time.sleep(_pause_s(attempt, answer.headers.get("Retry-After", "")))
+            time.sleep(pause_s(attempt, answer.headers.get("Retry-After", "")))
         raise AssertionError  # the loop returns or raises
 
     def _answer(self, answer: httpx2.Response) -> httpx2.Response:
@@ -185,7 +189,8 @@ def _is_in_progress(answer: httpx2.Response) -> bool:
     return answer.status_code == 409 and b"idempotency_in_progress" in answer.content
 
 
-def _pause_s(attempt: int, retry_after: str = "") -> float:
+def pause_s(attempt: int, retry_after: str = "") -> float:
+    """How long to wait after the try of this number, from 1."""
     if retry_after.isascii() and retry_after.isdigit():
         return min(float(retry_after), LONGEST_PAUSE_S)
     # spread, so that many clients do not come back together

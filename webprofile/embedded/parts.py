@@ -17,7 +17,7 @@ from webprofile.embedded.supervisor import Part
 
 REGION = "us-east-1"
 #: the queues of our own actors (django_dramatiq's is of no use here, and each costs a poll)
-QUEUES = ("profiles",)
+QUEUES = ("profiles", "webhooks")
 #: How long the idle actors' process sleeps between two looks into a queue, at most. Measured on two
 #: cores, one queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. An actor waits for 3/8
 #: of it on average.

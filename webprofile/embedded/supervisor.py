@@ -158,6 +158,18 @@ class Supervisor:
             if await asyncio.to_thread(self._guard.wait):  # somebody killed it
                 await asyncio.to_thread(end_all, self._cookie, set(), SHORT_GRACE_S)
 
+    def pid(self, name: str) -> int | None:
+        """The process of a part that was started here; None while it is away."""
+        for kept in (kept for group in self._groups for kept in group):
+            if kept.part.name == name and kept.process and kept.process.returncode is None:
+                return kept.process.pid
+        return None
+
+    def is_up(self, name: str) -> bool:
+        """Whether a part answers, as far as its own check has seen."""
+        kept = [kept for group in self._groups for kept in group if kept.part.name == name]
+        return any(each.up.is_set() for each in kept)
+
     def hurry(self) -> None:
         """Do not wait for parts that are being asked to end."""
         self._hurry.set()

@@ -60,6 +60,7 @@ PARTS = {
     "users/{user_id}": "Number of the user.",
     "values/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",
+    "webhooks/{webhook_id}": "Number of the webhook.",
     "workers/{name}": "Name of the device.",
     "workers/{worker_id}": "Number of the device.",
     "{task_id}/{other_id}": "Number of the task that it is compared with.",

@@ -7,12 +7,15 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from webprofile.rest.authentication import Scope, is_access_token, scopes_of
+from webprofile.watching.facts import note
 
 
 class MayCall(BasePermission):
     """Goes by `is_public`, `is_interactive` and `scope` of the view (`webprofile.rest`)."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
+        if request.user.is_authenticated:
+            note(request, user=request.user.pk)
         if view.is_public:
             return True
         if not request.user.is_authenticated:

@@ -1,17 +1,32 @@
 """All settings, read from the environment once. The overlays only tighten or loosen."""
 
-import hashlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import environ
 from django.utils.translation import gettext_lazy as _
 
-from webprofile.env import secret
+from webprofile.env import secret, secrets
 from webprofile.logs import configure_logging
 from webprofile.oidc import oidc_apps, origins
+from webprofile.settings.broker import broker_of
+from webprofile.settings.redis import patient
 from webprofile.settings.rest import *  # noqa: F403
-from webprofile.settings.rest import SIMPLE_JWT
+from webprofile.settings.retention import *  # noqa: F403
+from webprofile.settings.retries import *  # noqa: F403
+from webprofile.settings.sockets import *  # noqa: F403
+from webprofile.settings.storage import *  # noqa: F403
+from webprofile.settings.storage import (
+    S3_ACCESS_KEY_ID,
+    S3_BUCKET,
+    S3_ENDPOINT_URL,
+    S3_REGION,
+    S3_SECRET_ACCESS_KEY,
+    public_origin,
+)
+from webprofile.settings.watching import *  # noqa: F403
+from webprofile.settings.watching import LOG_FORMAT
+from webprofile.settings.webhooks import *  # noqa: F403
 
 env = environ.Env()
 
@@ -20,6 +35,8 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 HOME = Path(env.str("MGW_HOME", default=str(BASE_DIR / "var")))
 
 SECRET_KEY = secret("SECRET_KEY")
+#: former ones, which still open and verify what they signed; one a line, or apart by commas
+SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
 DEBUG = False
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
@@ -70,6 +87,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "webprofile.middleware.ReaderMiddleware",
+    "webprofile.watching.facts.FactsMiddleware",
+    "webprofile.watching.request_traces.TraceMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -96,7 +115,10 @@ TEMPLATES = [
 
 # -- storage of rows, hints and files -----------------------------------------------------------
 
-DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{HOME / 'db.sqlite3'}")}
+# the addresses of these parts may hold a password, so each may lie in a file (NAME_FILE)
+DATABASES = {
+    "default": env.db_url_config(secret("DATABASE_URL", f"sqlite:///{HOME / 'db.sqlite3'}"))
+}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         # a transaction takes the write lock when it begins: no upgrade from read to write can fail
@@ -115,44 +137,34 @@ elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+REDIS_URL = patient(secret("REDIS_URL", "redis://127.0.0.1:6379/0"))
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
 }
-#: the layer forgets a member that joined longer ago; agents join again with each heartbeat
-GROUP_EXPIRY_S = 7 * 24 * 3600
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # the layer blocks 5 s in each read, and so long is redis-py's own patience with a socket:
-        # idle connections would break, and with them the sockets of pages and agents
+        # a wake-up is one PUBLISH, and no member is ever forgotten
+        "BACKEND": "webprofile.layers.PatientLayer",
         "CONFIG": {
-            "hosts": [{"address": REDIS_URL, "socket_timeout": None}],
+            "hosts": [{"address": REDIS_URL}],
             "prefix": "mgw",
-            "group_expiry": GROUP_EXPIRY_S,
         },
     }
 }
+#: of background work: Redis too, or amqp:// for RabbitMQ
+BROKER_URL = secret("BROKER_URL", REDIS_URL)
 DRAMATIQ_BROKER = {
-    "BROKER": "dramatiq.brokers.redis.RedisBroker",
-    "OPTIONS": {"url": REDIS_URL, "namespace": "mgw-dramatiq"},
+    **broker_of(BROKER_URL),
     "MIDDLEWARE": [
         "dramatiq.middleware.AgeLimit",
         "dramatiq.middleware.TimeLimit",
         "dramatiq.middleware.Callbacks",
         "dramatiq.middleware.Retries",
         "django_dramatiq.middleware.DbConnectionsMiddleware",
+        "webprofile.watching.actors.Watching",
     ],
 }
 DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look for tasks/tasks.py
-
-#: the server's own way to object storage, and the way that browsers and agents take
-S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000")
-S3_PUBLIC_ENDPOINT_URL = env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL)
-S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
-S3_REGION = env.str("S3_REGION", default="us-east-1")
-S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
-S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
 
 # -- the way of a task --------------------------------------------------------------------------
 
@@ -184,7 +196,10 @@ OFFLINE_GRACE_S = env.int("OFFLINE_GRACE_S", default=900)
 RUN_TIMEOUT_S = env.int("RUN_TIMEOUT_S", default=600)
 CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
-LEASE_S = env.float("LEASE_S", default=60.0)
+#: with the sweep's round (5 s) and a heartbeat: who died is found out within 45 s
+LEASE_S = env.float("LEASE_S", default=30.0)
+#: heartbeats that a server process hears within this time are answered together
+BEATS_TOGETHER_S = env.float("BEATS_TOGETHER_S", default=1.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
 #: of one user, waiting and running at once
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
@@ -193,7 +208,6 @@ LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
 #: an agent may take this long to fetch its files (agent.transfer.DOWNLOAD_LIMIT_S)
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
-RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
 
 # -- devices ------------------------------------------------------------------------------------
 
@@ -223,10 +237,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_VALIDATORS}.CommonPasswordValidator"},
     {"NAME": f"{_VALIDATORS}.NumericPasswordValidator"},
 ]
-EMAIL_CONFIG = env.email("EMAIL_URL", default="consolemail://")
+EMAIL_CONFIG = env.email_url_config(secret("EMAIL_URL", "consolemail://"))
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
 HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
+#: whom letters are from; a mail server takes those of its own only
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "accounts.forms.LoginForm",
@@ -291,11 +307,6 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "tasks:list"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
-# -- the API ------------------------------------------------------------------------------------
-
-# a key of its own, as long as HS256 wants it: a signature of one kind says nothing of another
-SIMPLE_JWT["SIGNING_KEY"] = hashlib.sha256(f"jwt {SECRET_KEY}".encode()).hexdigest()
-
 # -- languages ----------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "en"
@@ -316,9 +327,9 @@ STORAGES = {
         "BACKEND": "storages.backends.s3.S3Storage",
         "OPTIONS": {
             "bucket_name": S3_BUCKET,
-            "endpoint_url": S3_ENDPOINT_URL,
-            "access_key": S3_ACCESS_KEY_ID,
-            "secret_key": S3_SECRET_ACCESS_KEY,
+            "endpoint_url": S3_ENDPOINT_URL or None,
+            "access_key": S3_ACCESS_KEY_ID or None,
+            "secret_key": S3_SECRET_ACCESS_KEY or None,
             "region_name": S3_REGION,
         },
     },
@@ -332,7 +343,7 @@ CONTENT_SECURITY_POLICY = {
         "style-src": ["'self'"],
         "img-src": ["'self'", "data:"],
         "font-src": ["'self'"],
-        "connect-src": ["'self'", S3_PUBLIC_ENDPOINT_URL],
+        "connect-src": ["'self'", public_origin()],
         "frame-src": [NETRON_ORIGIN or "'self'"],
         "form-action": ["'self'", *origins(OIDC_APPS)],
         "base-uri": ["'none'"],
@@ -354,4 +365,4 @@ BODY_LIMIT_BYTES = 8 * 1024**2
 
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOGGING_CONFIG = None
-configure_logging(LOG_LEVEL)
+configure_logging(LOG_LEVEL, LOG_FORMAT)

@@ -41,6 +41,7 @@ SIMPLE_JWT: dict[str, Any] = {
     "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
     "ROTATE_REFRESH_TOKENS": True,
     "BLACKLIST_AFTER_ROTATION": True,
+    "AUTH_TOKEN_CLASSES": ("accounts.refresh_tokens.AccessPart",),
     # a changed password ends what was issued before
     "CHECK_REVOKE_TOKEN": True,
 }

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from agent.conftest import find_megengine_python
+from webprofile.embedded import parts
 from webprofile.embedded.demo import Visitor
+from webprofile.tests.balancer import balancer
+from webprofile.tests.cluster import DATA, Cluster, write_replayer
 from webprofile.tests.site import Site, running_site
 
 
@@ -27,3 +30,20 @@ def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Ite
 def visitor(site: Site) -> Iterator[Visitor]:
     with site.login() as visitor:
         yield visitor
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Production's parts with two web processes; the device prefers the first.
+
+    It beats so seldom, and no sweep looks, that whatever is heard was carried by a wake-up.
+    """
+    folder = tmp_path_factory.mktemp("cluster")
+    replayer = write_replayer(folder, DATA / "profiles" / "tiny.json")
+    with (
+        Cluster(folder, webs=2, HEARTBEAT_S="600", LEASE_S="3600") as cluster,
+        balancer(cluster.ports) as port,
+    ):
+        cluster.start("actors", parts.actors())
+        cluster.start_agent(replayer, server=f"http://127.0.0.1:{port}")
+        yield cluster

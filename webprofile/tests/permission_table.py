@@ -141,10 +141,16 @@ def _methods_of(view: Any) -> tuple[str, ...]:
 
 
 def _sockets(router: Any) -> Iterator[str]:
-    while not hasattr(router, "routes"):
-        router = getattr(router, "application", None) or router.inner
-    for each in router.routes:
-        if hasattr(each.callback, "consumer_class"):
+    for each in _inside(router, "routes").routes:
+        leaf = _inside(each.callback, "routes", "consumer_class")
+        if hasattr(leaf, "consumer_class"):
             yield f"/{each.pattern}"
         else:
-            yield from _sockets(each.callback)
+            yield from _sockets(leaf)
+
+
+def _inside(wrapped: Any, *marks: str) -> Any:
+    """What middlewares wrap: the first that has one of these attributes."""
+    while not any(hasattr(wrapped, mark) for mark in marks):
+        wrapped = getattr(wrapped, "application", None) or wrapped.inner
+    return wrapped

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from allauth.mfa.models import Authenticator
@@ -15,13 +16,15 @@ from allauth.mfa.webauthn.internal.auth import WebAuthn
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
-from django.db import transaction
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry
+from accounts.webhooks.registering import webhook_add
 from profiles import storage
 from profiles.models import Artifact, Profile
 from profiles.tests.dumps import make_files, zip_bytes
@@ -161,9 +164,26 @@ class World:
 @contextmanager
 def rolled_back() -> Iterator[None]:
     """Nothing of what happens inside stays in the database."""
-    with transaction.atomic():
+    with _one_connection(), transaction.atomic():
         yield
         transaction.set_rollback(True)
+
+
+@contextmanager
+def _one_connection() -> Iterator[None]:
+    """Requests and sockets must not close the connection whose transaction is rolled back.
+
+    SQLite in memory never closes; Django's own test client sees to it in the same way.
+    """
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    try:
+        with mock.patch("channels.db.close_old_connections"):
+            yield
+    finally:
+        for signal in signals:
+            signal.connect(close_old_connections)
 
 
 def _make_result(owner: Any) -> Profile:
@@ -243,15 +263,13 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     task = profile.attempt.task
     upload = make_opened(alice, good_profile("tiny"), name=SECRET)
     token, _ = token_issue(alice, name=SECRET, scopes=["read"], days=1)
+    webhook, _ = webhook_add(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
     view = SavedView.objects.create(owner=alice, name=SECRET, query="q=x")
-    pool = Pool.objects.create(name=f"{DEVICE}-pool")
-    pool.workers.add(box)
+    pool = _pool_of(box)
     entry = AuditEntry.objects.create(
         action="worker.drain", target_type="worker", target_id=str(box.pk), target_name=DEVICE
     )
-    TOTP.activate(alice, "ORSXG5A=")
-    RecoveryCodes.activate(alice)
-    WebAuthn.add(alice, SECRET, security_key())
+    _second_factors(alice)
     session = UserSession.objects.get(user=alice)
     return {
         "task_id": task.pk,
@@ -264,6 +282,8 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "upload_id": upload.pk,
         "tag": viewer_tag(),
         "token_id": token.pk,
+        "webhook_id": webhook.pk,
+        "act": "test",
         "session_id": session.pk,
         "user_id": alice.pk,
         "worker_id": box.pk,
@@ -296,3 +316,15 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*profiles?profileupload*.object_id": upload.pk,
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,
     }
+
+
+def _second_factors(user: Any) -> None:
+    TOTP.activate(user, "ORSXG5A=")
+    RecoveryCodes.activate(user)
+    WebAuthn.add(user, SECRET, security_key())
+
+
+def _pool_of(box: Worker) -> Pool:
+    pool = Pool.objects.create(name=f"{DEVICE}-pool")
+    pool.workers.add(box)
+    return pool

@@ -16,7 +16,6 @@ from fnmatch import fnmatchcase
 
 import pytest
 import schemathesis
-from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
 from django.test import override_settings
@@ -28,8 +27,6 @@ from accounts.access_tokens import token_issue
 from accounts.models import User
 from accounts.refresh_tokens import pair_issue
 from profiles import storage as object_store
-from profiles.derived import deriving
-from profiles.tests.reader_process import forking_reader
 from tasks.tests.make import make_task, make_worker
 from webprofile.tests.permission_world import World, rolled_back
 
@@ -83,13 +80,10 @@ def things(object_storage, tmp_path_factory, django_db_setup, django_db_blocker)
     }
     with (
         override_settings(**changed),
-        pytest.MonkeyPatch.context() as patch,
-        forking_reader(django_settings.BASE_DIR) as reader,
         django_db_blocker.unblock(),
         rolled_back(),
     ):
-        patch.setattr(deriving, "subprocess", reader)
-        object_store._internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
         values = World(folder).values
         worker = make_worker("openbox")
         initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)

@@ -26,6 +26,10 @@ OF_PEOPLE = (
     "/api/v1/me/password/",
     "/api/v1/me/sessions/",
     "/api/v1/me/sessions/{session_id}/",
+    "/api/v1/me/webhooks/",
+    "/api/v1/me/webhooks/{webhook_id}/",
+    "/api/v1/me/webhooks/{webhook_id}/deliveries/",
+    "/api/v1/me/webhooks/{webhook_id}/secret/",
 )
 #: the token says itself which it is: what it may do besides does not matter
 OF_ITS_OWN = {("delete", "/api/v1/access-tokens/current/")}

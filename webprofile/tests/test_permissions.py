@@ -5,13 +5,10 @@ import uuid
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from django.conf import settings as django_settings
 from django.test import override_settings
 from django.urls import reverse
 
 from profiles import storage as object_store
-from profiles.derived import deriving
-from profiles.tests.reader_process import forking_reader
 from tasks.models import Attempt, LogChunk
 from webprofile.tests import permission_sockets as sockets
 from webprofile.tests.permission_questions import QUESTIONS, absent, things
@@ -33,7 +30,7 @@ SHUT = {"login", "401", "403", "404"}
 #: they have no form of their own
 READ_ONLY = (
     "tasks:detail", "tasks:status", "tasks:rows", "workers:list", "workers:rows",
-    "workers:list-json", "workers:detail", "api:docs", "healthz", "/favicon.ico",
+    "workers:list-json", "workers:detail", "api:docs", "healthz", "readyz", "/favicon.ico",
 )  # fmt: skip
 #: look at no session, so that another site's page gains nothing by them
 NO_SESSION = {
@@ -59,13 +56,10 @@ def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
     }
     with (
         override_settings(**changed),
-        pytest.MonkeyPatch.context() as patch,
-        forking_reader(django_settings.BASE_DIR) as reader,
         django_db_blocker.unblock(),
         rolled_back(),
     ):
-        patch.setattr(deriving, "subprocess", reader)
-        object_store._internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
         yield World(folder)
 
 

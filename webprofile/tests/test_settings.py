@@ -1,15 +1,24 @@
 """Wrong settings say what is wrong; secrets come from the environment or from files."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
 from accounts.models import User
-from webprofile.checks import check_settings
+from tasks.management.commands.sweep import INTERVAL_S
+from webprofile.checks import check_production, check_settings
 from webprofile.env import secret
+from webprofile.settings.redis import patient
 from workers.models import Worker
+
+
+def test_a_device_that_died_is_found_out_within_45_seconds(settings):
+    assert settings.LEASE_S + settings.BEATS_TOGETHER_S + INTERVAL_S <= 45
 
 
 def test_the_settings_as_they_are_go_together():
@@ -22,12 +31,72 @@ def test_the_settings_as_they_are_go_together():
         ({"S3_SECRET_ACCESS_KEY": ""}, "webprofile.E001"),
         ({"ACCOUNT_EMAIL_VERIFICATION": "mandatory"}, "webprofile.W001"),
         ({"LEASE_S": 5.0, "HEARTBEAT_S": 5.0}, "webprofile.E002"),
+        ({"S3_ACCESS_KEY_ID": "", "S3_SECRET_ACCESS_KEY": ""}, "webprofile.W002"),
+        ({"S3_ADDRESSING": "host"}, "webprofile.E006"),
+        ({"S3_ENCRYPTION": "kms"}, "webprofile.E007"),
+        ({"S3_KMS_KEY_ID": "arn:aws:kms:1"}, "webprofile.E008"),
+        ({"S3_CA_BUNDLE": "/no/such/file"}, "webprofile.E009"),
+        ({"S3_PUBLIC_ENDPOINT_URL": "http://127.0.0.1:8000/files"}, "webprofile.E014"),
+        ({"BROKER_URL": "kafka://mq.example.org"}, "webprofile.E011"),
     ],
 )
 def test_a_wrong_combination_is_named(settings, changes, found):
     for name, value in changes.items():
         setattr(settings, name, value)
     assert [message.id for message in check_settings()] == [found]
+
+
+def test_a_role_in_place_of_keys_is_fine_at_aws(settings):
+    settings.S3_ACCESS_KEY_ID = settings.S3_SECRET_ACCESS_KEY = settings.S3_ENDPOINT_URL = ""
+    assert check_settings() == []
+
+
+def test_storage_with_a_name_of_its_own_below_the_sites_is_fine(settings):
+    settings.S3_PUBLIC_ENDPOINT_URL, settings.S3_ADDRESSING = settings.SITE_URL, "virtual"
+    assert check_settings() == []
+
+
+def test_rabbitmq_without_its_package_is_named(settings, monkeypatch):
+    settings.BROKER_URL = "amqp://mq.example.org"
+    assert check_settings() == []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert [message.id for message in check_settings()] == ["webprofile.E010"]
+
+
+@pytest.fixture
+def production(settings, monkeypatch):
+    """What production has, as far as checks ask for it."""
+    engine = "django.db.backends.postgresql"
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", engine)
+    settings.HAS_MAIL_SERVER = True
+    settings.SITE_URL = "https://profile.example.org"
+    settings.S3_PUBLIC_ENDPOINT_URL = "https://s3.example.org"
+    return settings
+
+
+def test_settings_of_production_go_together(production):
+    assert check_production() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"HAS_MAIL_SERVER": False}, "webprofile.W004"),
+        ({"S3_PUBLIC_ENDPOINT_URL": "https://127.0.0.1:9000"}, "webprofile.E012"),
+        ({"SITE_URL": "http://profile.example.org"}, "webprofile.W005"),
+        ({"S3_PUBLIC_ENDPOINT_URL": "http://s3.example.org"}, "webprofile.E013"),
+    ],
+)
+def test_what_production_may_not_do_without_is_named(production, changes, found):
+    for name, value in changes.items():
+        setattr(production, name, value)
+    assert [message.id for message in check_production()] == [found]
+
+
+def test_a_database_for_one_machine_is_named(production, monkeypatch):
+    engine = "django.db.backends.sqlite3"
+    monkeypatch.setitem(production.DATABASES["default"], "ENGINE", engine)
+    assert [message.id for message in check_production()] == ["webprofile.W003"]
 
 
 def test_a_secret_may_start_with_a_dollar_or_lie_in_a_file(monkeypatch, tmp_path):
@@ -59,3 +128,29 @@ def test_a_fresh_site_is_prepared_once_and_shows_passwords_once(capsys):
     second = prepare()
     assert (second["admin"]["password"], second["enrolment"]["code"]) == (None, None)
     assert Worker.objects.get().name == "local"
+
+
+def test_the_addresses_of_parts_may_lie_in_files_since_they_hold_passwords(tmp_path):
+    given = {
+        "DATABASE_URL": "postgres://webprofile:secret@rows.example.org:5433/site",
+        "REDIS_URL": "redis://:secret@hints.example.org:6380/1",
+        "EMAIL_URL": "smtp+tls://site:secret@mail.example.org:587",
+    }
+    names = {}
+    for name, value in given.items():
+        (tmp_path / name).write_text(f"{value}\n")
+        names[f"{name}_FILE"] = str(tmp_path / name)
+    show = (
+        "from django.conf import settings as s; d = s.DATABASES['default'];"
+        "print(d['HOST'], d['PORT'], d['PASSWORD'], s.REDIS_URL);"
+        "print(s.EMAIL_HOST, s.EMAIL_USE_TLS)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in given}
+    environment |= {**names, "DJANGO_SETTINGS_MODULE": "webprofile.settings.dev"}
+    done = subprocess.run(
+        [sys.executable, "-c", show], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [
+        "rows.example.org", "5433", "secret", patient(given["REDIS_URL"]), "mail.example.org",
+        "True",
+    ], done.stderr  # fmt: skip

@@ -270,3 +270,12 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
 def test_arguments_that_say_nothing_are_told(arguments, told):
     with pytest.raises(BatchError, match=told):
         asked(*arguments)
+
+
+def test_a_pattern_that_is_too_long_for_any_name_matches_nothing(tmp_path):
+    """Found by fuzzing: asking whether such a file exists is an error of the system."""
+    path = tmp_path / "batch.yaml"
+    path.write_text(f"models: ['*{'x' * 5000}.mge', '{'y' * 5000}.mge']\nworkers: [x86-1]\n")
+    with pytest.raises(BatchError) as caught:
+        read_batch(path)
+    assert [place for place, _ in caught.value.mistakes] == ["models[0]", "models[1]"]

@@ -5,7 +5,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import usable
 from webprofile.client.commands.waiting import code_of, deadline_of, wait_until_ended
 from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.parts import has_sum, send_in_parts
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
@@ -26,6 +27,9 @@ from webprofile.terminal.progress import Progress
 LONGEST_KEY = 100
 #: while the owner's limit is reached
 ROOM_PAUSE_S = 5.0
+
+#: a file of this size is sent in parts, whose sums are formed while others are on their way
+PARTS_FROM_BYTES = 64 << 20
 
 #: kind, name, MD5, size
 Content = tuple[str, str, str, int]
@@ -41,6 +45,12 @@ class Run:
     key: str
     deadline: float
     known: dict[Content, int] = field(default_factory=dict)
+    #: checksums of files that are sent in parts, as far as they are known
+    sums: dict[Path, str] = field(default_factory=dict)
+
+    def content(self, kind: str, path: Path) -> Content:
+        file = self.files[path]
+        return (kind, file.name, file.md5 or self.sums.get(path, ""), file.size_bytes)
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -74,8 +84,9 @@ def submit_batch(given: argparse.Namespace) -> int:
         devices = {each["name"]: newest_first(usable(each)) for each in workers}
         cells = cells_of(blocks, devices)
         ids = {each["name"]: each["id"] for each in workers}
-        files = _read(cells)
-        run = Run(api, ids, files, key, deadline_of(given.timeout))
+        run = Run(api, ids, _read(cells), key, deadline_of(given.timeout))
+        if not _may_send_parts(run, cells):
+            run = replace(run, files=_read(cells, in_parts=False))
         _check(run, cells)
         if given.dry_run:
             _print_matrix(cells, as_json=given.json)
@@ -92,10 +103,20 @@ def submit_batch(given: argparse.Namespace) -> int:
     return FAILED if refused else code_of(found.values())
 
 
-def _read(cells: Sequence[Cell]) -> dict[Path, LocalFile]:
+def _may_send_parts(run: Run, cells: Sequence[Cell]) -> bool:
+    """Whether the site's storage takes large files of these tasks in parts, if they have any."""
+    for cell in cells:
+        if any(not run.files[asked.path].md5 for asked in cell.files):
+            judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
+            return (judged["refusal"] or {}).get("code") != "parts_not_here"
+    return True
+
+
+def _read(cells: Sequence[Cell], *, in_parts: bool = True) -> dict[Path, LocalFile]:
+    unread = PARTS_FROM_BYTES if in_parts else None
     paths = {asked.path for cell in cells for asked in cell.files}
     with Progress(size_of(paths), "Reading", unit="bytes") as progress:
-        return look_at(paths, progress.advance)
+        return look_at(paths, progress.advance, unread_from_bytes=unread)
 
 
 def _check(run: Run, cells: Sequence[Cell]) -> None:
@@ -181,14 +202,27 @@ def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
         # in the order in which they were announced
         by_file = {row["id"]: path for row, path in zip(task["files"], paths, strict=True)}
         for target in task["uploads"]:
-            file = run.files[by_file[target["file"]]]
-            run.api.put_file(target["url"], target["headers"], file, _noting(progress, file))
+            path = by_file[target["file"]]
+            file = run.files[path]
+            if target["parts"]:
+                noting = _noting(progress, file)
+                run.sums[path] = send_in_parts(run.api, number, target, file, noting)
+            else:
+                run.api.put_file(target["url"], target["headers"], file, _noting(progress, file))
         progress.note("")
         task = run.api.post(f"tasks/{number}/submit/", repeatable=True)
-    for row in task["files"]:
+    for row, asked in zip(task["files"], cell.files, strict=True):
+        _learn_sum(run, row["md5"], asked.path)
         content = (row["kind"], row["name"], row["md5"], row["size_bytes"])
         run.known.setdefault(content, row["id"])
     return number
+
+
+def _learn_sum(run: Run, md5: str, path: Path) -> None:
+    """A run that goes on finds files that it sent before it broke."""
+    file = run.files[path]
+    if not file.md5 and path not in run.sums and file.size_bytes and has_sum(file, md5):
+        run.sums[path] = md5
 
 
 def _noting(progress: Progress, file: LocalFile) -> Callable[[int], None]:
@@ -229,7 +263,7 @@ def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
         "plan": dict(block.plan),
         "seed": block.seed,
         "inputs": [_input(each) for each in block.inputs],
-        "files": [_file(asked, run.files[asked.path], known) for asked in cell.files],
+        "files": [_file(run, asked, known) for asked in cell.files],
     }
     if cell.target is not None:
         return body | {"target": dict(cell.target)}
@@ -245,11 +279,12 @@ def _input(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _file(asked: AskedFile, found: LocalFile, known: Mapping[Content, int]) -> dict[str, Any]:
+def _file(run: Run, asked: AskedFile, known: Mapping[Content, int]) -> dict[str, Any]:
     """A file to be sent, or one that an earlier task of this run brought."""
+    found = run.files[asked.path]
     use = {"input": asked.input} if asked.kind == "data" else {}
     use |= {"option": asked.option} if asked.kind == "option" else {}
-    number = known.get((asked.kind, found.name, found.md5, found.size_bytes))
+    number = known.get(run.content(asked.kind, asked.path))
     if number is not None:
         return {"kind": asked.kind, "from_file": number, **use}
     content = {"name": found.name, "size_bytes": found.size_bytes, "md5": found.md5}

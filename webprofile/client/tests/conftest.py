@@ -72,6 +72,8 @@ class Proxy:
     seen: list[tuple[str, str]] = field(default_factory=list)
     #: of what was posted to the list of tasks
     asked: list[dict] = field(default_factory=list)
+    #: of all bodies
+    received_bytes: int = 0
 
 
 @pytest.fixture
@@ -84,6 +86,7 @@ def proxy(live_server) -> Iterator[Proxy]:
         def handle_one(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             found.seen.append((self.command, self.path))
+            found.received_bytes += len(body)
             if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
                 found.asked.append(json.loads(body))
             fate = found.plan(self.command, self.path)

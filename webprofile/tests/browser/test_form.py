@@ -15,7 +15,7 @@ from agent.protocol.plan import PRESETS
 from profiles import storage as object_store
 from tasks.asking.request import InputRequest
 from tasks.models import Task
-from tasks.tests.make import make_task, make_user, make_worker
+from tasks.tests.make import last_seen, make_task, make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.tests.browser.conftest import DESK, PHONE
 from workers.models import Runtime, Worker
@@ -273,7 +273,7 @@ def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, mode
 def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(form, alice):
     binary = Worker.objects.get(name="binary")
     old = make_task(alice, binary, options={"check_dispatch": True, "c_opr_lib": "mine"})
-    Worker.objects.filter(pk=binary.pk).update(last_seen_at=None)
+    last_seen(None, binary.pk)
     form.open_without_command(f"?from={old.pk}")
     form.until(lambda: "compiled load_and_run" in form.error("check_dispatch"), "the reason")
     form.until(lambda: form.error("c_opr_lib"), "the other reason")

@@ -1,0 +1,216 @@
+"""Large files in parts: several on their way at once, and after a break only what is missing."""
+
+import base64
+import hashlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from webprofile.batchfile.local_files import LocalFile
+from webprofile.client.api import ATTEMPTS, Api, pause_s
+from webprofile.client.errors import ClientError, ProblemError, UnreachableError
+
+PARALLEL = 4
+#: parts whose addresses are asked for at once: their sums are formed before
+_ASKED_AT_ONCE = 4
+#: how often storage may lose the whole upload before it is called broken
+_TRIES = 3
+_PART_BYTES = 16 << 20
+
+
+class _LostError(Exception):
+    """Storage does not know the upload any more, or what it has is not what was read."""
+
+
+@dataclass
+class _Sending:
+    """One try of one file. `sums` are the MD5s of its parts, `arrived` bytes by part."""
+
+    api: Api
+    file: LocalFile
+    place: str
+    parts: Mapping[str, Any]
+    sent: Callable[[int], object]
+    sums: dict[int, str] = field(default_factory=dict)
+    arrived: dict[int, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def note(self, number: int, size_bytes: int) -> None:
+        with self.lock:
+            self.arrived[number] = size_bytes
+            self.sent(sum(self.arrived.values()))
+
+
+def send_in_parts(
+    api: Api,
+    task: int,
+    target: Mapping[str, Any],
+    file: LocalFile,
+    sent: Callable[[int], object] = lambda size_bytes: None,
+) -> str:
+    """Upload a task's file; return its checksum, as the site forms it from those of the parts.
+
+    target: as the site's answer has it; sent: hears how many bytes have arrived so far
+    Raises UnreachableError; ClientError if the file cannot be read any more; ProblemError.
+    """
+    place = f"tasks/{task}/files/{target['file']}/"
+    parts = target["parts"]
+    for left in reversed(range(_TRIES)):
+        sending = _Sending(api, file, place, parts, sent)
+        try:
+            return _send(sending)
+        except _LostError as lost:
+            if not left:
+                raise UnreachableError(f"The storage lost {file.name} {_TRIES} times") from lost
+            renewed = api.post(f"tasks/{task}/uploads/", repeatable=True)["uploads"]
+            found = [each for each in renewed if each["file"] == target["file"]]
+            if not found:  # another one has sent it meanwhile
+                return md5_in_parts(file, int(parts["part_bytes"]))
+            parts = found[0]["parts"]
+    raise AssertionError  # the loop returns or raises
+
+
+def md5_in_parts(file: LocalFile, part_bytes: int) -> str:
+    """The MD5 of its parts' MD5s, then "-" and how many there are. Raises ClientError."""
+    count = -(-file.size_bytes // part_bytes)
+    sums = [hashlib.md5(_read(file, n, part_bytes), usedforsecurity=False) for n in range(count)]
+    whole = hashlib.md5(b"".join(each.digest() for each in sums), usedforsecurity=False)
+    return f"{whole.hexdigest()}-{count}"
+
+
+def has_sum(file: LocalFile, md5: str) -> bool:
+    """Whether a file has this checksum over parts, whatever their size. Raises ClientError."""
+    count = md5.rpartition("-")[2]
+    part_bytes = _PART_BYTES
+    while count.isdecimal() and -(-file.size_bytes // part_bytes) > int(count):
+        part_bytes *= 2
+    return md5_in_parts(file, part_bytes) == md5
+
+
+def _send(sending: _Sending) -> str:
+    """Raises _LostError, and as `send_in_parts`."""
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        running: set[Future[None]] = set()
+        try:
+            for number, url, headers in _addressed(sending):
+                # no more than these are held in memory
+                if len(running) >= PARALLEL:
+                    running = _some_ended(running, at_most=PARALLEL - 1)
+                running.add(pool.submit(_put, sending, number, url, headers))
+            _some_ended(running, at_most=0)
+        except BaseException:
+            sending.is_over.set()
+            raise
+    sums = [sending.sums[number] for number in sorted(sending.sums)]
+    try:
+        joined = sending.api.post(f"{sending.place}join/", {"md5s": sums}, repeatable=True)
+    except ProblemError as error:
+        if error.code in {"upload_damaged", "upload_missing"}:
+            raise _LostError from error
+        raise
+    return str(joined["md5"])
+
+
+def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]]:
+    """Wait until no more than so many run; raises what one of those that ended raised."""
+    while len(running) > at_most:
+        ended, running = wait(running, return_when=FIRST_EXCEPTION, timeout=0.05)
+        for each in ended:
+            each.result()
+    return running
+
+
+def _addressed(sending: _Sending) -> Iterator[tuple[int, str, Mapping[str, str]]]:
+    """The parts that storage does not have, with their addresses; forms the sums of all."""
+    done = sending.parts["done"]
+    numbers = iter(range(1, int(sending.parts["count"]) + 1))
+    while group := list(itertools.islice(numbers, _ASKED_AT_ONCE)):
+        missing = []
+        for number in group:
+            data = _data(sending, number)
+            sending.sums[number] = hashlib.md5(data, usedforsecurity=False).hexdigest()
+            if done.get(str(number)) == sending.sums[number]:
+                sending.note(number, len(data))
+            else:
+                missing.append(number)
+        for part in _ask(sending, missing):
+            yield part["number"], part["url"], part["headers"]
+
+
+def _ask(sending: _Sending, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    if not numbers:
+        return []
+    asked = [{"number": number, "md5": sending.sums[number]} for number in numbers]
+    body = {"upload": sending.parts["upload"], "parts": asked}
+    try:
+        answer = sending.api.post(f"{sending.place}parts/", body, repeatable=True)
+    except ProblemError as error:
+        if error.code == "parts_restarted":
+            raise _LostError from error
+        raise
+    return list(answer["parts"])
+
+
+def _put(sending: _Sending, number: int, url: str, headers: Mapping[str, str]) -> None:
+    """One part; what fails for a moment is tried again, an address that ran out is replaced."""
+    data = _data(sending, number)
+    for attempt in range(1, ATTEMPTS + 1):
+        if sending.is_over.is_set():
+            return
+        status, why = _put_once(sending, url, headers, data)
+        if 200 <= status < 300:
+            sending.note(number, len(data))
+            return
+        if status in {400, 404} and not _is_changed(headers, data):
+            raise _LostError
+        if status == 400:
+            raise ClientError(f"{sending.file.path} changed while it was sent")
+        if attempt == ATTEMPTS or (status < 500 and status not in {0, 403, 429}):
+            raise UnreachableError(f"The storage {why} to a part of {sending.file.name}")
+        sending.is_over.wait(pause_s(attempt))
+        if status == 403:
+            (part,) = _ask(sending, [number])
+            url, headers = part["url"], part["headers"]
+
+
+def _put_once(
+    sending: _Sending, url: str, headers: Mapping[str, str], data: bytes
+) -> tuple[int, str]:
+    """(status, what storage did); 0 if there was no answer."""
+    try:
+        answer = sending.api.put(url, headers, data)
+    except httpx2.TransportError as error:
+        return 0, f"did not answer ({error})"
+    return answer.status_code, f"answered {answer.status_code}"
+
+
+def _is_changed(headers: Mapping[str, str], data: bytes) -> bool:
+    """Whether what is on the disk now is not what was summed."""
+    wanted = headers.get("Content-MD5")
+    digest = hashlib.md5(data, usedforsecurity=False).digest()
+    return wanted is not None and wanted != base64.b64encode(digest).decode()
+
+
+def _data(sending: _Sending, number: int) -> bytes:
+    return _read(sending.file, number - 1, int(sending.parts["part_bytes"]))
+
+
+def _read(file: LocalFile, place: int, part_bytes: int) -> bytes:
+    """Raises ClientError if it is not there, or not as long as it was."""
+    start = place * part_bytes
+    wanted = min(part_bytes, file.size_bytes - start)
+    try:
+        with file.path.open("rb") as opened:
+            opened.seek(start)
+            data = opened.read(wanted)
+    except OSError as error:
+        raise ClientError(f"{file.path}: {error.strerror or error}") from error
+    if len(data) != wanted:
+        raise ClientError(f"{file.path} changed while it was sent")
+    return data

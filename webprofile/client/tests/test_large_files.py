@@ -1,0 +1,101 @@
+"""Large files from the client: in parts, past the site, and not twice when something breaks."""
+
+import hashlib
+import os
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from agent.protocol.parts import PART_BYTES, Checksum
+from agent.tests.cutting import cutting_proxy
+from profiles import storage as object_store
+from profiles.models import PartedUpload
+from tasks.models import Task, TaskFile
+from webprofile.batchfile.local_files import LocalFile
+from webprofile.client.errors import ClientError
+from webprofile.client.parts import md5_in_parts
+
+MIB = 1 << 20
+SIZE = 70 * MIB
+SUBMIT = ("submit", "-m", "big.mge", "-w", "x86-1", "--no-wait")
+
+
+@pytest.fixture
+def content(home):
+    data = os.urandom(SIZE)
+    (home / "big.mge").write_bytes(data)
+    return data
+
+
+@pytest.fixture
+def cuts(settings, client):
+    """Between the client and storage."""
+    place = urlsplit(settings.S3_ENDPOINT_URL)
+    with cutting_proxy((place.hostname, place.port)) as proxy:
+        settings.S3_PUBLIC_ENDPOINT_URL = proxy.address
+        yield proxy
+
+
+def check_stored(content, *, files=1):
+    checksum = Checksum(PART_BYTES)
+    checksum.update(content)
+    found = list(TaskFile.objects.filter(kind="model"))
+    assert {(file.md5, file.size_bytes) for file in found} == {(checksum.hexdigest(), SIZE)}
+    assert len(found) == files
+    for file in found:
+        assert object_store.read(file.object_key, limit_bytes=SIZE) == content
+    assert not PartedUpload.objects.exists()
+
+
+def test_a_large_model_goes_past_the_site_in_parts_and_only_once(client, proxy, content):
+    client.environment["WEBPROFILE_SITE"] = proxy.address
+    client.run(*SUBMIT, "-r", "2")
+    check_stored(content, files=2)
+    assert proxy.received_bytes < 20_000
+    assert sum(path.endswith("/join/") for _, path in proxy.seen) == 1
+
+
+def test_where_storage_takes_no_parts_a_large_model_goes_in_one_piece(client, content, settings):
+    settings.S3_TAKES_PARTS = False
+    client.run(*SUBMIT)
+    file = TaskFile.objects.get()
+    assert (file.md5, file.part_bytes) == (hashlib.md5(content).hexdigest(), 0)
+
+
+def test_parts_that_broke_are_sent_again_and_no_others(client, cuts, content):
+    cuts.up = [3 * MIB, 20 * MIB, 9 * MIB]
+    client.run(*SUBMIT)
+    check_stored(content)
+    assert sum(cuts.sent) < SIZE + 3 * PART_BYTES + MIB
+
+
+def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, content):
+    # room for one part a connection: then the storage does not answer
+    cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
+    process = client.start(*SUBMIT, "--key", "night")
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not _arrived():
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    arrived = _arrived()
+    assert arrived
+    cuts.up, before = [], sum(cuts.sent)
+    client.run(*SUBMIT, "--key", "night")
+    check_stored(content)
+    assert Task.objects.count() == 1
+    assert sum(cuts.sent) - before < SIZE - sum(arrived) + MIB
+
+
+def _arrived():
+    """Sizes of the parts that storage has."""
+    row = PartedUpload.objects.first()
+    found = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    return [size for size, _ in (found or {}).values()]
+
+
+def test_a_file_that_became_shorter_is_not_sent(home, content):
+    file = LocalFile(home / "big.mge", SIZE + 1, "")
+    with pytest.raises(ClientError, match="changed while it was sent"):
+        md5_in_parts(file, PART_BYTES)

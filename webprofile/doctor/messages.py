@@ -1,0 +1,88 @@
+"""What carries hints: the broker, who works off its queue, the channel layer, and the cache."""
+
+import asyncio
+import secrets
+import time
+
+import dramatiq
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.core.cache import cache
+
+from webprofile.actors import ANSWERS, answer_doctor
+from webprofile.doctor.finding import Finding, broken, good
+from webprofile.doctor.patience import patience_s
+from webprofile.layers import round_trip
+
+#: a queue of the doctor's own, emptied by it
+QUEUE = "doctor"
+BROKER_STEP = "Start the broker, or correct BROKER_URL. Until then the sweep does all, but later."
+ACTORS_STEP = "Start `manage.py rundramatiq --queues profiles webhooks`; if it runs, read its log."
+LAYER_STEP = "Start Redis, or correct REDIS_URL. Until then pages and devices hear of nothing."
+CACHE_STEP = "Start Redis, or correct REDIS_URL. Until then logins and the API fail."
+
+
+def broker() -> Finding:
+    """Send a message through the broker and take it out again."""
+    served = dramatiq.get_broker()
+    served.declare_queue(QUEUE)
+    mark = secrets.token_hex(8)
+    served.enqueue(dramatiq.Message(QUEUE, "doctor", (), {"mark": mark}, {}))
+    if not _came_back(served, mark):
+        return broken("A message was taken and never came out.", BROKER_STEP)
+    name = "RabbitMQ" if "rabbit" in settings.DRAMATIQ_BROKER["BROKER"] else "Redis"
+    return good(f"{name} takes messages and hands them out.")
+
+
+def actors() -> Finding:
+    """Ask the processes that work off the queue; they answer by the cache."""
+    mark = secrets.token_hex(8)
+    answer_doctor.send(mark)
+    until = time.monotonic() + patience_s()
+    while time.monotonic() < until:
+        if cache.delete(ANSWERS + mark):
+            return good("They listen to the queue and answer.")
+        time.sleep(0.02)
+    text = (
+        f"No answer in {patience_s():g} s: none runs, or all are busy. No result is read meanwhile."
+    )
+    return broken(text, ACTORS_STEP)
+
+
+def channel_layer() -> Finding:
+    """Send to a group and receive, as a wake-up does."""
+    try:
+        is_same = asyncio.run(round_trip(get_channel_layer(), patience_s()))
+    except TimeoutError:
+        return broken(f"No wake-up arrived in {patience_s():g} s.", LAYER_STEP)
+    if not is_same:
+        return broken("A wake-up came out as something else.", LAYER_STEP)
+    return good("A wake-up goes to a group and arrives.")
+
+
+def kept() -> Finding:
+    """Write to the cache, read, remove."""
+    name, value = f"doctor:{secrets.token_hex(8)}", secrets.token_hex(8)
+    cache.set(name, value, 60)
+    found = cache.get(name)
+    cache.delete(name)
+    if found != value:
+        return broken("What was written is not there a moment later: it may be full.", CACHE_STEP)
+    return good("What is written can be read.")
+
+
+def _came_back(served: dramatiq.Broker, mark: str) -> bool:
+    """Whether the message comes out; those that other doctors left are put away."""
+    consumer = served.consume(QUEUE, prefetch=1, timeout=200)
+    until = time.monotonic() + patience_s()
+    try:
+        while time.monotonic() < until:
+            message = next(consumer)
+            if message is None:
+                continue
+            consumer.ack(message)
+            if message.kwargs.get("mark") == mark:
+                return True
+        return False
+    finally:
+        consumer.close()

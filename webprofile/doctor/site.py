@@ -1,0 +1,108 @@
+"""The site as its readers meet it: its address, its sockets, its static files, its agent."""
+
+import secrets
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.contrib.staticfiles.storage import staticfiles_storage
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.sync.client import connect
+
+from agent.protocol import CloseCode
+from webprofile.doctor.finding import Finding, broken, good, odd, reason
+from webprofile.doctor.patience import patience_s
+from webprofile.doctor.web import Answer, ask
+from webprofile.site_mark import HEADER, is_mark
+from workers import releases
+
+ADDRESS_STEP = "Start the web server, or correct SITE_URL."
+SOCKETS_STEP = "Start the web server, or correct SITE_URL; see the proxy's log."
+AGENT_STEP = "Run `make agent-bundle`, or correct AGENT_FOLDER."
+_SOCKETS_STEP = "The proxy must pass the headers Upgrade and Connection of /ws/ by HTTP/1.1."
+
+
+def address() -> Finding:
+    """Whether SITE_URL leads to a server of this very site."""
+    question = secrets.token_hex(8)
+    answer = ask("GET", f"{settings.SITE_URL}/healthz?mark={question}")
+    if answer.status == 200 and is_mark(question, answer.headers.get(HEADER, "")):
+        return good(f"{settings.SITE_URL} is this site.")
+    return _other_address(answer)
+
+
+def sockets() -> Finding:
+    """Whether a WebSocket comes through: the agent's, which says by its close code that it did."""
+    url = "ws" + settings.SITE_URL.removeprefix("http") + "/ws/agent/"
+    headers = {"Authorization": "Bearer doctor"}
+    try:
+        with connect(
+            url, additional_headers=headers, open_timeout=patience_s(), proxy=None
+        ) as socket:
+            socket.recv(timeout=patience_s())
+    except ConnectionClosed as error:
+        if error.rcvd is not None and error.rcvd.code == CloseCode.UNKNOWN_TOKEN:
+            return good("WebSockets come through.")
+        return broken(f"A socket opens and breaks: {reason(error)}", SOCKETS_STEP)
+    except InvalidHandshake as error:
+        text = f"{settings.SITE_URL} lets no WebSocket through: {reason(error)}"
+        return broken(f"{text}. No device could connect.", _SOCKETS_STEP)
+    return broken("A socket opens, and who answers is not this site.", SOCKETS_STEP)
+
+
+def static_files() -> Finding:
+    """Whether each static file of this code was collected as it is now."""
+    if not hasattr(staticfiles_storage, "hashed_files"):
+        return good("Served from where they lie.")
+    step = "Run `manage.py collectstatic`, then start the site again."
+    if not staticfiles_storage.hashed_files:
+        return broken(f"None were collected in {settings.STATIC_ROOT}: no page works.", step)
+    names = [(name, files) for finder in get_finders() for name, files in finder.list([])]
+    missing = [name for name, _ in names if name not in staticfiles_storage.hashed_files]
+    root = Path(settings.STATIC_ROOT)
+    old = [
+        name
+        for name, files in names
+        if name not in missing and (root / name).stat().st_size != files.size(name)
+    ]
+    if missing:
+        text = (
+            f"{len(missing)} were not collected, such as {missing[0]}: pages that need them fail."
+        )
+        return broken(text, step)
+    if old:
+        return broken(f"{len(old)} are of another release, such as {old[0]}.", step)
+    return good(f"All {len(names)} are collected.")
+
+
+def agent_files() -> Finding:
+    """Whether devices can install the agent from here."""
+    release = releases.served()
+    folder = releases.folder()
+    if release is None:
+        return broken(f"There is no agent in {folder}: devices cannot install it.", AGENT_STEP)
+    for file in release.files:
+        path = folder / file.name
+        if not path.is_file() or path.stat().st_size != file.size_bytes:
+            return broken(f"{path} is missing or damaged.", AGENT_STEP)
+    kinds = len(release.files)
+    return good(f"Version {release.version} for {kinds} kind{'s' if kinds > 1 else ''} of device.")
+
+
+def _other_address(answer: Answer) -> Finding:
+    where = f"{settings.SITE_URL}/healthz"
+    if answer.status == 200 and answer.headers.get(HEADER):
+        text = f"{where} is a site with another SECRET_KEY."
+        return broken(text, "Give all servers of the site the same SECRET_KEY.")
+    if answer.status in {301, 302, 307, 308}:
+        to = answer.headers.get("Location", "")
+        if to.split("?")[0] == where:
+            step = "The proxy must set X-Forwarded-Proto: https."
+            return broken(f"{where} leads to itself for ever.", step)
+        return broken(f"{where} leads to {to}.", "Set SITE_URL to where it leads.")
+    if answer.status == 400:
+        text = f"{where} is refused (400): the server does not know this name as its own."
+        return broken(text, "Add the host to ALLOWED_HOSTS; the proxy must pass Host unchanged.")
+    if answer.status == 200:
+        return odd(f"{where} answers, but not as this release does.", ADDRESS_STEP)
+    return broken(f"{where} answers with {answer.status}.", "See the web server's and proxy's log.")

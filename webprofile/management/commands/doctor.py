@@ -1,0 +1,53 @@
+"""`manage.py doctor`: tries each part of the site and says in words what is wrong."""
+
+import json
+import logging
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from webprofile.doctor.examining import PARTS, examine
+from webprofile.doctor.finding import Finding, State
+from webprofile.doctor.patience import TIME_LIMIT_S
+from webprofile.management.bulk import explain_command
+from webprofile.terminal.exit_codes import FAILED
+
+_WIDTH = max(len(part.name) for part in PARTS)
+
+
+class Command(BaseCommand):
+    help = (
+        "Try each part that the site rests on, in the way that it is used, and say what is wrong "
+        "and what to do. It changes nothing that stays; exit code 1 if something is broken."
+    )
+    # it is there for when the checks of the settings fail too
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        explain_command(parser, "doctor", "doctor --json")
+        add = parser.add_argument
+        add("--json", action="store_true", help="one object with all parts, for programs")
+        text = "how long each part may take"
+        add("--time-limit-s", type=float, default=TIME_LIMIT_S, metavar="S", help=text)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # what libraries log of the failures is said in better words
+        logging.disable(logging.CRITICAL)
+        try:
+            found = []
+            for name, finding in examine(time_limit_s=options["time_limit_s"]):
+                found.append(finding.as_row(name))
+                if not options["json"]:
+                    self._say(name, finding)
+        finally:
+            logging.disable(logging.NOTSET)
+        is_well = all(row["state"] != State.BROKEN for row in found)
+        if options["json"]:
+            self.stdout.write(json.dumps({"ok": is_well, "parts": found}))
+        if not is_well:
+            raise SystemExit(FAILED)
+
+    def _say(self, name: str, finding: Finding) -> None:
+        row = finding.as_row(name)
+        line = f"{row['state']:<7} {name:<{_WIDTH}}  {row['text']}"
+        self.stdout.write(f"{line} {row['next_step']}".rstrip())

@@ -1,0 +1,142 @@
+"""`make test-arm64`: the agent on 64-bit ARM, by hand (minutes; root, debootstrap, qemu-user).
+
+First a task from end to end: a site on this machine, an agent in an arm64 Debian that was started
+by its container's entrypoint, and a load_and_run that replays what the real one printed. Then the
+agent's own tests in there; those that need MegEngine's wheel, which arm64 does not have, say so
+themselves.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from webprofile.embedded.demo import Visitor, confirm, upload
+from webprofile.tests.arm64.machine import ROOT, Machine, say
+from webprofile.tests.end_to_end.test_real_run import described
+from webprofile.tests.site import Site, running_site
+
+_NAME = "arm64-1"
+_CODE = f"""
+from workers.services import worker_ensure
+from workers.tokens import code_issue
+print(code_issue(worker_ensure(name={_NAME!r})))
+"""
+#: what tests need besides the agent's own packages
+_TOOLS = ("pytest", "pytest-asyncio", "hypothesis")
+_WITHIN_S = 900.0
+_INSTALL = """
+import sys
+sys.path.insert(0, "/opt/source/agent/runtimes/tests")
+from fake_load_and_run import install_fake
+print(install_fake("/opt/mge", "1.13.0", "-nocuda"))
+"""
+
+
+def main(arguments: list[str]) -> int:
+    if os.geteuid():
+        raise SystemExit("root is needed: chroot and mounts")
+    # what runs inside ends with the block below, also when this is told to end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    with Machine(base / "megengine-web-profile" / "arm64") as machine:
+        machine.install([ROOT / "requirements" / "agent.txt"], _TOOLS)
+        if "--tests-only" not in arguments:
+            run_a_task(machine)
+        if "--task-only" in arguments:
+            return 0
+        return run_tests(machine, [word for word in arguments if not word.startswith("--t")])
+
+
+def run_a_task(machine: Machine) -> None:
+    """Raises AssertionError with what was found instead."""
+    temporary = tempfile.TemporaryDirectory(prefix="mgw-arm64-")
+    with temporary as home, running_site(Path(home) / "home") as site:
+        agent = enrol(machine, site)
+        try:
+            with site.login() as visitor:
+                worker = online(visitor)
+                look_at(visitor, worker)
+                submit(visitor, worker)
+        finally:
+            agent.terminate()
+            agent.wait(60)
+
+
+def enrol(machine: Machine, site: Site) -> subprocess.Popen[str]:
+    (machine.root / "opt" / "mge").mkdir(exist_ok=True)
+    machine.run(["/usr/bin/python3", "-c", _INSTALL])
+    code = site.manage("shell", "-v", "0", "-c", _CODE).splitlines()[-1]
+    home = "/var/lib/agent"
+    machine.run(["sh", "-c", f"rm -rf {home} && mkdir -p {home} /usr/local/bin"])
+    machine.run(["ln", "-sf", "/usr/bin/python3", "/usr/local/bin/python"])
+    say(f"enrolling {_NAME}")
+    return machine.start(
+        [
+            "PATH=/usr/local/bin:/usr/bin:/bin",
+            f"SERVER={site.address}",
+            f"ENROL_CODE={code}",
+            f"AGENT_HOME={home}",
+            "RUNTIME_BINARY=/opt/mge/load_and_run-1.13.0-nocuda",
+            # qemu-user has no namespaces for bubblewrap
+            "REQUIRE_SANDBOX=false",
+            "/opt/source/docker/agent/entrypoint.sh",
+            "run",
+        ]
+    )
+
+
+def online(visitor: Visitor) -> dict:
+    deadline = time.monotonic() + _WITHIN_S
+    while time.monotonic() < deadline:
+        for worker in visitor.get("/workers/list.json").json()["workers"]:
+            if worker["name"] == _NAME and worker["online"]:
+                return worker
+        time.sleep(1)
+    raise AssertionError(f"{_NAME} did not come online")
+
+
+def look_at(visitor: Visitor, worker: dict) -> None:
+    facts = worker["facts"]
+    assert facts["machine"] == "aarch64", facts
+    assert "aarch64" in visitor.get(f"/workers/{_NAME}/").text
+    say(f"{_NAME} is online: {facts['machine']}, {facts['platform']}")
+
+
+def submit(visitor: Visitor, worker: dict) -> None:
+    data = ROOT.parent / "shared" / "data"
+    files = [data / "models" / "tiny.mge", data / "inputs" / "tiny" / "data.npy"]
+    wanted = [
+        described("model", files[0]),
+        described("data", files[1], input="data"),
+    ]
+    body = {"worker": worker["id"], "runtime": "1.13.0", "options": {"iter": 4}, "files": wanted}
+    task = visitor.post("/tasks/", body)
+    upload(visitor, task, files)
+    confirm(visitor, task)
+    for event in visitor.events(task["id"]):
+        if event["type"] == "event" and event["state"] == "finished":
+            assert event["outcome"] == "succeeded", visitor.get(task["url"] + "status/").text
+            break
+    table = visitor.get(f"/tasks/{task['id']}/result.txt?rows=5").text
+    assert "total device time" in table.lower(), table
+    say(f"task {task['id']} succeeded on {_NAME}:\n{table}")
+
+
+def run_tests(machine: Machine, arguments: list[str]) -> int:
+    """The agent's own, by their own settings: the repository's belong to Django. The exit code."""
+    (machine.root / "opt" / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+        "markers =\n    megengine\n    browser\n    embedded\n    alone\n"
+    )
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c"]
+    command += ["/opt/pytest.ini", "--rootdir", "/opt/source", "--confcutdir", "/opt/source/agent"]
+    chosen = arguments or [f"/opt/source/agent/{name}" for name in ("protocol", "inputs", "device")]
+    return machine.start([*command, *chosen]).wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

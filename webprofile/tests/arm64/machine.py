@@ -1,0 +1,132 @@
+"""A 64-bit ARM machine without one: a Debian root, run by qemu-user in namespaces of its own.
+
+The kernel must know which program runs foreign binaries (binfmt_misc). Since Linux 6.7 a user
+namespace has its own list of them, so nothing of this machine is changed. An older kernel's list
+is the machine's: there the distribution's package `qemu-user-static` must have filled it.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+QEMU = Path("/usr/bin/qemu-aarch64-static")
+SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
+PACKAGES = "python3,ca-certificates,bubblewrap"
+#: what an ELF file for this processor begins with, and which of these bits count
+_MAGIC = r"\x7f\x45\x4c\x46\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
+_MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+#: C: the credentials of the program; F: qemu is opened now, and needs not be inside
+_RULE = rf":qemu-aarch64:M::{_MAGIC}:{_MASK}:{QEMU}:CF"
+_PREPARE = """
+set -e
+formats=/proc/sys/fs/binfmt_misc
+if [ ! -e $formats/qemu-aarch64 ]; then
+    mount -t binfmt_misc none $formats
+    [ -e $formats/qemu-aarch64 ] || echo '{rule}' >$formats/register
+fi
+mount --rbind /dev {root}/dev
+mount -t proc proc {root}/proc
+mount -t tmpfs tmpfs {root}/tmp
+mkdir -p {root}/opt/source {root}/opt/shared/data
+mount --rbind {source} {root}/opt/source
+mount --rbind {data} {root}/opt/shared/data
+"""
+
+
+class Machine:
+    """The root's folder and the process that holds its namespaces."""
+
+    def __init__(self, cache: Path) -> None:
+        self.root, self._cache = cache / "root", cache
+        self._holder: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Machine":
+        self._check()
+        self._cache.mkdir(parents=True, exist_ok=True)
+        fresh = not (self._cache / "complete").exists()
+        if fresh:
+            self._download()
+        self._hold()
+        if fresh:
+            say("configuring Debian (minutes, once)")
+            # namespaces like those of a container: no device files can be made
+            self.run(["env", "container=lxc", "/debootstrap/debootstrap", "--second-stage"])
+            (self._cache / "complete").touch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._holder:
+            self._holder.kill()  # what runs in there dies with the first process
+            self._holder.wait()
+
+    def install(self, requirements: Sequence[Path], names: Sequence[str] = ()) -> None:
+        """Put packages for this processor where its Python finds them."""
+        text = b"".join(path.read_bytes() for path in requirements) + repr(names).encode()
+        mark = self._cache / f"packages-{hashlib.sha256(text).hexdigest()[:16]}"
+        if mark.exists():
+            return
+        command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--only-binary", ":all:"]
+        command += ["--python-version", "3.11", "--python-platform", "aarch64-manylinux_2_28"]
+        command += ["--target", str(self.root / "opt" / "packages")]
+        for path in requirements:
+            subprocess.run([*command, "--require-hashes", "-r", str(path)], check=True)
+        if names:
+            pinned = ["--constraint", str(ROOT / "requirements" / "dev.txt")]
+            subprocess.run([*command, *pinned, *names], check=True)
+        mark.touch()
+
+    def start(self, command: Sequence[str], **options: object) -> subprocess.Popen[str]:
+        """Start a program of the root."""
+        return subprocess.Popen([*self._enter(), *command], text=True, **options)  # type: ignore
+
+    def run(self, command: Sequence[str]) -> None:
+        subprocess.run([*self._enter(), *command], check=True)
+
+    def _check(self) -> None:
+        missing = [name for name in ("debootstrap", "nsenter", "unshare") if not shutil.which(name)]
+        if missing or not QEMU.exists():
+            wanted = ", ".join([*missing, *([] if QEMU.exists() else [str(QEMU)])])
+            raise SystemExit(f"missing: {wanted} (apt install debootstrap qemu-user-static)")
+
+    def _download(self) -> None:
+        say("fetching Debian for arm64 (once)")
+        shutil.rmtree(self.root, ignore_errors=True)
+        command = ["debootstrap", "--foreign", "--arch=arm64", "--variant=minbase"]
+        command += [f"--include={PACKAGES}", SUITE, str(self.root), MIRROR]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+
+    def _hold(self) -> None:
+        """Make namespaces in which root is root of itself alone, and mount what a system has."""
+        command = ["unshare", "--user", "--mount", "--pid", "--fork", "--kill-child=KILL"]
+        self._holder = subprocess.Popen([*command, "sleep", "infinity"])
+        outer = self._holder.pid
+        children = Path(f"/proc/{outer}/task/{outer}/children")
+        while not children.read_text().strip():
+            time.sleep(0.05)
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{outer}/{kind}").write_text("0 0 65536\n")
+        self._first = children.read_text().split()[0]
+        data = ROOT.parent / "shared" / "data"
+        script = _PREPARE.format(rule=_RULE, root=self.root, source=ROOT, data=data)
+        subprocess.run([*self._outside(), "sh", "-c", script], check=True)
+
+    def _outside(self) -> list[str]:
+        """In the namespaces, with this machine's files."""
+        return ["nsenter", "-t", self._first, "-U", "-m", "-p", "--setuid", "0", "--setgid", "0"]
+
+    def _enter(self) -> list[str]:
+        environment = ["PYTHONPATH=/opt/packages:/opt/source", "HOME=/root", "LC_ALL=C.UTF-8"]
+        environment += ["PATH=/usr/bin:/usr/sbin:/bin:/sbin", "PYTHONDONTWRITEBYTECODE=1"]
+        return [*self._outside(), "chroot", str(self.root), "env", "-i", *environment]
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

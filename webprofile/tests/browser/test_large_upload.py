@@ -1,0 +1,213 @@
+"""Large files from a real browser: in parts, over bad networks and reloaded pages."""
+
+import copy
+import hashlib
+import os
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from agent.protocol.parts import PART_BYTES, Checksum
+from agent.tests.cutting import cutting_proxy
+from profiles import storage as object_store
+from profiles.models import OpenedFile, PartedUpload, ProfileUpload
+from tasks.tests.make import make_user
+from webprofile.tests.browser.conftest import DESK, PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+MIB = 1 << 20
+SIZE = 72 * MIB
+CONTENT = b"{" + os.urandom(SIZE // 2 - 1).hex().encode() + b"}"
+
+
+@pytest.fixture
+def cuts(storage, settings):
+    """Between the browser and storage."""
+    place = urlsplit(settings.S3_ENDPOINT_URL)
+    with cutting_proxy((place.hostname, place.port)) as proxy:
+        settings.S3_PUBLIC_ENDPOINT_URL = proxy.address
+        policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
+        policy["DIRECTIVES"]["connect-src"] = ["'self'", proxy.address]
+        settings.CONTENT_SECURITY_POLICY = policy
+        yield proxy
+
+
+@pytest.fixture
+def page(browser, live_server, cuts):
+    client = Client()
+    client.force_login(make_user())
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    yield Page(browser, live_server.url)
+    browser.get("about:blank")  # what is on its way must not outlive the storage
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "night.json"
+    path.write_bytes(CONTENT[:SIZE])
+    return path
+
+
+class Page:
+    def __init__(self, browser, address) -> None:
+        self.browser, self.address = browser, address
+
+    def open_profile(self, file: Path) -> None:
+        self.browser.get(f"{self.address}/profiles/")
+        self.find("#open-files").send_keys(str(file))
+        self.find("#open-submit").click()
+
+    def come_back(self) -> None:
+        """To the page of the upload that broke off, as after a reload."""
+        self.browser.get("about:blank")
+        self.browser.get(f"{self.address}/profiles/opened/{ProfileUpload.objects.get().pk}/")
+
+    def choose_again(self, file: Path) -> None:
+        self.find("#resume-files").send_keys(str(file))
+        self.until(lambda: self.find("#resume-start").is_enabled(), "the button")
+        self.find("#resume-start").click()
+
+    def find(self, selector: str):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return self.browser.execute_script(
+            "return document.querySelector(arguments[0])?.textContent ?? ''", selector
+        )
+
+    def until(self, condition, what: str) -> None:
+        swapped = [StaleElementReferenceException]
+        WebDriverWait(self.browser, 60, 0.05, ignored_exceptions=swapped).until(
+            lambda _: condition(), f"never saw {what}; the file is {self.text('.transfer__list')!r}"
+        )
+
+    def until_state(self, text: str) -> None:
+        self.until(lambda: text in self.text(".transfer__state"), text)
+
+    def until_stored(self) -> None:
+        self.until(lambda: self.browser.find_elements(By.ID, "opened-wait"), "the wait")
+        file = OpenedFile.objects.get()
+        checksum = Checksum(PART_BYTES)
+        checksum.update(CONTENT[:SIZE])
+        assert file.md5 == checksum.hexdigest()
+        assert object_store.head(file.object_key)[0] == SIZE
+        assert not PartedUpload.objects.exists()
+
+    def looks(self, size, scheme: str, folder: Path | None, name: str) -> None:
+        """No wider than the window; a picture, if one is wanted."""
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert self.browser.execute_script(wide) <= 0
+        if folder:
+            self.browser.execute_script(
+                "document.querySelector('.transfer:not([hidden]), #resume').scrollIntoView()"
+            )
+            self.browser.save_screenshot(str(folder / f"upload-{name}-{size[0]}-{scheme}.png"))
+
+
+def upload_under_way() -> PartedUpload | None:
+    """The site writes to the same memory at the same time: a table may be locked for a moment."""
+    while True:
+        try:
+            return PartedUpload.objects.first()
+        except OperationalError:
+            time.sleep(0.02)
+
+
+def arrived() -> list[int]:
+    """Sizes of the parts that storage has."""
+    row = upload_under_way()
+    found = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    return [size for size, _ in (found or {}).values()]
+
+
+def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, file, screenshots):
+    cuts.slow_s = 0.005
+    page.open_profile(file)
+    page.until(lambda: "MiB/s" in page.text(".transfer__detail"), "the speed")
+    assert "left" in page.text(".transfer__detail")
+    page.looks(DESK, "light", screenshots, "sending")
+    page.looks(PHONE, "dark", screenshots, "sending")
+    page.until(arrived, "a part in storage")
+    cuts.up = [1] * 500
+    cuts.end_all()
+    page.until_state("Waiting for the network")
+    assert page.text(".transfer__detail") == f"{len(arrived())} of 5 parts are safe"
+    page.looks(PHONE, "light", screenshots, "waiting")
+    page.looks(DESK, "dark", screenshots, "waiting")
+    cuts.up, cuts.slow_s = [], 0
+    page.until_stored()
+    assert sum(cuts.sent) < SIZE + 4 * PART_BYTES + MIB
+
+
+def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file, screenshots):
+    cuts.slow_s = 0.005
+    page.open_profile(file)
+    page.until(arrived, "a part in storage")
+    page.find("#transfer-pause").click()
+    page.until_state("Paused")
+    assert page.find("#transfer-pause").text == "Go on"
+    page.looks(DESK, "light", screenshots, "paused")
+    before = len(cuts.sent)
+    page.browser.execute_async_script("setTimeout(arguments[0], 1500)")
+    assert len(cuts.sent) == before
+    assert page.text(".transfer__state") == "Paused"
+    cuts.slow_s = 0
+    page.find("#transfer-pause").click()
+    page.until_stored()
+
+
+def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(
+    page, cuts, file, tmp_path, screenshots
+):
+    cuts.slow_s = 0.005
+    page.open_profile(file)
+    page.until(lambda: len(arrived()) >= 2, "two parts in storage")
+    page.browser.execute_cdp_cmd("Page.enable", {})
+    page.browser.execute_script("window.stop()")
+    page.come_back()
+    cuts.slow_s = 0
+    page.until(lambda: page.text(".wanted__here"), "what is here")
+    done = arrived()
+    assert page.text(".wanted__here") == f"{len(done) * 16}.0 MiB of 72.0 MiB are here already"
+    page.looks(PHONE, "light", screenshots, "reloaded")
+    other = tmp_path / "other" / file.name
+    other.parent.mkdir()
+    other.write_bytes(CONTENT[:SIZE][::-1])
+    page.choose_again(other)
+    page.until(lambda: page.find("#transfer-problem").is_displayed(), "the refusal")
+    assert "its content differs" in page.text("#transfer-cause")
+    page.looks(DESK, "light", screenshots, "another")
+    row = upload_under_way()
+    for number, (size, md5) in object_store.parts_stored(row.object_key, row.upload_id).items():
+        start = (number - 1) * PART_BYTES
+        # nothing of the other file went among the parts
+        assert md5 == hashlib.md5(CONTENT[:SIZE][start : start + size]).hexdigest()
+    page.come_back()
+    before = sum(cuts.sent)
+    left = SIZE - sum(arrived())
+    page.choose_again(file)
+    page.until_stored()
+    assert sum(cuts.sent) - before < left + MIB
+
+
+def test_storage_that_lost_everything_gets_it_again(page, cuts, file):
+    cuts.slow_s = 0.005
+    page.open_profile(file)
+    page.until(arrived, "a part in storage")
+    row = upload_under_way()
+    object_store.parts_abort(row.object_key, row.upload_id)
+    cuts.slow_s = 0
+    page.until_stored()

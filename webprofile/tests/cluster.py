@@ -1,0 +1,224 @@
+"""A site of production's parts for tests: each a process of its own that can be killed alone."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import psycopg
+
+from webprofile.embedded import device, parts, process
+from webprofile.embedded.demo import Visitor
+from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
+from webprofile.embedded.supervisor import Part
+from webprofile.tests.end_to_end.test_real_run import send
+
+READY_WITHIN_S = 180.0
+PERSON = "demo@example.com"
+WORKER = device.WORKER
+DATA = REPOSITORY.parent / "shared" / "data"
+
+
+class Cluster:
+    """PostgreSQL, Redis, storage, as many web processes as asked for, actors and the sweep.
+
+    `manage.py` and every part have `environment`; what a part writes lies in `folder`.
+    """
+
+    def __init__(self, folder: Path, *, webs: int = 1, **environment: str) -> None:
+        self.folder = folder
+        self.layout = open_home(folder / "home")
+        self.layout.make_folders()
+        *self.ports, storage_port = free_ports(webs + 1)
+        # a socket's path must be short
+        self._sockets = tempfile.TemporaryDirectory(prefix="mgw-")
+        socket = Path(self._sockets.name) / "redis.sock"
+        keys = load_keys(self.layout)
+        self.site = parts.Site(self.layout, keys, socket, self.ports[0], storage_port)
+        self.environment = parts.environment(self.site, os.environ)
+        self.environment |= {"DATABASE_URL": fresh_database(), **environment}
+        self._parts: dict[str, Part] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Cluster":
+        with contextlib.ExitStack() as stack:
+            stack.push(self)
+            self._start_all()
+            stack.pop_all()
+        return self
+
+    def _start_all(self) -> None:
+        self.start("redis", parts.redis(self.site))
+        self.start("storage", parts.storage(self.site))
+        prepared = self.manage(
+            "embedded_prepare", "--admin-email", "root@example.com",
+            "--demo-user", PERSON, "--worker", WORKER, "--enrol",
+        )  # fmt: skip
+        self.made = json.loads(prepared.stdout.splitlines()[-1])
+        for number, port in enumerate(self.ports):
+            self.start(f"web{number}", parts.web(replace(self.site, port=port)))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for name in reversed(list(self.processes)):
+            self.stop(name)
+        self._sockets.cleanup()
+
+    def start(self, name: str, part: Part | None = None) -> None:
+        """Start a part, or one that was stopped, and wait until it answers."""
+        part = self._parts.setdefault(name, part or self._parts.get(name) or parts.sweep())
+        with (self.folder / f"{name}.log").open("ab") as log:
+            started = subprocess.Popen(
+                mortal(part.command),
+                cwd=REPOSITORY,
+                env=self.environment | dict(part.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.processes[name] = started
+        until(lambda: part.ready is None or part.ready(), what=f"{name} answers")
+
+    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """End a part and what it started; one that does not listen is killed."""
+        ended = self.processes.pop(name)
+        _signal(ended.pid, how)
+        try:
+            ended.wait(12)
+        except subprocess.TimeoutExpired:
+            _signal(ended.pid, signal.SIGKILL)
+            ended.wait(5)
+        _signal(ended.pid, signal.SIGKILL)
+
+    def manage(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        done = self.try_manage(*arguments, **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def try_manage(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            parts.manage(*arguments),
+            cwd=REPOSITORY,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+
+    def state_of(self, task: int) -> str:
+        with psycopg.connect(self.environment["DATABASE_URL"]) as database:
+            found = database.execute("SELECT state FROM tasks_task WHERE id = %s", [task])
+            return str(found.fetchone()[0])
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def address(self, web: int = 0) -> str:
+        return f"http://127.0.0.1:{self.ports[web]}"
+
+    @contextlib.contextmanager
+    def person(self, web: int = 0) -> Iterator[Visitor]:
+        """The ordinary user, logged in at one of the web processes."""
+        account = {"email": PERSON, "password": self.made["demo"]["password"]}
+        visitor = Visitor(self.address(web), account)
+        try:
+            yield visitor
+        finally:
+            visitor.close()
+
+    def start_agent(self, program: Path, *, server: str = "") -> None:
+        """Enrol a device at `server` whose load_and_run is `program`, and start its agent."""
+        server = server or self.address()
+        code = self.made["enrolment"]["code"]
+        enrol = device.enrol_command(self.layout, server, code)
+        done = subprocess.run(
+            enrol, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        config = self.layout.agent_config
+        with config.open("a", encoding="utf-8") as file:
+            file.write(f'\n[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{program}"\n')
+        self.start("agent", parts.agent(config))
+
+
+def ask(visitor: Visitor, **options: int) -> int:
+    """Ask for a run of a small model; returns the task's number."""
+    data = {"data": DATA / "inputs" / "tiny" / "data.npy"}
+    return send(visitor, DATA / "models" / "tiny.mge", data, **options)
+
+
+def mortal(command: list[str]) -> list[str]:
+    """The same command, which the kernel ends when the tests are killed."""
+    return [sys.executable, "-I", "-S", process.__file__, str(os.getpid()), *command]
+
+
+def fresh_database() -> str:
+    """The address of a new, empty database on the server of this run of the tests."""
+    address = os.environ["DATABASE_URL"]
+    name = f"cluster_{uuid.uuid4().hex}"
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"')
+    return address.replace("/postgres?", f"/{name}?")
+
+
+def until(condition: Callable[[], object], *, what: str, within_s: float = READY_WITHIN_S) -> None:
+    """Wait for what will come to be."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if condition():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"not within {within_s:.0f} s: {what}")
+
+
+def write_replayer(folder: Path, profile: Path) -> Path:
+    """A load_and_run that takes 5 ms for an iteration and leaves this profile."""
+    path = folder / "load_and_run"
+    path.write_text(_REPLAYER.format(python=sys.executable, profile=profile))
+    path.chmod(0o755)
+    return path
+
+
+_REPLAYER = """#!{python} -SE
+import os, shutil, sys, time
+def say(text):
+    os.write(2, text.encode() + b"\\n")
+if "--help" in sys.argv:
+    for name in ("input", "iter", "warmup_iter", "no_sanity_check", "profile", "model_info"):
+        print("    -" + name + " (as in load_and_run) type: string default: none")
+    print("using MegBrain 1.13.0(0) and MegDNN 9.3.0")
+    sys.exit(0)
+say("load model: 3.985ms")
+say("=== prepare: 2.418ms; going to warmup")
+say("warm up 0  17.724ms")
+given = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[2:])
+time.sleep(0.005 * int(given.get("iter", 3)))
+for index in range(3):
+    say("iter %d/3: e2e=7.751 ms (host=0.250 ms)" % index)
+say("=== finished test #0: time=23.253 ms avg_time=7.751 ms "
+    "standard_deviation=0.000 ms min=7.751 ms max=7.751 ms")
+say("=== total time: 23.253ms")
+if given.get("profile"):
+    shutil.copyfile("{profile}", given["profile"])
+"""
+
+
+def _signal(pid: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, how)

@@ -1,0 +1,40 @@
+"""Which names of the environment the site reads: found in the source, so that none is forgotten."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+#: what reads the environment for the settings
+SOURCES = ("webprofile/settings/*.py", "webprofile/oidc.py")
+_READERS = {"str", "int", "float", "bool", "list", "db", "email", "url", "json"}
+
+
+def read_by_settings() -> set[str]:
+    """Names that settings read by `env.KIND("NAME")`; secrets also as `NAME_FILE`."""
+    plain, secrets = set(), set()
+    for call in _calls():
+        function, name = call.func, _first(call)
+        if not name:
+            continue
+        if isinstance(function, ast.Name) and function.id in {"secret", "secrets"}:
+            secrets.add(name)
+        elif isinstance(function, ast.Attribute) and function.attr in _READERS:
+            plain.add(name)
+    return plain | secrets | {f"{name}_FILE" for name in secrets}
+
+
+def _calls() -> Iterator[ast.Call]:
+    for pattern in SOURCES:
+        for path in ROOT.glob(pattern):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call):
+                    yield node
+
+
+def _first(call: ast.Call) -> str:
+    """The name that a call asks for, if it is written out in full."""
+    if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value:
+        name = str(call.args[0].value)
+        return name if name.isupper() else ""
+    return ""

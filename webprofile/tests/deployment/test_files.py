@@ -1,0 +1,242 @@
+"""What containers are made of: no engine runs here, so the files' rules are checked one by one."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from webprofile.tests.deployment.environment_names import ROOT, read_by_settings
+
+DOCKER = ROOT / "docker"
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict] = COMPOSE["services"]
+DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
+SCRIPTS = sorted([*DOCKER.glob("*.sh"), *DOCKER.glob("*/*.sh")])
+#: what runs once and ends
+ONCE = {"migrate", "storage", "backup"}
+#: what a program of ours reads besides the settings: entrypoints, the proxy's file, backup
+OWN_NAME = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)|environ\.get\(\"([A-Z0-9_]+)\"|value ([A-Z0-9_]+)")
+SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|_CODE|DATABASE_URL|EMAIL_URL|BROKER_URL")
+
+
+def names_in(*files: Path) -> set[str]:
+    found = set()
+    for file in files:
+        for groups in OWN_NAME.findall(file.read_text(encoding="utf-8")):
+            name = next(filter(None, groups))
+            found |= {name, f"{name}_FILE"}
+    return found
+
+
+def dockerfile_of(service: dict) -> Path | None:
+    return ROOT / service["build"]["dockerfile"] if "build" in service else None
+
+
+def program(name: str) -> Path:
+    return Path(sys.executable).with_name(name)
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
+def test_each_dockerfile_passes_its_linter(dockerfile):
+    done = subprocess.run([program("hadolint"), dockerfile], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_compose_file_follows_the_schema_of_its_format():
+    command = [program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, DOCKER / "compose.yaml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(DOCKER)))
+def test_each_script_passes_its_linter_and_can_be_run(script):
+    done = subprocess.run(
+        [program("shellcheck"), "-x", script], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout
+    assert script.stat().st_mode & 0o111 or not script.read_text().startswith("#!")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_rights_that_it_does_not_need(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", service["user"])
+    assert not {"privileged", "network_mode", "pid", "ipc", "devices"} & service.keys()
+    loose = [each for each in service["security_opt"] if "unconfined" in each]
+    assert not loose or name == "agent"  # whose sandbox makes namespaces
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_says_when_it_is_well_what_it_may_take_and_how_it_ends(name):
+    service = SERVICES[name]
+    if name in ONCE:
+        assert service["healthcheck"] == {"disable": True} and service["restart"] == "no"
+    else:
+        assert service["healthcheck"]["test"][0] == "CMD"
+        assert service["restart"] in {"unless-stopped", "on-failure:5"}
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    assert re.fullmatch(r"\d+s", service["stop_grace_period"])
+    assert service["logging"]["options"]["max-size"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_an_image_is_a_version_and_never_the_latest(name):
+    service = SERVICES[name]
+    tag = service["image"].rpartition(":")[2]
+    assert tag == "-local}" or re.search(r"\d+\.\d+", tag)  # ${VERSION:-local}: built here
+    assert ("build" in service) == (tag == "-local}")
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
+def test_an_image_is_built_from_exact_versions_and_runs_as_nobody_special(dockerfile):
+    text = dockerfile.read_text(encoding="utf-8")
+    stages = re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)
+    for source in set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) - set(stages):
+        assert re.search(r":\S*\d+[.-]\d+\S*$", source), source
+    users = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
+    assert users and users[-1] == "10001:10001"
+    assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
+    for install in re.findall(r"pip install (.*?)(?:\\\n|\n)", text):
+        assert "--require-hashes" in install
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
+def test_what_an_image_copies_is_there(dockerfile):
+    for words in re.findall(r"^COPY (?!--from)(.*)$", dockerfile.read_text(), re.MULTILINE):
+        for source in words.split()[:-1]:
+            assert (ROOT / source).exists(), source
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_secret_stands_in_the_environment(name):
+    for variable, value in SERVICES[name].get("environment", {}).items():
+        if SECRET.search(variable):
+            assert variable.endswith("_FILE"), variable
+            secret = str(value).rpartition("/run/secrets/")[2]
+            assert secret in SERVICES[name]["secrets"] and secret in COMPOSE["secrets"]
+
+
+@pytest.mark.parametrize("name", ["web-1", "web-2", "actors", "sweep", "migrate", "storage"])
+def test_every_variable_of_the_site_is_one_that_its_settings_read(name):
+    assert SERVICES[name]["environment"].keys() <= read_by_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("proxy", ["proxy/Caddyfile"]),
+        ("agent", ["agent/entrypoint.sh"]),
+        ("backup", ["backup/backup.sh", "backup/parts.sh"]),
+    ],
+)
+def test_every_variable_of_another_part_is_one_that_it_reads(name, files):
+    environment = SERVICES[name]["environment"].keys()
+    assert environment <= names_in(*(DOCKER / file for file in files))
+
+
+def test_every_command_is_a_script_of_the_repository_and_knows_its_part():
+    text = (DOCKER / "server" / "entrypoint.sh").read_text()
+    for name, service in SERVICES.items():
+        entry = dockerfile_of(service)
+        if entry and entry.parent.name == "server":
+            assert re.search(rf"^{service['command'][0]}\)", text, re.MULTILINE), name
+        check = service["healthcheck"].get("test", ["CMD", ""])
+        for words in (service.get("command", []), check[1:]):
+            for word in words:
+                if str(word).startswith("/app/"):
+                    assert (ROOT / str(word).removeprefix("/app/")).is_file(), word
+
+
+def test_a_part_waits_for_what_it_needs_and_nothing_waits_in_a_circle():
+    def reached(name: str, seen: tuple[str, ...] = ()) -> set[str]:
+        assert name not in seen, f"{name} waits for itself"
+        needs = SERVICES[name].get("depends_on", {})
+        found = set(needs)
+        for each in needs:
+            found |= reached(each, (*seen, name))
+        return found
+
+    for name in ("web-1", "web-2", "actors", "sweep"):
+        assert {"migrate", "storage", "postgres", "redis", "minio"} <= reached(name)
+    for service in SERVICES.values():
+        for need, how in service.get("depends_on", {}).items():
+            once = need in ONCE
+            wanted = "service_completed_successfully" if once else "service_healthy"
+            # a part of a profile is waited for where the profile is chosen
+            optional = {"required": False} if "profiles" in SERVICES[need] else {}
+            assert how == {"condition": wanted, **optional}
+
+
+def test_models_of_strangers_run_where_neither_rows_nor_files_can_be_reached():
+    assert [name for name, each in SERVICES.items() if "devices" in each["networks"]] == ["agent"]
+    assert SERVICES["agent"]["networks"] == ["devices"]
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+    for name in ("postgres", "redis", "rabbitmq", "minio"):
+        assert SERVICES[name]["networks"] == ["inside"] and "ports" not in SERVICES[name]
+    assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
+
+
+def test_what_is_written_lies_on_a_volume_or_in_memory():
+    for name, service in SERVICES.items():
+        assert service["tmpfs"], name
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert source in {*COMPOSE["volumes"], "/tmp"} or source.startswith("${"), volume
+
+
+def test_the_secrets_are_made_once_for_their_owner_alone(tmp_path):
+    def make() -> dict[str, str]:
+        command = [DOCKER / "secrets.sh"]
+        done = subprocess.run(
+            command, env={"PATH": "/usr/bin:/bin", "SECRETS": str(tmp_path / "s")}
+        )
+        assert done.returncode == 0
+        return {path.name: path.read_text() for path in (tmp_path / "s").iterdir()}
+
+    first = make()
+    named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
+    brokers = {"broker_redis", "broker_rabbitmq"}
+    assert first.keys() - {"rabbitmq_password"} - brokers == named - {"broker_${BROKER:-redis}"}
+    # the broker that is chosen is told by the address that its password opens
+    assert brokers < first.keys()
+    password = first["rabbitmq_password"].strip()
+    assert f"webprofile:{password}@rabbitmq" in first["broker_rabbitmq"]
+    assert password in first["rabbitmq_user"]
+    assert first["postgres_password"].strip() in first["database_url"]
+    assert len(first["secret_key"].strip()) == 80
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "s" / "email_url").write_text("smtp://mail.example.org")
+    assert make() == {**first, "email_url": "smtp://mail.example.org"}
+
+
+def test_the_proxy_sends_nobody_to_a_server_that_is_about_to_end():
+    proxy = (DOCKER / "proxy" / "Caddyfile").read_text()
+    assert "health_uri {$HEALTH_PATH:/readyz?own}" in proxy
+    interval_s = int(re.search(r"health_interval (\d+)s", proxy)[1])
+    for name in ("web-1", "web-2"):
+        service = SERVICES[name]
+        drain_s = int(service["environment"]["DRAIN_S"])
+        # what is asked meanwhile still has its time (WEB_GRACE_S)
+        assert 2 * interval_s < drain_s < int(service["stop_grace_period"].rstrip("s")) - 20
+
+
+def test_prometheus_reaches_every_part_by_its_name():
+    assert {"web-1", "web-2"} <= set(SERVICES["web-1"]["environment"]["ALLOWED_HOSTS"].split(","))
+    for name in ("actors", "sweep"):
+        environment = SERVICES[name]["environment"]
+        assert (environment["METRICS_PORT"], environment["METRICS_ADDRESS"]) == ("9100", "0.0.0.0")
+
+
+def test_an_image_gets_no_secret_no_history_and_no_test():
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {".git", ".venv", "var", "**/tests"} <= set(ignored)
+    # what an installation keeps beside the compose file git ignores, and so must an image
+    kept = [line for line in (ROOT / ".gitignore").read_text().splitlines() if "/docker/" in line]
+    assert len(kept) > 4
+    assert {line.strip("/") for line in kept} <= set(ignored)

@@ -1,0 +1,277 @@
+"""The site of docker/compose.yaml: its scripts start it, a device joins, a task goes through.
+
+The tests are one story in order: the device enrols, runs a task, the site is replaced under a
+running one, backed up and brought back elsewhere.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent.runtimes.tests.fake_load_and_run import install_fake
+from webprofile.tests.deployment.stand import (
+    BUCKET,
+    DOCKER,
+    PATIENCE_S,
+    ROOT,
+    Stand,
+    fresh_database,
+    standing,
+)
+
+pytestmark = pytest.mark.production
+
+_PREPARE = """
+import json
+from accounts.access_tokens import token_issue
+from accounts.services import user_ensure
+from profiles.viewer import viewer_address
+from workers.services import worker_ensure
+from workers.tokens import code_issue
+user, _ = user_ensure(email="alice@example.com")
+_, token = token_issue(user, name="tests", scopes=["read", "write"], days=1)
+code = code_issue(worker_ensure(name="x86-1"))
+print(json.dumps({"token": token, "code": code, "viewer": viewer_address("light")}))
+"""
+#: stands in for the engine's program: hands its arguments to this process and ends as it says
+_DOCKER = """#!{python} -IS
+import socket, sys
+with socket.socket(socket.AF_UNIX) as asked:
+    asked.connect({address!r})
+    asked.sendall(" ".join(sys.argv[1:]).encode() + b"\\n")
+    sys.exit(int(asked.makefile().readline()))
+"""
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory) -> Iterator[Stand]:
+    with standing(tmp_path_factory.mktemp("stand")) as stand:
+        stand.build()
+        assert "made" in stand.once("storage")
+        stand.once("migrate")
+        for name in ("web-1", "web-2", "actors", "sweep"):
+            stand.start(name)
+        for name in ("web-1", "web-2", "actors", "sweep"):
+            stand.wait_for(name)
+        yield stand
+
+
+@pytest.fixture(scope="module")
+def given(stand) -> dict[str, str]:
+    """The token of a user, and a code for a device."""
+    found: dict[str, str] = json.loads(stand.manage("shell", "-v", "0", "-c", _PREPARE))
+    return found
+
+
+@pytest.fixture(scope="module")
+def device(stand, given, tmp_path_factory) -> Iterator[Stand]:
+    """The agent's container, with a load_and_run that replays."""
+    folder = tmp_path_factory.mktemp("device")
+    (stand.secrets / "enrol_code").write_text(given["code"])
+    stand.start(
+        "agent",
+        AGENT_HOME=str(folder),
+        RUNTIME_BINARY=str(install_fake(folder, "1.13.0", "-nocuda")),
+        # the sandbox would hide the folder of this test
+        REQUIRE_SANDBOX="false",
+        SSL_CERT_FILE=str(stand.authority),
+    )
+    stand.wait_for("agent")
+    until_online(stand, given)
+    yield stand
+
+
+def until_online(stand: Stand, given: dict[str, str]) -> None:
+    """Until the device has told what it has."""
+    deadline = time.monotonic() + PATIENCE_S
+    headers = {"Authorization": f"Bearer {given['token']}"}
+    with stand.client() as http:
+        while not http.get("/api/v1/workers/", headers=headers).json()["results"][0]["is_online"]:
+            assert time.monotonic() < deadline, stand.log("agent")
+            time.sleep(0.5)
+
+
+def client(stand: Stand, given: dict[str, str], *arguments: object) -> str:
+    """The command-line client over the proxy, by TLS; what it prints."""
+    environment = {
+        **os.environ,
+        "WEBPROFILE_SITE": stand.address,
+        "WEBPROFILE_TOKEN": given["token"],
+        "SSL_CERT_FILE": str(stand.authority),
+        "NO_PROXY": "localhost,127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "webprofile.client", *map(str, arguments)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr + stand.log("web-1")
+    return done.stdout
+
+
+def submit(stand: Stand, given: dict[str, str], shared_data: Path, *more: str) -> str:
+    model, data = shared_data / "models" / "tiny.mge", shared_data / "inputs" / "tiny" / "data.npy"
+    words = ["submit", "-m", model, "-w", "x86-1", "-V", "1.13.0", "-d", f"data={data}"]
+    return client(stand, given, *words, "-p", "quick", "--timeout", "240", *more)
+
+
+def result(ask: Callable[[str], httpx2.Response]) -> dict:
+    """The newest result, as the API tells it."""
+    newest = ask("/api/v1/profiles/").json()["results"][0]
+    found: dict = ask(f"/api/v1/profiles/{newest['id']}/operators/").json()
+    return found
+
+
+def test_a_task_goes_through_the_proxy_two_web_servers_and_the_agents_container(
+    device, given, shared_data
+):
+    assert "succeeded" in submit(device, given, shared_data, "--json")
+    with device.client() as http:
+        page = http.get("/accounts/login/")
+        assert page.status_code == 200
+        assert page.headers["strict-transport-security"]
+        assert http.get("/metrics").status_code == 404
+        # the proxy writes anew what it was told of the client
+        told = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http"}
+        assert http.get("/accounts/login/", headers=told).status_code == 200
+        # cut off by the proxy; before its version 2.7 it called that a bad gateway
+        http.headers["Authorization"] = f"Bearer {given['token']}"
+        assert http.post("/api/v1/tasks/", content=b"x" * 10_000_000).status_code in {413, 502}
+    viewer = httpx2.Client(
+        base_url=f"https://{device.names['VIEWER_HOST']}", verify=False, timeout=60
+    )
+    with viewer:
+        assert viewer.get("/tasks/").status_code == 404
+        assert given["viewer"].startswith(str(viewer.base_url))
+        assert viewer.get(given["viewer"]).status_code == 200
+
+
+def test_an_agent_without_a_sandbox_says_what_its_container_lacks(device, tmp_path):
+    folder = device.parts["agent"].environment["AGENT_HOME"]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "dirname", "grep", "cat"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "python").chmod(0o755)
+    environment = {**device.parts["agent"].environment, "PATH": str(programs)}
+    environment |= {"RUN_FOLDER": str(tmp_path), "AGENT_HOME": folder, "REQUIRE_SANDBOX": "true"}
+    agent = subprocess.Popen(
+        [DOCKER / "agent" / "entrypoint.sh", "run"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stderr is not None
+    said = agent.stderr.readline() + agent.stderr.readline()
+    agent.terminate()
+    agent.communicate()
+    assert "bubblewrap is not installed" in said
+    assert 'docs/deploy.md, "The sandbox in a container"' in said
+
+
+def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.Event) -> None:
+    """Do what `docker compose` would, with the stand's programs."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        listener.settimeout(0.5)
+        while not done.is_set():
+            try:
+                asked, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with asked:
+                words = asked.makefile().readline().split()
+                heard.append(" ".join(words))
+                if words[1:3] == ["up", "-d"] and words[-1] in stand.parts:
+                    stand.replace(words[-1])
+                elif words[1] == "run":
+                    stand.once(words[-1])
+                asked.sendall(b"0\n")
+
+
+def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, shared_data, tmp_path):
+    address, heard, done = tmp_path / "engine", [], threading.Event()
+    program = tmp_path / "docker"
+    program.write_text(_DOCKER.format(python=sys.executable, address=str(address)))
+    program.chmod(0o755)
+    before = {name: part.process.pid for name, part in device.parts.items()}
+    answers: list[int] = []
+
+    def read() -> None:
+        with device.client() as http:
+            while not done.wait(0.05):
+                answers.append(http.get("/accounts/login/").status_code)
+
+    started: list[str] = []
+    threads = [
+        threading.Thread(target=serve_engine, args=(device, address, heard, done)),
+        threading.Thread(target=read),
+        threading.Thread(target=lambda: started.append(submit(device, given, shared_data, "-r3"))),
+    ]
+    for thread in threads:
+        thread.start()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    upgrade = subprocess.run(
+        [DOCKER / "upgrade.sh"], env=environment, capture_output=True, text=True
+    )
+    threads[2].join()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert upgrade.returncode == 0, upgrade.stderr
+    assert heard[0] == "compose build" and heard[1] == "compose run --rm --no-deps migrate"
+    replaced = {name for name in before if device.parts[name].process.pid != before[name]}
+    assert replaced == {"web-1", "web-2", "actors", "sweep"}
+    assert len(answers) > 20 and set(answers) == {200}
+    assert len(started) == 1  # the client's exit code says that all three succeeded
+
+
+def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, shared_data, tmp_path):
+    kept = {"BACKUP_FOLDER": str(tmp_path / "backups"), "BACKUP_KEEP": "1"}
+    first = device.once("backup", **kept).strip()
+    submit(device, given, shared_data)
+    saved = device.once("backup", **kept).strip()
+    assert Path(saved).is_dir() and (saved == first or not Path(first).exists())
+
+    with device.client() as http:
+        token = {"Authorization": f"Bearer {given['token']}"}
+        before = result(lambda path: http.get(path, headers=token))
+    other = tmp_path / "database_url"
+    other.write_text(fresh_database(device.database_url, "restored"))
+    elsewhere = {"DATABASE_URL_FILE": str(other), "S3_BUCKET": f"{BUCKET}-restored"}
+    restore = ("docker/backup/restore.sh", saved)
+    device.once("storage", **elsewhere)
+    assert "Restored." in device.once("backup", *restore, **elsewhere)
+    device.once("migrate", **elsewhere)
+    assert "Every promise holds." in device.manage("verify", **elsewhere)
+
+    device.parts["web-2"].stop()
+    device.start("web-2", **elsewhere)
+    device.wait_for("web-2")
+    direct = f"http://127.0.0.1:{device.ports['web-2']}"
+    headers = token | {"Host": device.names["SITE_HOST"], "X-Forwarded-Proto": "https"}
+    after = result(
+        lambda path: httpx2.get(direct + path, headers=headers, trust_env=False, timeout=60)
+    )
+    assert after == before
+
+    again = subprocess.run(
+        [ROOT / restore[0], saved],
+        env=device.environment("backup") | elsewhere,
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 1 and "restore into an empty one" in again.stderr

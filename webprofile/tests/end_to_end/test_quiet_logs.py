@@ -1,0 +1,111 @@
+"""No log holds a secret: a whole task with everything that has one, at the most talkative level."""
+
+import re
+import sqlite3
+
+import httpx2
+import pytest
+
+from webprofile.tests.end_to_end.test_real_run import send, watch
+from webprofile.tests.site import running_site
+
+pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+#: of a presigned address: whoever has it may use it
+SIGNATURE = re.compile(r"X-Amz-Signature=([0-9a-f]{16})")
+
+
+@pytest.fixture
+def talkative(tmp_path, monkeypatch, megengine_python):
+    monkeypatch.setenv("LOG_LEVEL", "DEBUG")
+    with running_site(tmp_path / "site") as site, site.login() as visitor:
+        visitor.device()
+        yield site, visitor
+
+
+def form(visitor, path, **fields):
+    fields["csrfmiddlewaretoken"] = visitor._client.cookies["csrftoken"]
+    headers = {"Referer": visitor.address}
+    return visitor._client.post(path, data=fields, headers=headers, follow_redirects=True)
+
+
+def api(visitor, method, path, body=None, token=""):
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = httpx2.request(
+        method, f"{visitor.address}/api/v1/{path}", json=body, headers=headers, trust_env=False
+    )
+    return answer.json() if answer.content else {}
+
+
+def secrets_used(site, visitor, shared_data):
+    """Do all that has a secret; what was secret, by name."""
+    found = {"password": site.account["password"], "session": visitor._client.cookies["sessionid"]}
+    model = shared_data / "models" / "two_inputs.mge"
+    folder = shared_data / "inputs" / "two_inputs"
+    data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
+    task = send(visitor, model, data)
+    assert watch(visitor, task)[0][-1] == "succeeded"
+    where = visitor._client.get(f"/tasks/{task}/artifacts/log.txt").headers["Location"]
+    found["presigned"] = SIGNATURE.search(where)[1]
+
+    credentials = {"email": site.account["email"], "password": site.account["password"]}
+    pair = api(visitor, "POST", "auth/token/", credentials)
+    found |= {"access": pair["access"], "refresh": pair["refresh"]}
+    renewed = api(visitor, "POST", "auth/token/refresh/", {"refresh": pair["refresh"]})
+    found["renewed"] = renewed["access"]
+    body = {"name": "x", "scopes": ["read"], "days": 1}
+    made = api(visitor, "POST", "access-tokens/", body, renewed["access"])
+    found["access token"] = made["secret"]
+    api(visitor, "GET", "tasks/", token=made["secret"])
+    hook = {"url": "https://127.0.0.1/secret-path", "events": ["task.finished"]}
+    made = api(visitor, "POST", "me/webhooks/", hook, renewed["access"])
+    found["webhook secret"] = made["secret"]
+    api(visitor, "POST", f"me/webhooks/{made['id']}/deliveries/", token=renewed["access"])
+
+    page = form(visitor, "/accounts/reauthenticate/", password=site.account["password"])
+    page = visitor.get("/accounts/2fa/totp/activate/").text
+    if seed := re.search(r'value="([A-Z2-7]{32})"', page):
+        found["seed of codes"] = seed[1]
+    form(visitor, "/accounts/2fa/totp/activate/", code="000000")
+    form(visitor, "/accounts/login/", login="alice@example.com", password="a wrong password 1")
+    found["wrong password"] = "a wrong password 1"
+    code = re.search(r"mge_[\w-]+", site.manage("workers", "enrol", "this-machine"))
+    if code:
+        found["enrolment code"] = code[0]
+    # a body that cannot be read, and an address that breaks
+    found["broken"] = "mwp_" + "brokenbroken" * 3 + "brok"
+    api(visitor, "GET", "tasks/", token=found["broken"])
+    return found
+
+
+def kept_secrets(site):
+    """What the parts of the site keep for themselves."""
+    found = {}
+    for path in site.home.rglob("*"):
+        if path.is_file() and path.stat().st_size < 100_000 and "secret" in path.name:
+            for number, each in enumerate(re.findall(r"[A-Za-z0-9_-]{24,}", path.read_text())):
+                found[f"{path.name} {number}"] = each
+    for path in site.home.rglob("*"):
+        is_small = path.is_file() and path.stat().st_size < 10_000 and path.suffix != ".log"
+        if is_small and (token := re.search(r"mgw_[\w-]{30,}", path.read_text(errors="replace"))):
+            found["token of the agent"] = token[0]
+    return found
+
+
+def test_no_log_holds_a_secret(talkative, shared_data):
+    site, visitor = talkative
+    found = secrets_used(site, visitor, shared_data) | kept_secrets(site)
+    assert "token of the agent" in found
+    logs = {"terminal": site.text}
+    for path in site.home.rglob("*.log"):
+        logs[str(path.relative_to(site.home))] = path.read_text(errors="replace")
+    assert "task_moved" in "".join(logs.values())
+    leaks = [(name, log) for name, each in found.items() for log in logs if each in logs[log]]
+    # the site tells the passwords that it made, once, to who started it
+    leaks = [leak for leak in leaks if leak[0] != "password"]
+    assert leaks == []
+    for log, text in logs.items():
+        assert not SIGNATURE.search(text), log
+    with sqlite3.connect(next(site.home.rglob("db.sqlite3"))) as rows:
+        dump = "\n".join(rows.iterdump())
+    plain = {"access token", "webhook secret", "token of the agent", "enrolment code", "password"}
+    assert [name for name in plain & found.keys() if found[name] in dump] == []

@@ -1,0 +1,64 @@
+"""A plugin of pytest: `TEST_DATABASE=postgres` runs the tests of the database on PostgreSQL.
+
+One server for a run, in a temporary folder; a database for each of its processes. Tests that never
+touch the database would do the same once more, so they are left out: decided by their fixtures.
+Those marked `production` need a server like this one and are left out of a run without it.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+#: what gives a test the database, or rests on what does
+FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server"}
+
+
+def is_chosen() -> bool:
+    return os.environ.get("TEST_DATABASE") == "postgres"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Start the server before anything reads the settings; further processes get its address."""
+    if is_chosen() and "PYTEST_XDIST_WORKER" not in os.environ:
+        stack = contextlib.ExitStack()
+        os.environ["DATABASE_URL"] = stack.enter_context(_server())
+        early_config.add_cleanup(stack.close)
+    return (yield)
+
+
+@contextlib.contextmanager
+def _server() -> Iterator[str]:
+    from webprofile.embedded.postgres import postgres_server
+
+    with (
+        tempfile.TemporaryDirectory(prefix="mgw-") as folder,
+        postgres_server(Path(folder) / "postgres", careless=True) as address,
+    ):
+        yield address
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # the whole server goes at the end: a thread of a test that still holds a connection is no error
+    if is_chosen():
+        config.option.reuse_db = True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    belongs = _touches_database if is_chosen() else _does_without_production
+    config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+    items[:] = filter(belongs, items)
+
+
+def _touches_database(item: pytest.Item) -> bool:
+    names = set(getattr(item, "fixturenames", ()))
+    marked = any(item.get_closest_marker(name) for name in ("django_db", "production"))
+    return marked or bool(names & FIXTURES)
+
+
+def _does_without_production(item: pytest.Item) -> bool:
+    return item.get_closest_marker("production") is None

@@ -1,0 +1,105 @@
+"""A RabbitMQ of a test's own: the distribution's program, no service, nothing outside a folder."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+import pika
+import pytest
+
+from webprofile.embedded.layout import free_ports
+from webprofile.tests.cluster import mortal, until
+
+#: the wrapper on PATH insists on its own user, this one runs as whoever starts it
+PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+
+
+def program(name: str) -> str:
+    """Without RabbitMQ CI fails, others skip."""
+    if (found := PROGRAMS / name).exists():
+        return str(found)
+    reason = "no RabbitMQ: install the distribution's rabbitmq-server"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Rabbit:
+    """A server that can be killed and started again over the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._program = program("rabbitmq-server")
+        self.port, self._distribution_port, self._epmd_port = free_ports(3)
+        (folder / "plugins").write_text("[].\n")
+        self._environment = {
+            **os.environ,
+            "HOME": str(folder),  # Erlang's cookie
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "RABBITMQ_NODENAME": f"mgw{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_MNESIA_BASE": str(folder / "rows"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "none"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_PID_FILE": str(folder / "pid"),
+        }
+        self._folder = folder
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+
+    def __enter__(self) -> "Rabbit":
+        # RabbitMQ would start one that outlives it
+        self._start([shutil.which("epmd") or "epmd", "-port", str(self._epmd_port)])
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._running:
+            self.kill()
+
+    def start(self) -> None:
+        """Come back when it takes connections."""
+        self._start([self._program])
+        until(self._answers, what="RabbitMQ answers")
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        process = self._running.pop()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+    def _start(self, command: list[str]) -> None:
+        with (self._folder / "output").open("ab") as log:
+            self._running.append(
+                subprocess.Popen(
+                    mortal(command),
+                    env=self._environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            )
+
+    def _answers(self) -> bool:
+        assert self._running[-1].poll() is None, (self._folder / "output").read_text()
+        try:
+            pika.BlockingConnection(pika.URLParameters(self.url)).close()
+        except pika.exceptions.AMQPConnectionError:
+            return False
+        return True

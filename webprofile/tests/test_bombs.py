@@ -1,0 +1,65 @@
+"""Small bodies that would become large: deep and wide JSON, packed bodies, at each entrance."""
+
+import gzip
+import json
+
+import pytest
+from django.test import Client
+
+from accounts.access_tokens import token_issue
+from tasks.tests.make import make_user, make_worker
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = pytest.mark.django_db
+#: below the limits of length, far beyond those of depth and width
+DEEP = ["[" * 100_000, '{"a":' * 20_000, "[" * 50_000 + "]" * 50_000]
+WIDE = [
+    json.dumps([0] * 60_000),
+    json.dumps({f"key {n}": n for n in range(12_000)}),
+    json.dumps({"code": "x" * 200_000, "files": [{}] * 10_000, "ids": [1] * 10_000}),
+    json.dumps({"running": ["x"] * 10_000, "sent_at": 1}),
+    '{"sent_at": ' + "9" * 60_000 + "}",
+    '{"a": 1, ' + ", ".join('"a": 1' for _ in range(20_000)) + "}",
+]
+
+
+def entrances():
+    alice, root = make_user("alice"), make_user("root", is_staff=True)
+    page, script = Client(), Client()
+    page.force_login(alice)
+    _, token = code_redeem(code_issue(make_worker("box")))
+    secret = token_issue(root, name="x", scopes=["read", "write", "admin"], days=1)[1]
+    agent, bearer = {"Authorization": f"Bearer {token}"}, {"Authorization": f"Bearer {secret}"}
+    return {
+        "/tasks/": (page, {}),
+        "/tasks/command/": (page, {}),
+        "/tasks/cancel/": (page, {}),
+        "/profiles/opened/": (page, {}),
+        "/api/agent/enrol/": (Client(), {}),
+        "/api/agent/heartbeat/": (Client(), agent),
+        "/api/v1/tasks/": (script, bearer),
+        "/api/v1/tasks/judge/": (script, bearer),
+        "/api/v1/auth/token/": (Client(), {}),
+    }
+
+
+@pytest.mark.parametrize("body", [*DEEP, *WIDE], ids=lambda body: f"{body[:12]} {len(body)}")
+def test_a_body_that_is_deep_or_wide_is_refused(body):
+    for address, (client, headers) in entrances().items():
+        answer = client.post(address, body, content_type="application/json", headers=headers)
+        assert 400 <= answer.status_code < 500, (address, answer.status_code)
+
+
+def test_a_packed_body_is_not_unpacked_anywhere():
+    bomb = gzip.compress(bytes(50_000_000))
+    for address, (client, headers) in entrances().items():
+        packed = {"Content-Encoding": "gzip", **headers}
+        answer = client.post(address, bomb, content_type="application/json", headers=packed)
+        assert 400 <= answer.status_code < 500, (address, answer.status_code)
+
+
+def test_a_form_of_very_many_fields_is_refused():
+    client = Client()
+    form = "&".join(f"field{n}=1" for n in range(5_000))
+    answer = client.post("/accounts/login/", form, content_type="application/x-www-form-urlencoded")
+    assert answer.status_code == 400

@@ -1,0 +1,122 @@
+"""`manage.py doctor` at a real site: well, and with each part wrong."""
+
+import hashlib
+import json
+import re
+import socket
+
+import psycopg
+import pytest
+
+from webprofile.embedded.layout import free_ports
+from webprofile.tests.cluster import Cluster, fresh_database
+
+pytestmark = pytest.mark.production
+
+
+@pytest.fixture
+def closed() -> str:
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+def examined(cluster: Cluster, **environment: str) -> tuple[int, dict[str, str], str]:
+    """Exit code, what is said of each part, and all that is printed."""
+    folder = cluster.folder / "agent-files"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.pyz").write_bytes(b"abc")
+    listed = {"linux": {"name": "a.pyz", "sha256": hashlib.sha256(b"abc").hexdigest()}}
+    listed["linux"]["size_bytes"] = 3
+    (folder / "manifest.json").write_text(
+        json.dumps({"version": "1.0", "wheel": {"name": "a.whl"}, "files": listed})
+    )
+    done = cluster.try_manage(
+        "doctor", "--json", "--time-limit-s", "30", AGENT_FOLDER=str(folder), **environment
+    )
+    rows = json.loads(done.stdout)["parts"]
+    told = {row["part"]: f"{row['state']}: {row['text']} {row['next_step']}" for row in rows}
+    return done.returncode, told, done.stdout + done.stderr
+
+
+def test_of_a_site_that_is_well_every_line_says_so(cluster):
+    code, told, _ = examined(cluster)
+    assert {part for part, text in told.items() if not text.startswith("ok: ")} == {"mail"}
+    assert told["mail"].startswith("odd: Letters go nowhere")
+    assert code == 0
+    lines = cluster.try_manage("doctor", "--time-limit-s", "30").stdout.splitlines()
+    assert len(lines) == len(told)
+    assert lines[0].startswith("ok      database")
+
+
+def test_each_part_that_is_away_has_its_own_words_and_no_secret(cluster, closed):
+    code, told, printed = examined(
+        cluster,
+        DATABASE_URL=f"postgres://site:hidden-database@{closed}/rows",
+        REDIS_URL=f"redis://site:hidden-redis@{closed}/0",
+        BROKER_URL=f"amqp://site:hidden-broker@{closed}/%2F",
+        S3_ENDPOINT_URL=f"http://{closed}",
+        S3_PUBLIC_ENDPOINT_URL=f"http://{closed}",
+        EMAIL_URL=f"smtp://site:hidden-mail@{closed}",
+        SITE_URL=f"http://{closed}",
+    )
+    assert code == 1
+    whole = {"clock", "static files", "agent"}
+    assert {part for part, text in told.items() if not text.startswith("broken: ")} == whole
+    assert told["database"].startswith("broken: postgresql at 127.0.0.1: connection failed")
+    assert "Start the database, or correct host and port" in told["database"]
+    assert "correct BROKER_URL" in told["broker"]
+    assert "correct REDIS_URL" in told["channel layer"]
+    assert "correct REDIS_URL" in told["cache"]
+    assert "correct S3_ENDPOINT_URL" in told["storage"]
+    assert "nothing listens there" in told["public storage"]
+    assert "correct EMAIL_URL" in told["mail"]
+    assert "nothing listens there" in told["address"]
+    assert "hidden" not in printed
+    assert cluster.site.keys.secret_key not in printed
+
+
+def test_each_part_that_is_another_one_has_its_own_words(cluster):
+    code, told, _ = examined(
+        cluster,
+        DATABASE_URL=fresh_database(),
+        S3_BUCKET="nobody-made-it",
+        SECRET_KEY="of-another-site-than-the-one-that-answers-there",
+    )
+    assert code == 1
+    assert "answers and is empty. Run `manage.py migrate`." in told["database"]
+    assert "not applied: " in told["migrations"]
+    assert "NoSuchBucket" in told["storage"]
+    assert "another SECRET_KEY" in told["address"]
+
+
+def test_a_user_who_may_not_write_and_a_wrong_database_are_named(cluster):
+    address = cluster.environment["DATABASE_URL"]
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute("CREATE ROLE reader LOGIN")
+        admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    reader = address.replace("postgresql://postgres", "postgresql://reader")
+    told = examined(cluster, DATABASE_URL=reader)[1]["database"]
+    assert "Give the site's user all rights" in told
+    told = examined(cluster, DATABASE_URL=address.replace("/cluster_", "/no_cluster_"))[1]
+    assert "Create it, or correct its name" in told["database"]
+
+
+def test_parts_that_hang_are_not_waited_for(cluster):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = cluster.try_manage(
+            "doctor", "--time-limit-s", "1", BROKER_URL=f"redis://{address}/0",
+            DATABASE_URL=f"postgres://site@{address}/rows", SITE_URL=f"http://{address}",
+        )  # fmt: skip
+    late = [line for line in done.stdout.splitlines() if re.search("No answer in|time", line)]
+    assert {line.split()[1] for line in late} >= {"database", "broker", "address", "sockets"}
+    assert done.returncode == 1
+
+
+def test_actors_that_do_not_run_are_noticed(cluster):
+    cluster.stop("actors")
+    try:
+        _, told, _ = examined(cluster)
+    finally:
+        cluster.start("actors")
+    assert "none runs, or all are busy" in told["actors"]
+    assert "rundramatiq" in told["actors"]

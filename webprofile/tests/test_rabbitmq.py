@@ -1,0 +1,78 @@
+"""RabbitMQ carries the work of the site; without it nothing is lost."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import dramatiq
+import pytest
+import redis
+
+from webprofile.embedded import parts
+from webprofile.embedded.demo import Visitor
+from webprofile.rabbitmq import OneConnectionBroker
+from webprofile.settings.broker import broker_of
+from webprofile.tests.cluster import DATA, Cluster, ask, until, write_replayer
+from webprofile.tests.end_to_end.test_real_run import watch
+from webprofile.tests.rabbit import Rabbit
+
+pytestmark = pytest.mark.production
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
+    with Rabbit(tmp_path_factory.mktemp("rabbit") / "server") as rabbit:
+        yield rabbit
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, rabbit: Rabbit) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with Cluster(folder, BROKER_URL=rabbit.url) as cluster:
+        cluster.start("actors", parts.actors())
+        cluster.start("sweep", parts.sweep())
+        cluster.start_agent(write_replayer(folder, DATA / "profiles" / "tiny.json"))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def visitor(cluster: Cluster) -> Iterator[Visitor]:
+    with cluster.person() as visitor:
+        visitor.device()  # online
+        yield visitor
+
+
+def test_a_task_goes_over_rabbitmq_to_its_profile(rabbit, cluster, visitor):
+    states, log = watch(visitor, ask(visitor))
+    assert states[-1] == "succeeded", log
+    with redis.Redis(unix_socket_path=str(cluster.site.redis_socket)) as client:
+        assert client.keys("*dramatiq*") == [], "Redis carried it"
+    told = cluster.try_manage("doctor").stdout
+    assert "RabbitMQ takes messages and hands them out." in told
+    assert "They listen to the queue and answer." in told
+
+
+def test_what_is_sent_while_rabbitmq_is_dead_is_made_up_for_by_the_sweep(rabbit, cluster, visitor):
+    rabbit.kill()
+    task = ask(visitor)
+    until(lambda: cluster.state_of(task) == "processing", what="the device ran the task")
+    rabbit.start()
+    states, log = watch(visitor, task)
+    assert states[-1] == "succeeded", log
+    told = cluster.manage("verify", "--grace-hours", "0").stdout
+    assert told.strip() == "Every promise holds."
+
+
+def test_many_threads_that_send_share_one_connection(rabbit):
+    options = broker_of(rabbit.url)["OPTIONS"]
+    broker = OneConnectionBroker(middleware=[], **options)
+    try:
+        broker.declare_queue("many")
+        for _ in range(20):
+            message = dramatiq.Message("many", "nobody", (), {}, {})
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(broker.enqueue, message).result()
+        assert len(broker.connections) == 1
+        assert broker.get_queue_message_counts("many")[0] == 20
+    finally:
+        broker.flush("many")
+        broker.close()

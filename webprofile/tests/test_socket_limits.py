@@ -1,0 +1,182 @@
+"""Sockets on a real server: whose pages open them, how long, how many and how often they speak."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tasks.tests.make import make_user, make_worker
+from webprofile.sockets import Pace, Places, is_own_page
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SITE = "https://profile.example.org"
+
+
+@pytest.fixture
+def server(database_on_disk, tmp_path):
+    """The address of a site that was started for this test, and its log."""
+    log = tmp_path / "log.txt"
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
+        "DATABASE_URL": database_on_disk,
+        "AGENT_FRAMES_BURST": "20", "AGENT_FRAMES_PER_S": "1", "READER_FRAMES_BURST": "10",
+        "READER_FRAMES_PER_S": "1", "SOCKETS_PER_USER": "3", "SITE_URL": "http://127.0.0.1",
+        "NETRON_ORIGIN": "http://viewer.example.org",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "uvicorn", "webprofile.asgi:application", "--port", "0"]
+    command += ["--ws-max-size", "65536"]
+    root = Path(__file__).parents[2]
+    with log.open("wb") as file:
+        running = subprocess.Popen(command, cwd=root, env=environment, stderr=file, stdout=file)
+    try:
+        yield f"127.0.0.1:{_port(running, log)}", log
+    finally:
+        running.terminate()
+        running.wait(20)
+
+
+def _port(running, log):
+    for _ in range(600):
+        assert running.poll() is None, log.read_text()
+        for line in log.read_text().splitlines():
+            if "running on http://127.0.0.1:" in line:
+                return int(line.split("http://127.0.0.1:")[1].split(" ")[0])
+        running_wait = 0.1
+        try:
+            running.wait(running_wait)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError(log.read_text())
+
+
+def enrolled():
+    _, token = code_redeem(code_issue(make_worker("box", online=False)))
+    return {"Authorization": f"Bearer {token}"}
+
+
+def logged_in():
+    client = Client()
+    client.force_login(make_user("alice"))
+    return {"Cookie": f"sessionid={client.cookies['sessionid'].value}"}
+
+
+async def refused(address, path, headers, origin):
+    try:
+        async with connect(f"ws://{address}{path}", additional_headers=headers, origin=origin):
+            return None
+    except InvalidStatus as error:
+        return error.response.status_code
+
+
+async def said(address, path, headers, frames, **more):
+    """The code with which the socket was closed; None if it was not."""
+    async with connect(f"ws://{address}{path}", additional_headers=headers, **more) as socket:
+        try:
+            for frame in frames:
+                await socket.send(frame)
+            while True:
+                await asyncio.wait_for(socket.recv(), 3)
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd else 0
+        except TimeoutError:
+            return None
+
+
+FOREIGN = (
+    "http://evil.example",
+    "http://127.0.0.1.evil.example",
+    "http://viewer.example.org",
+    "http://127.0.0.1:1",
+    "null",
+)
+
+
+async def test_sockets_of_pages_open_from_own_pages_and_the_agents_from_none(server):
+    address, _ = server
+    browser, agent = await asyncio.to_thread(lambda: (logged_in(), enrolled()))
+    for origin in FOREIGN:
+        assert await refused(address, "/ws/tasks/", browser, origin) == 403
+        assert await refused(address, "/ws/agent/", agent, origin) == 403
+    assert await refused(address, "/ws/tasks/", browser, None) == 403
+    assert await refused(address, "/ws/tasks/", browser, f"http://{address}") is None
+    assert await refused(address, "/ws/agent/", agent, None) is None
+
+
+async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
+    address, log = server
+    browser, agent = await asyncio.to_thread(lambda: (logged_in(), enrolled()))
+    own = {"origin": f"http://{address}"}
+    beat = json.dumps({"type": "heartbeat", "sent_at": 0})
+    hello = json.dumps(
+        {
+            "type": "hello", "agent_version": "1",
+            "facts": {"hostname": "h", "platform": "Linux", "machine": "x", "cores": 1,
+                      "memory_bytes": 1},
+        }
+    )  # fmt: skip
+    assert await said(address, "/ws/agent/", agent, [hello, *[beat] * 40]) == 4429
+    assert await said(address, "/ws/agent/", agent, ["x" * 70_000]) == 1009
+    assert await said(address, "/ws/agent/", agent, [b"\x00binary"]) == 4400
+    assert await said(address, "/ws/agent/", agent, ["[" * 60_000]) == 4400
+    assert await said(address, "/ws/tasks/", browser, ["{}"] * 30, **own) == 4429
+    assert await said(address, "/ws/tasks/", browser, ["x" * 2_000], **own) == 4400
+    assert await said(address, "/ws/tasks/", browser, [b"\x00binary"], **own) == 4400
+    for frame in ("no json", "[" * 900, '{"after": 1e999}', '{"after": 99999999999999999999}'):
+        assert await said(address, "/ws/tasks/", browser, [frame], **own) is None
+    open_ones = [
+        await connect(f"ws://{address}/ws/tasks/", additional_headers=browser, **own)
+        for _ in range(3)
+    ]
+    assert await said(address, "/ws/tasks/", browser, [], **own) == 4429
+    for each in open_ones:
+        await each.close()
+    assert await said(address, "/ws/tasks/", browser, [], **own) is None
+    words = log.read_text()
+    assert "Traceback" not in words, words[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "own"),
+    [
+        (SITE, "profile.example.org", True),
+        ("https://other.example.org", "other.example.org", True),
+        ("http://other.example.org", "other.example.org", False),
+        ("https://viewer.example.org", "viewer.example.org", False),
+        ("https://viewer.example.org", "profile.example.org", False),
+        ("https://strange.example", "strange.example", False),
+        ("https://profile.example.org.evil.example", "profile.example.org", False),
+        ("null", "null", False),
+        ("https://[", "[", False),
+        ("https://other.example.org", None, False),
+    ],
+)
+def test_an_own_page_is_told_by_origin_and_host_together(origin, host, own, settings):
+    settings.SITE_URL = SITE
+    settings.NETRON_ORIGIN = "https://viewer.example.org"
+    settings.ALLOWED_HOSTS = ["profile.example.org", "other.example.org", "viewer.example.org"]
+    assert is_own_page(origin, host=host) is own
+
+
+def test_a_pace_lets_a_burst_through_and_then_counts(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("webprofile.sockets.time.monotonic", lambda: now[0])
+    pace = Pace(3, 2)
+    assert [pace.has_room() for _ in range(4)] == [True, True, True, False]
+    now[0] = 0.5
+    assert [pace.has_room() for _ in range(2)] == [True, False]
+
+
+def test_places_are_given_back(settings):
+    settings.SOCKETS_PER_USER = 1
+    places = Places()
+    assert [places.take(1), places.take(1), places.take(2)] == [True, False, True]
+    places.give_back(1)
+    assert places.take(1)

@@ -1,0 +1,27 @@
+"""The threat model names code and tests: they must be there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "threat_model.md").read_text(encoding="utf-8")
+NOT_OURS = {"node_modules", ".venv", ".git"}
+
+
+def test_whatever_the_threat_model_names_is_there():
+    named = set(re.findall(r"`((?:[\w.]+/)*[\w]+\.(?:py|md))(?::\w+)?`", PAGE))
+    folders = {p for p in ROOT.iterdir() if p.is_dir() and p.name not in NOT_OURS}
+    names = {path.name for folder in folders for path in folder.rglob("*.*")}
+    names |= {path.name for path in ROOT.iterdir()}
+    missing = {n for n in named if not ((ROOT / n).exists() or ("/" not in n and n in names))}
+    assert len(named) > 30
+    assert missing == set()
+
+
+def test_each_threat_names_what_stops_it():
+    rows = [line for line in PAGE.splitlines() if re.match(r"\| (all|\d)", line)]
+    assert len(rows) > 20
+    for row in rows:
+        stopped_by, held_by = (cell.strip(" |") for cell in row.split(" | ")[2:4])
+        assert stopped_by, row
+        assert "`" in held_by or held_by == "the table below", row
