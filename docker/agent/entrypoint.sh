@@ -1,0 +1,72 @@
+#!/bin/sh
+# Enrols this device once, with a code from ENROL_CODE_FILE or ENROL_CODE, and works from then on.
+# `health` tells whether the agent lives: it asks nothing of the device, which may be measuring.
+set -eu
+cd "$(dirname "$0")/../.."
+: "${AGENT_HOME:=/var/lib/agent}"
+: "${RUN_FOLDER:=/tmp}"
+: "${REQUIRE_SANDBOX:=true}"
+export PYTHONUNBUFFERED=1
+config=$AGENT_HOME/agent.toml
+
+say() { echo "agent: $*" >&2; }
+
+code() {
+    if [ -n "${ENROL_CODE_FILE:-}" ]; then
+        cat "$ENROL_CODE_FILE"
+    else
+        printf '%s\n' "${ENROL_CODE:-}"
+    fi
+}
+
+enrol() {
+    code=$(code)
+    if [ -z "$code" ] || [ -z "${SERVER:-}" ]; then
+        say "this device is not enrolled: give SERVER and ENROL_CODE_FILE (a code from its page)"
+        exit 1
+    fi
+    umask 077
+    # whole or not at all: without its first line models would run without a sandbox
+    set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet
+    [ -z "${RUNTIME_PYTHON:-}" ] || set -- "$@" --runtime-python "$RUNTIME_PYTHON"
+    [ -z "${RUNTIME_BINARY:-}" ] || set -- "$@" --runtime-binary "$RUNTIME_BINARY"
+    # a code works once, so what comes after it must not fail half-way
+    python -m agent enrol "$@"
+    { echo "require_sandbox = $REQUIRE_SANDBOX"; cat "$config.enrolled"; } >"$config.new"
+    mv "$config.new" "$config"
+    rm -f "$config.enrolled"
+}
+
+tell_sandbox() { # the same test as before each run, told once and with what a container lacks
+    said=$(python -m agent doctor --config "$config" | grep '^[a-z]* *sandbox ' || true)
+    say "$said"
+    case $said in
+    ok*) ;;
+    *)
+        say "bubblewrap needs user namespaces and mounts, which engines forbid by default. Allow them" \
+            "for this container (docs/deploy.md, \"The sandbox in a container\")," \
+            "or run the agent without a container, or set REQUIRE_SANDBOX=false before enrolling."
+        ;;
+    esac
+}
+
+case ${1:-run} in
+run)
+    [ -f "$config" ] || enrol
+    # who does without it has been told
+    [ "$REQUIRE_SANDBOX" = false ] || tell_sandbox
+    printf '%s\n' "$$" >"$RUN_FOLDER/agent.pid"
+    exec python -m agent run --config "$config"
+    ;;
+health) kill -0 "$(cat "$RUN_FOLDER/agent.pid")" 2>/dev/null ;;
+agent)
+    shift
+    command=$1
+    shift
+    exec python -m agent "$command" "$@" --config "$config"
+    ;;
+*)
+    say "there is no '$1': run, health, or agent COMMAND"
+    exit 2
+    ;;
+esac

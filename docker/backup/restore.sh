@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Brings a backup (the folder that backup.sh printed) into an EMPTY database and bucket.
+# What is there already is never overwritten: with anything in it, this stops before it begins.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=docker/backup/parts.sh
+. "$here/parts.sh"
+backup=${1:?which backup: a folder such as /backups/20260101T000000Z}
+(cd "$backup" && sha256sum --check --quiet SHA256SUMS)
+use_database
+use_storage
+
+tables=$(psql -XAtc "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
+if [ "$tables" -ne 0 ]; then
+    echo "The database $PGDATABASE has $tables tables: restore into an empty one." >&2
+    exit 1
+fi
+if [ -n "$(rclone lsf "$bucket" --recursive --files-only | head -n 1)" ]; then
+    echo "The bucket ${bucket#store:} is not empty: restore into an empty one." >&2
+    exit 1
+fi
+# objects first: rows that name a missing file would be the worse half
+rclone copy "$(dirname "$backup")/objects" "$bucket" --files-from-raw "$backup/objects.txt" \
+    --no-traverse -q
+pg_restore --exit-on-error --single-transaction --no-owner --no-privileges \
+    --dbname="$PGDATABASE" "$backup/rows.dump"
+echo "Restored. Next: migrate (a newer version), \`manage.py verify\`, \`manage.py doctor\`."

@@ -1,0 +1,29 @@
+"""Whether this container's web server answers, as the proxy would ask. Exit codes: 0 yes, 1 no."""
+
+import http.client
+import os
+import sys
+from urllib.parse import urlsplit
+
+_TIMEOUT_S = 4.0
+
+
+def main() -> int:
+    site = urlsplit(os.environ.get("SITE_URL", "http://127.0.0.1:8000"))
+    # over plain HTTP the site only redirects; its own name is the one that it surely allows
+    headers = {"Host": site.netloc, "X-Forwarded-Proto": site.scheme}
+    port = int(os.environ.get("WEB_PORT", "8000"))
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/healthz", headers=headers)
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        sys.stderr.write(f"no answer: {error}\n")
+        return 1
+    finally:
+        connection.close()
+    return 0 if status == 200 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
