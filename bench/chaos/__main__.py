@@ -1,0 +1,80 @@
+"""Command line: `python -m bench.chaos [--faults N] [--seed S]`; `make chaos` calls it."""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from agent.conftest import find_megengine_python
+from bench.chaos.clocks import ClockError
+from bench.chaos.disks import DiskError
+from bench.chaos.report import show
+from bench.chaos.run import Wishes, run
+from bench.chaos.terminal import quiet, tell
+from webprofile.embedded.console import complain
+from webprofile.embedded.layout import open_home
+from webprofile.embedded.lock import HomeLock
+from webprofile.embedded.supervisor import PartError
+
+#: set once the process has mounts of its own, which end with it
+_MARK = "MGW_CHAOS_MOUNTS"
+
+
+def main() -> int:
+    wishes = _parse()
+    if _MARK not in os.environ:
+        return _with_mounts_of_our_own()
+    os.umask(0o077)
+    folder = wishes.home or Path(tempfile.mkdtemp(prefix="mgw-chaos-"))
+    layout = open_home(folder)
+    lock = HomeLock(layout.lock)
+    tell(f"seed={wishes.seed} faults={wishes.faults}; everything is in {layout.home}")
+    try:
+        with quiet(layout.home / "supervisor.txt"):
+            verdict = asyncio.run(run(layout, lock, find_megengine_python(), wishes))
+    except (PartError, DiskError, ClockError) as error:
+        complain(f"The world could not be brought up. {error}")
+        return 1
+    finally:
+        lock.release()
+    show(verdict)
+    if wishes.home is None and verdict.holds:
+        shutil.rmtree(layout.home, ignore_errors=True)
+    return 0 if verdict.holds else 1
+
+
+def _with_mounts_of_our_own() -> int:
+    """Start anew where disks may be mounted that nobody else sees; they end with us."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        complain("Disks that run full need unshare(1), and it is not here (util-linux).")
+        return 1
+    ways = ["--mount"] if os.geteuid() == 0 else ["--map-root-user", "--mount"]
+    os.environ[_MARK] = "1"
+    os.execv(unshare, [unshare, *ways, sys.executable, "-m", "bench.chaos", *sys.argv[1:]])
+
+
+def _parse() -> Wishes:
+    parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__)
+    add = parser.add_argument
+    add("--faults", type=int, default=60, metavar="N", help="how many (60)")
+    add("--seed", type=int, default=None, metavar="S", help="of everything; drawn if not given")
+    add("--tasks", type=int, default=12, metavar="N", help="how many live at the same time (12)")
+    add("--only", default="", metavar="KIND,...", help="faults of these kinds alone")
+    add("--home", type=Path, default=None, help="where everything lies, and stays (temporary)")
+    given = parser.parse_args()
+    if given.seed is None:
+        given.seed = random.SystemRandom().randrange(1_000_000)
+        sys.argv += ["--seed", str(given.seed)]
+    only = frozenset(filter(None, given.only.split(",")))
+    return Wishes(given.faults, given.seed, given.tasks, only, given.home)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The clock of one agent, stepped under its feet: libfaketime reads a file."""
+
+import glob
+from pathlib import Path
+
+_PRELOAD = Path(__file__).resolve().parent / "preload"
+_LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+
+
+class ClockError(Exception):
+    """libfaketime is not installed; the text says what to do."""
+
+
+class Clock:
+    """What the wall clock says to an agent's processes; the monotonic one goes on, as in Linux."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises ClockError."""
+        found = glob.glob(_LIBRARY)
+        if not found:
+            text = f"{_LIBRARY} is missing: install libfaketime (Debian: apt install libfaketime)."
+            raise ClockError(text)
+        self._library, self._file = found[0], file
+        self.step(0)
+
+    def step(self, seconds: int) -> None:
+        """Let the clock be `seconds` ahead of the true time from now on."""
+        draft = self._file.with_suffix(".new")
+        draft.write_text(f"{seconds:+d}\n", encoding="ascii")
+        draft.replace(self._file)
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "LD_PRELOAD": self._library,
+            "PYTHONPATH": str(_PRELOAD),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DISABLE_SHM": "1",
+        }

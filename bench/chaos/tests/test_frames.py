@@ -1,0 +1,43 @@
+"""Frames in the bytes of a connection."""
+
+import pytest
+
+from bench.chaos.frames import Frames
+
+HEAD = b"GET /ws/agent/ HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
+
+
+def text(content: bytes, *, masked: bool = False) -> bytes:
+    mask, bit = (b"\1\2\3\4", 0x80) if masked else (b"", 0)
+    size = len(content)
+    if size < 126:
+        length = bytes([bit | size])
+    elif size < 1 << 16:
+        length = bytes([bit | 126]) + size.to_bytes(2, "big")
+    else:
+        length = bytes([bit | 127]) + size.to_bytes(8, "big")
+    return b"\x81" + length + mask + content
+
+
+PING = b"\x89\x00"
+
+
+@pytest.mark.parametrize("piece", [1, 7, 10_000_000])
+def test_what_nothing_happens_to_comes_through_byte_for_byte(piece):
+    said = HEAD + text(b"a") + PING + text(b"b" * 300, masked=True) + text(b"c" * 70_000)
+    frames = Frames(b"GET /ws/", lambda: lambda: 1)
+    heard = b"".join(frames.feed(said[at : at + piece]) for at in range(0, len(said), piece))
+    assert heard == said
+
+
+def test_single_frames_are_lost_and_repeated_and_pings_are_not():
+    fates = iter((0, 2, 1))
+    frames = Frames(b"GET /ws/", lambda: lambda: next(fates))
+    said = HEAD + text(b"lost") + PING + text(b"twice", masked=True) + text(b"once")
+    assert frames.feed(said) == HEAD + PING + 2 * text(b"twice", masked=True) + text(b"once")
+
+
+def test_what_is_no_websocket_is_left_alone():
+    frames = Frames(b"GET /ws/", lambda: lambda: 0)
+    said = (b"POST /api/", b"agent/\x81\x01a")
+    assert b"".join(map(frames.feed, said)) == b"".join(said)

@@ -1,0 +1,166 @@
+"""The embedded site with ten agents, every part real, and a link between any two of them."""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.chaos.clocks import Clock
+from bench.chaos.disks import Disk
+from bench.chaos.links import Link, to_port, to_socket
+from bench.chaos.plan import AGENTS, REAL, SMALL_DISKS
+from webprofile.embedded import parts
+from webprofile.embedded.layout import Layout, free_ports, load_keys, write_private
+from webprofile.embedded.lock import HomeLock
+from webprofile.embedded.supervisor import Part, Restarts, Supervisor
+
+VERSION = "1.13.0"
+REPLAY = Path(__file__).resolve().parent / "replay.py"
+STORAGE_BYTES, SPOOL_BYTES = 4 << 30, 256 << 20
+#: what the site is told besides; everything else is as on any site
+SETTINGS = {
+    # a part may die more often here than anywhere else: the bound is tested, not reached
+    "MAX_ATTEMPTS": "50",
+    # the pauses of a minute and more are for storages that stay away; here none does
+    "RETRY_PAUSE_S": "1",
+    "RETRY_PAUSE_MOST_S": "8",
+    # one user's load is that of many
+    "API_RATE_USER": "",
+    # devices that fail often are what this is about, and are not to be held back for it
+    "HEALTH_CHECK_EVERY_S": "0",
+    "HEALTH_CHECK_AFTER_FAILURES": "0",
+}
+
+
+class World:
+    """Everything that runs. `links`, `disks` and `clocks` by the names of `bench.chaos.plan`."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        lock: HomeLock,
+        megengine: str,
+        *,
+        agents: Sequence[str] = AGENTS,
+        bare: bool = False,
+    ) -> None:
+        """`bare`: with nobody's disk and clock to play with, which need rights and libfaketime."""
+        self.layout, self._megengine = layout, megengine
+        self.agents, self._is_bare = agents, bare
+        port, storage_port = free_ports(2)
+        keys = load_keys(layout)
+        self.site = parts.Site(layout, keys, layout.home / "redis.sock", port, storage_port)
+        self.links: dict[str, Link] = {}
+        self.disks: dict[str, Disk] = {}
+        self.clocks: dict[str, Clock] = {}
+        self.users: list[str] = []
+        environment = {**parts.environment(self.site, os.environ), **SETTINGS}
+        restarts = Restarts(limit=1_000_000, first_pause_s=0.3, longest_pause_s=1.0)
+        self.supervisor = Supervisor(layout, environment, lock.descriptor, restarts)
+        self.supervisor.open(layout.temporary)
+
+    @property
+    def storage_address(self) -> str:
+        """The address that browsers and agents know."""
+        return self._files
+
+    async def bring_up(self) -> None:
+        """Start everything; comes back when all parts are up. Raises PartError, DiskError."""
+        if not self._is_bare:
+            self.disks["storage-disk"] = Disk(self.layout.storage, STORAGE_BYTES)
+        self.layout.make_folders()
+        site, start = self.site, self.supervisor.start
+        self._files = await self._http("files", site.storage_port)
+        prepare = self._prepare()
+        stores = start(parts.redis(site), parts.storage(site))
+        made, _ = await asyncio.gather(prepare, stores)
+        self.users = made["users"]
+        await start(await self._linked(parts.web(site)))
+        await start(await self._linked(parts.actors()), await self._linked(parts.sweep()))
+        agents = [await self._agent(name, made["agents"][name]) for name in self.agents]
+        await start(*agents)
+
+    async def close(self) -> None:
+        await self.supervisor.close()
+        for link in self.links.values():
+            await link.close()
+        # with this process's own mounts they would go a moment later
+        for disk in self.disks.values():
+            disk.remove()
+
+    def heal(self) -> None:
+        """Take back whatever was done to links, disks and clocks."""
+        for link in self.links.values():
+            link.heal()
+        for disk in self.disks.values():
+            disk.empty()
+        for clock in self.clocks.values():
+            clock.step(0)
+
+    async def manage(self, *arguments: str, timeout_s: float = 300.0) -> str:
+        """A manage.py command beside all links. Raises PartError."""
+        return await self.supervisor.run("manage", parts.manage(*arguments), timeout_s=timeout_s)
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    async def _prepare(self) -> dict[str, Any]:
+        command = parts.manage("embedded_prepare", "--admin-email", "admin@example.com")
+        await self.supervisor.run("prepare", [*command, "--worker", "unused"])
+        code = "from bench.chaos.people import make; make()"
+        made = await self.manage("shell", "--no-imports", "-c", code)
+        found: dict[str, Any] = json.loads(made.splitlines()[-1])
+        return found
+
+    async def _linked(self, part: Part) -> Part:
+        """A server's part that reaches Redis and storage by links of its own."""
+        socket = self.layout.home / f"{part.name}-redis.sock"
+        link = self._link(f"{part.name}-redis", to_socket(self.site.redis_socket))
+        await link.listen_at_socket(socket)
+        storage = await self._http(f"{part.name}-storage", self.site.storage_port)
+        changed = {
+            "REDIS_URL": f"unix://{socket}?db=0",
+            "S3_ENDPOINT_URL": storage,
+            "S3_PUBLIC_ENDPOINT_URL": self._files,
+        }
+        return replace(part, environment={**part.environment, **changed})
+
+    async def _http(self, name: str, port: int, *, frames: bool = False) -> str:
+        link = self._link(name, to_port(port), frames=frames)
+        return f"http://127.0.0.1:{await link.listen_at_port()}"
+
+    def _link(self, name: str, upstream: Any, *, frames: bool = False) -> Link:
+        self.links[name] = Link(name, upstream, frames=frames)
+        return self.links[name]
+
+    async def _agent(self, name: str, token: str) -> Part:
+        folder = self.layout.home / "agents" / name
+        folder.mkdir(parents=True)
+        if name in SMALL_DISKS and not self._is_bare:
+            self.disks[f"{name}-disk"] = Disk(folder / "spool", SPOOL_BYTES)
+        server = await self._http(f"{name}-web", self.site.port, frames=True)
+        is_real = name in REAL
+        runtime = self._megengine if is_real else str(REPLAY)
+        lines = [
+            f"server = {json.dumps(server)}",
+            f"token = {json.dumps(token)}",
+            'spool = "spool"',
+            "grace_s = 2.0",
+            "[labels]",
+            f'chaos = "{"real" if is_real else "simulated"}"',
+            "[cache]",
+            f"size_bytes = {16 << 20}",
+            "[[runtime]]",
+            f'version = "{VERSION}"',
+            f'kind = "{"wheel" if is_real else "binary"}"',
+            f"path = {json.dumps(runtime)}",
+        ]
+        config = folder / "agent.toml"
+        write_private(config, "\n".join(lines) + "\n")
+        part = replace(parts.agent(config), name=name)
+        if self._is_bare:
+            return part
+        clock = self.clocks[name] = Clock(folder / "clock")
+        return replace(part, environment=clock.environment())

@@ -1,0 +1,165 @@
+"""The parts of a site as production has them, on this machine: each is a process of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from bench.bench_lists import postgres
+from webprofile.embedded import parts
+from webprofile.embedded import process as launcher
+from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
+from webprofile.embedded.supervisor import Part
+
+READY_WITHIN_S = 60.0
+#: starts a command that ends when this process does, however it does
+ENDS_WITH_US = (sys.executable, "-I", "-S", launcher.__file__)
+#: rates are for callers, of whom a fleet has few; limits of users are not what is measured
+ENVIRONMENT = {
+    "API_RATE_USER": "",
+    "TASKS_PER_USER": "1000000",
+    "HEALTH_CHECK_EVERY_S": "0",
+    "HEALTH_CHECK_AFTER_FAILURES": "0",
+    "LOG_LEVEL": "WARNING",
+    "DATABASE_POOL": "20",
+}
+
+
+@dataclass
+class Plant:
+    """A running site: the addresses of its web processes, the pids of its parts."""
+
+    ports: list[int]
+    pids: dict[str, list[int]]
+    environment: dict[str, str]
+
+
+@contextlib.contextmanager
+def running_plant(folder: Path, *, webs: int, heartbeat_s: float) -> Iterator[Plant]:
+    """Bring everything up below `folder`, with a migrated database; end it with this block.
+
+    Without `webs` it is only what a server process talks to: database, Redis, storage.
+    """
+    layout = open_home(folder / "home")
+    layout.make_folders()
+    # storage is never on the site's own origin, also when no web process runs
+    ports = free_ports(max(webs, 1) + 1)
+    with contextlib.ExitStack() as stack:
+        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory()))  # paths must be short
+        address = stack.enter_context(postgres(folder / "postgres"))
+        site = parts.Site(layout, load_keys(layout), sockets / "redis.sock", ports[0], ports[-1])
+        environment = parts.environment(site, os.environ) | ENVIRONMENT
+        environment |= {"DATABASE_URL": as_url(address), "HEARTBEAT_S": str(heartbeat_s)}
+        environment["LEASE_S"] = str(max(60.0, 4 * heartbeat_s))
+        os.environ.update(environment)
+        subprocess.run(
+            parts.manage("migrate", "-v", "0"), cwd=REPOSITORY, env=environment, check=True
+        )
+        wanted = [parts.redis(site), parts.storage(site)]
+        wanted += [
+            replace(parts.web(replace(site, port=port)), name="web") for port in ports[:webs]
+        ]
+        wanted += [parts.actors(), parts.sweep()] if webs else []
+        pids: dict[str, list[int]] = {"postgres": [_postmaster(folder / "postgres")]}
+        for number, part in enumerate(wanted):
+            log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))
+            process = stack.enter_context(_running(part, environment, log))
+            pids.setdefault(part.name, []).append(process.pid)
+        yield Plant(ports[:-1], pids, environment)
+
+
+def as_url(address: str) -> str:
+    """The address of a server on a socket, as django-environ reads it."""
+    import psycopg
+
+    where = psycopg.conninfo.conninfo_to_dict(address)
+    user, name = where.get("user", "postgres"), where.get("dbname", "postgres")
+    return f"postgres://{user}@/{where['host']}/{name}"
+
+
+def _postmaster(folder: Path) -> int:
+    return int((folder / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+
+
+@contextlib.contextmanager
+def _running(
+    part: Part, environment: dict[str, str], log: IO[bytes]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A part from the moment that it answers until the block ends."""
+    process = subprocess.Popen(
+        [*ENDS_WITH_US, str(os.getpid()), *part.command],
+        cwd=REPOSITORY,
+        env={**environment, **part.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
+    try:
+        _wait_until_ready(part, process)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(part.grace_s + 5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(part: Part, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + READY_WITHIN_S
+    while part.ready is not None and time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"{part.name} ended at once with code {process.returncode}")
+        with contextlib.suppress(OSError):
+            if part.ready():
+                return
+        time.sleep(0.1)
+    if part.ready is not None:
+        raise SystemExit(f"{part.name} did not answer within {READY_WITHIN_S:.0f} s")
+
+
+class Helper:
+    """A program of the benchmark that is told and answers by lines of JSON."""
+
+    def __init__(self, module: str, first: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [*ENDS_WITH_US, str(os.getpid()), sys.executable, "-m", module],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.tell(first)
+
+    def tell(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """The next answer. Raises SystemExit if the program ended."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a part of the benchmark ended with code {self.process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()

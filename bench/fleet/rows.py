@@ -1,0 +1,107 @@
+"""The rows of `bench.fleet`, and what is read of them; imported once Django is set up."""
+
+import datetime
+import hashlib
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+
+from django.db import connection
+from django.db.models import Max, Min
+from django.utils import timezone
+
+from accounts.access_tokens import token_issue
+from accounts.models import AccessToken, User
+from agent.protocol.plan import Plan
+from profiles import storage
+from tasks.models import Attempt, Task, TaskFile
+from tasks.states import TaskState
+from workers.models import Worker
+from workers.tokens import code_issue
+
+USERS = 10
+MODEL = b"a simulated model"
+PLANS = {
+    "profile": Plan(),
+    "times": Plan(preset="custom", clean=True, profiled=0),
+    "nothing": Plan(),
+}
+
+
+def make_users() -> list[str]:
+    """The users' access tokens; task n belongs to user n modulo their number."""
+    users = [User.objects.create_user(f"user-{n}@example.org", None) for n in range(USERS)]
+    return [
+        token_issue(user, name="bench", scopes=AccessToken.Scope.values[:2], days=1)[1]
+        for user in users
+    ]
+
+
+def make_workers(first: int, last: int) -> list[str]:
+    """Register devices and return their enrolment codes."""
+    workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(first, last))
+    return [code_issue(worker) for worker in workers]
+
+
+def make_tasks(number: int, *, leave: str) -> list[int]:
+    """Tasks in state initiated, their model in storage, on the devices in turn; their ids."""
+    users = list(User.objects.filter(email__startswith="user-").order_by("pk"))
+    workers = list(Worker.objects.order_by("pk").values_list("pk", flat=True))
+    begin = (Task.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
+    plan = PLANS[leave].model_dump(mode="json")
+    deadline = timezone.now() + datetime.timedelta(hours=6)
+    tasks = Task.objects.bulk_create(
+        Task(
+            pk=pk,
+            owner=users[pk % len(users)],
+            worker_id=workers[pk % len(workers)],
+            runtime_version="1.13.0",
+            plan=plan,
+            timeout_s=600,
+            upload_deadline_at=deadline,
+        )
+        for pk in range(begin, begin + number)
+    )
+    md5 = hashlib.md5(MODEL, usedforsecurity=False).hexdigest()
+    files = TaskFile.objects.bulk_create(
+        TaskFile(task=task, kind="model", name="net.mge", size_bytes=len(MODEL), md5=md5)
+        for task in tasks
+    )
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda file: storage.write(file.object_key, MODEL), files))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return [task.pk for task in tasks]
+
+
+def unfinished(tasks: list[int]) -> int:
+    span = Task.objects.filter(pk__gte=tasks[0], pk__lte=tasks[-1])
+    return span.exclude(state=TaskState.FINISHED).count()
+
+
+def ends(tasks: list[int]) -> dict[str, int]:
+    """How many tasks ended with which outcome and reason."""
+    found: dict[str, int] = {}
+    rows = Task.objects.filter(pk__in=tasks).values_list("state", "outcome", "reason")
+    for row in rows:
+        name = " ".join(filter(None, row))
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def span_s(tasks: list[int]) -> float:
+    """From the first submission to the last end, s."""
+    found = Task.objects.filter(pk__in=tasks).aggregate(Min("submitted_at"), Max("finished_at"))
+    return (found["finished_at__max"] - found["submitted_at__min"]).total_seconds()
+
+
+def starts_ms(tasks: list[int]) -> list[float]:
+    """From each submission to the moment the server heard that the process runs, ms."""
+    rows = Attempt.objects.filter(task__in=tasks, number=1).exclude(started_at=None)
+    pairs = rows.values_list("task__submitted_at", "started_at")
+    return [(start - submit).total_seconds() * 1000 for submit, start in pairs]
+
+
+def percentile(values: list[float], of: int) -> float:
+    if len(values) < 2:
+        return max(values, default=float("nan"))
+    return statistics.quantiles(values, n=100, method="inclusive")[of - 1]

@@ -1,0 +1,271 @@
+"""An agent that says anything: valid, changed, cut short, twice, in any order, without end.
+
+Whatever it says, the server's part ends no connection but with a documented code, answers with
+frames of the protocol alone, keeps its promises, and leaves another device's attempts as they were.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import uuid
+from collections import Counter
+from typing import Any
+
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.urls import path
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from accounts.models import User
+from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
+from agent.protocol import messages as wire
+from bench.fuzz.json_changes import change, nested
+from profiles.verifying import broken_rows
+from tasks import cancelling
+from tasks.models import Attempt, Task
+from tasks.sweeping import sweep
+from tasks.tests.make import (
+    FACTS,
+    MD5,
+    RUNTIMES,
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    make_worker,
+)
+from webprofile.errors import DomainError
+from workers.consumers import AgentConsumer
+from workers.models import Worker
+from workers.tokens import code_issue, code_redeem
+
+#: a server that runs out of words has closed with 1000 or 1011, which nobody documented
+CLOSES = {int(code) for code in CloseCode}
+MOST_TASKS = 4
+#: what was said and what came of it, for the report
+SEEN: Counter[str] = Counter()
+_WHO = st.sampled_from(["own", "own", "own", "ended", "other", "unknown"])
+
+
+def _file(number: int) -> wire.FileOffer:
+    names = ("profile.json", "log.txt", "measurement.json", "dump.zip", "x" * 100)
+    return wire.FileOffer(name=names[number % 5], size_bytes=number**9 % 2**40, md5=MD5)
+
+
+#: of the machine that runs: one entry for each frame that was dealt with
+HANDLED: list[asyncio.Queue[None]] = []
+
+
+class _Watched(AgentConsumer):
+    """The consumer itself; whoever sends a frame hears when it was dealt with."""
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        try:
+            await super().receive(text_data=text_data, bytes_data=bytes_data)
+        finally:
+            HANDLED[-1].put_nowait(None)
+
+
+application = URLRouter([path("ws/agent/", _Watched.as_asgi())])
+
+
+class AgentMachine(RuleBasedStateMachine):
+    """One device with a connection, and another one that must not notice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        HANDLED[:] = [asyncio.Queue()]
+        self.socket: WebsocketCommunicator | None = None
+        self.last = ""
+
+    @initialize()
+    def begin(self) -> None:
+        self._rows()
+        self.before = self._of_other()
+
+    def _rows(self) -> None:
+        self.owner = make_user("alice")
+        self.worker, self.token = code_redeem(code_issue(make_worker("own", online=True)))
+        other = make_worker("other")
+        self.other = make_attempt(make_waiting_task(self.owner, other))
+
+    # -- what happens at the site ---------------------------------------------------------------
+
+    @rule()
+    def a_task_is_asked_for(self) -> None:
+        known = self.worker.runtimes.filter(version="1.13.0", problem="").exists()
+        if known and Task.objects.count() < MOST_TASKS:
+            with contextlib.suppress(DomainError):  # the device may not do it any more
+                make_waiting_task(self.owner, self.worker)
+
+    @rule()
+    def a_task_is_cancelled(self) -> None:
+        attempt = self._live()
+        if attempt:
+            cancelling.tasks_cancel([attempt.task_id], by=self.owner)
+
+    @rule()
+    def the_sweep_runs(self) -> None:
+        sweep()
+
+    # -- what the agent does ----------------------------------------------------------------------
+
+    @rule(good=st.booleans(), greets=st.booleans())
+    def it_connects(self, good: bool, greets: bool) -> None:
+        self._connect(good=good)
+        if greets:
+            self._greet()
+
+    def _connect(self, *, good: bool) -> None:
+        self._leave()
+        header = f"Bearer {self.token if good else 'mgw_none'}".encode("latin-1")
+        self.socket = WebsocketCommunicator(
+            application, "/ws/agent/", headers=[(b"authorization", header)]
+        )
+        self._run(self.socket.connect(timeout=60))
+
+    def _greet(self) -> None:
+        self._say(encode(wire.Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES)))
+
+    @rule(who=_WHO, kind=st.integers(0, 7), number=st.integers(0, 2**20))
+    def it_says_what_is_valid(self, who: str, kind: int, number: int) -> None:
+        self._say(encode(self._message(who, kind, number)))
+
+    @rule(who=_WHO, kind=st.integers(0, 7), number=st.integers(0, 2**20), seed=st.integers(0))
+    def it_says_what_was_changed(self, who: str, kind: int, number: int, seed: int) -> None:
+        frame = json.loads(encode(self._message(who, kind, number)))
+        try:
+            self._say(json.dumps(change(frame, random.Random(seed))))
+        except (IndexError, OverflowError):
+            return
+
+    @rule(end=st.integers(0, 400), more=st.text(max_size=20))
+    def it_says_half(self, end: int, more: str) -> None:
+        self._say(self.last[:end] + more)
+
+    @rule(times=st.integers(2, 12))
+    def it_repeats_itself(self, times: int) -> None:
+        for _ in range(times):
+            self._say(self.last)
+
+    @rule(text=st.text(max_size=200) | st.just("x" * (MAX_FRAME_BYTES + 1)), seed=st.integers(0))
+    def it_says_anything(self, text: str, seed: int) -> None:
+        chance = random.Random(seed)
+        self._say(nested(chance.randint(1, 20_000), chance) if seed % 3 == 0 else text)
+
+    @rule(data=st.binary(max_size=200))
+    def it_says_bytes(self, data: bytes) -> None:
+        self._say(data)
+
+    @rule()
+    def it_goes(self) -> None:
+        self._leave()
+
+    # -- what must hold ---------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        try:
+            self._leave()
+            if hasattr(self, "before"):
+                broken = [str(each) for each in broken_rows()]
+                assert not broken, broken
+                assert self._of_other() == self.before, "another's attempt changed"
+        finally:
+            self.loop.close()
+            Task.objects.all().delete()
+            Worker.objects.all().delete()
+            User.objects.all().delete()
+
+    def _of_other(self) -> Any:
+        attempts = Attempt.objects.filter(pk=self.other.pk).values()
+        tasks = Task.objects.filter(pk=self.other.task_id).values()
+        counts = (self.other.log.count(), self.other.artifacts.count())
+        return list(attempts), list(tasks), counts, self.other.task.events.count()
+
+    def _live(self) -> Attempt | None:
+        return Attempt.objects.filter(worker=self.worker, ended_at=None).first()
+
+    def _attempt_of(self, who: str) -> uuid.UUID:
+        if who == "other":
+            return self.other.pk
+        mine = Attempt.objects.filter(worker=self.worker)
+        found = mine.filter(ended_at=None) if who == "own" else mine.exclude(ended_at=None)
+        attempt = found.order_by("pk").first() if who != "unknown" else None
+        return attempt.pk if attempt else uuid.UUID("5f0c1d2e-3b4a-4e8e-8e6f-7a8b9c0d1e2f")
+
+    def _message(self, who: str, kind: int, number: int) -> Any:
+        attempt = self._attempt_of(who)
+        running = frozenset({attempt}) if number % 2 else frozenset()
+        files = tuple(_file(number + each) for each in range(number % 4))
+        if kind == 0:
+            return wire.Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, running=running)
+        if kind == 1:
+            return wire.Heartbeat(sent_at=number, running=running)
+        if kind == 2:
+            return wire.AttemptAccepted(attempt=attempt)
+        if kind == 3:
+            return wire.AttemptStarted(attempt=attempt, at=number, command="x" * (number % 99))
+        if kind == 4:
+            text = "\x00\u2069 log \U0001f600"[number % 4 :]
+            return wire.AttemptLog(attempt=attempt, seq=number + 1, offset=0, size=9, text=text)
+        if kind == 5:
+            return wire.AttemptUploads(attempt=attempt, files=files)
+        reasons = list(wire.EndReason)
+        reason = wire.EndReason.EXITED if kind == 6 else reasons[number % len(reasons)]
+        return wire.AttemptFinished(
+            attempt=attempt, at=1, reason=reason, exit_code=number % 3 - 1, files=files
+        )
+
+    def _say(self, frame: str | bytes) -> None:
+        self.last = frame if isinstance(frame, str) and frame else self.last
+        if self.socket is None:
+            self._connect(good=True)
+            self._greet()
+        if self.socket is None:
+            return
+        if isinstance(frame, str):
+            text = frame.encode("utf-8", "replace").decode()  # as any transport would
+            event = {"type": "websocket.receive", "text": text}
+        else:
+            event = {"type": "websocket.receive", "bytes": frame}
+        self._run(self.socket.send_input(event))
+        self._hear()
+
+    def _hear(self) -> None:
+        """All that is answered; an error of the server's part is raised here."""
+        if self._run(self._answers()):
+            self._leave()
+
+    async def _answers(self) -> bool:
+        """Read what was answered; True if the socket was closed."""
+        assert self.socket is not None
+        SEEN["frames"] += 1
+        handled = asyncio.ensure_future(HANDLED[-1].get())
+        await asyncio.wait(
+            [handled, self.socket.future], timeout=60, return_when=asyncio.FIRST_COMPLETED
+        )
+        assert handled.done() or self.socket.future.done(), "no answer within a minute"
+        if not handled.cancel():
+            handled.result()
+        if self.socket.future.done():
+            self.socket.future.result()
+        while not self.socket.output_queue.empty():
+            event = self.socket.output_queue.get_nowait()
+            if event["type"] == "websocket.close":
+                SEEN[f"closed {event['code']}"] += 1
+                assert event["code"] in CLOSES, event
+                return True
+            answer = decode_server(event["text"])
+            assert len(event["text"].encode()) <= MAX_FRAME_BYTES
+            SEEN[answer.type] += 1
+        return False
+
+    def _leave(self) -> None:
+        if self.socket is not None:
+            self._run(self.socket.disconnect(timeout=60))
+        self.socket = None
+
+    def _run(self, act: Any) -> Any:
+        return self.loop.run_until_complete(act)

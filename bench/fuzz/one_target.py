@@ -1,0 +1,81 @@
+"""One target in one process, as libFuzzer wants it: its options follow the names.
+
+`python -m bench.fuzz.one_target TARGET FINDINGS [-max_total_time=S] [-seed=N] CORPUS`
+What a part must not raise is written to the folder FINDINGS, once for each place, and the search
+goes on; what takes too long or too much memory ends the process, and libFuzzer writes that down.
+"""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import sys
+import traceback
+from pathlib import Path
+
+import atheris
+import django
+
+from bench.fuzz.json_changes import change, nested
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.test")
+with atheris.instrument_imports(
+    include=["agent", "profiles", "tasks.asking", "webprofile.batchfile", "yaml", "tomllib"]
+):
+    django.setup()  # imports some of them
+    from bench.fuzz.targets import TARGETS
+
+MOST_MEMORY = 4 << 30
+
+
+def main() -> None:
+    name, findings, *options = sys.argv[1:]
+    target = TARGETS[name]
+    folder = Path(findings)
+    folder.mkdir(parents=True, exist_ok=True)
+    # beyond it a MemoryError is raised, which is a finding with a place
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+    def feed(data: bytes) -> None:
+        try:
+            target.feed(data)
+        except Exception as error:
+            _keep(folder, name, data, error)
+
+    more = {"custom_mutator": _change_json} if target.is_json else {}
+    atheris.Setup([sys.argv[0], *options], feed, **more)
+    atheris.Fuzz()
+
+
+def _change_json(data: bytes, most: int, seed: int) -> bytes:
+    chance = random.Random(seed)
+    kind = chance.randrange(20)
+    if kind == 0:
+        return nested(chance.randint(10, most // 16), chance).encode()[:most]
+    if kind > 4:
+        try:
+            text = json.dumps(change(json.loads(data), chance), ensure_ascii=kind % 2 == 0)
+            changed = text.encode("utf-8", "surrogatepass")
+        except (ValueError, RecursionError, IndexError, OverflowError):
+            changed = b""
+        if 0 < len(changed) <= most:
+            return changed
+    return bytes(atheris.Mutate(data, most))
+
+
+def _keep(folder: Path, name: str, data: bytes, error: Exception) -> None:
+    """Write input and traceback down, once for each kind of error at each place."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}"
+    mark = hashlib.sha256(place.encode()).hexdigest()[:12]
+    if (folder / f"{name}-{mark}").exists():
+        return
+    (folder / f"{name}-{mark}").write_bytes(data)
+    words = "".join(traceback.format_exception(error, limit=-12))
+    (folder / f"{name}-{mark}.txt").write_text(words, errors="replace")
+    print(f"FINDING {name} {place}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""What is fed with arbitrary bytes, and which errors each part promises for them.
+
+Imported under `atheris.instrument_imports`, so that the fuzzer sees which lines were reached.
+"""
+
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from agent.inputs.npy import map_array, read_header
+from agent.inputs.pictures import map_picture
+from agent.inputs.problems import InputError
+from agent.inputs.written import parse_literal, read_json
+from agent.protocol import decode_agent, decode_server, encode
+from agent.protocol.measurement import Measurement
+from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
+from agent.protocol.run_log import parse_log
+from profiles.derived.measurements import measurement_row
+from profiles.parsers import execution, first_look, tensor_dump
+from profiles.parsers import run_log as server_log
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.parsers.model_start import model_form
+from profiles.parsers.npz import DAMAGE, columns_from_arrays
+from tasks.asking import inspection
+from tasks.asking.literals import read_literal
+from tasks.models import Attempt
+from webprofile.batchfile.matrix import blocks_of, read_batch
+from webprofile.batchfile.mistakes import BatchError
+from webprofile.batchfile.yaml_text import YamlError, read_yaml
+from webprofile.errors import DomainError
+
+_FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
+MOST_BYTES = 1 << 20
+
+
+class BrokenPromiseError(Exception):
+    """Not an error of the part, but something that it promised and did not do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """`seeds`: patterns below shared/data or this repository; `is_json`: how inputs are changed."""
+
+    feed: Callable[[bytes], None]
+    seeds: tuple[str, ...]
+    is_json: bool = False
+
+
+def feed_profile(data: bytes) -> None:
+    with contextlib.suppress(ProfileFormatError):
+        execution.makers(data)
+    with contextlib.suppress(ProfileFormatError):
+        parse(data, max_bytes=MOST_BYTES, checked=False)
+    try:
+        columns = parse(data, max_bytes=MOST_BYTES)
+        parse_graph(data, columns)
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+
+
+def feed_columns(data: bytes) -> None:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            columns_from_arrays({name: file[name] for name in file.files})
+    except DAMAGE:
+        return
+
+
+def feed_dump(data: bytes) -> None:
+    try:
+        dump = tensor_dump.open_zip(io.BytesIO(data), most_bytes=MOST_BYTES)
+        for header in dump.headers().values():
+            for _ in dump.blocks(header, 4096):
+                pass
+    except tensor_dump.DumpError as error:
+        _is_told(error.code, error.detail)
+
+
+def feed_tensor(data: bytes) -> None:
+    try:
+        tensor_dump.read_header("00001f", io.BytesIO(data), len(data))
+    except tensor_dump.DumpError as error:
+        _is_told(error.code, error.detail)
+
+
+def feed_first_look(data: bytes) -> None:
+    first_look.other_kind(data[: first_look.HEAD_BYTES])
+    model_form(data)
+
+
+def feed_npy(data: bytes) -> None:
+    for kind in ("wheel", "binary"):
+        _inspected("x.npy", data, kind)
+    path = _written("x.npy", data)
+    with contextlib.suppress(InputError):
+        header = read_header(path, "wheel")
+        map_array(path, header).ravel()[:16].sum()
+
+
+def feed_picture(data: bytes) -> None:
+    _inspected("x.ppm", data, "wheel")
+    with contextlib.suppress(InputError):
+        map_picture(_written("x.ppm", data)).ravel()[:16].sum()
+
+
+def feed_json_input(data: bytes) -> None:
+    _inspected("x.json", data, "wheel")
+    with contextlib.suppress(InputError):
+        read_json(_written("x.json", data))
+
+
+def feed_literal(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    try:
+        literal = read_literal(text)
+    except DomainError as error:
+        _starts(error.code, "literal_")
+        return
+    # what the site lets through, the device reads, and as the same
+    with contextlib.suppress(InputError):
+        array = parse_literal("x", literal.text)
+        if array.shape != literal.shape or str(array.dtype) != literal.dtype:
+            raise BrokenPromiseError(f"{literal} became {array.dtype} {array.shape}")
+
+
+def feed_frame(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    for decode in (decode_agent, decode_server):
+        try:
+            message = decode(text)
+        except ValidationError:
+            continue
+        if "NaN" not in text and decode(encode(message)) != message:
+            raise BrokenPromiseError(f"not the same after a round: {message!r:.200}")
+
+
+def feed_batch(data: bytes) -> None:
+    with contextlib.suppress(YamlError):
+        read_yaml(data.decode("utf-8", "replace"))
+    for suffix in (".yaml", ".toml"):
+        try:
+            read_batch(_written(f"batch{suffix}", data))
+        except BatchError as error:
+            if not error.mistakes:
+                raise BrokenPromiseError("no word about what is wrong") from error
+
+
+def feed_document(data: bytes) -> None:
+    """A file of tasks as values, past what reads its text."""
+    with contextlib.suppress(ValueError, RecursionError):
+        document = json.loads(data)
+        if isinstance(document, dict) and all(isinstance(key, str) for key in document):
+            with contextlib.suppress(BatchError):
+                blocks_of(document, folder=_FOLDER)
+
+
+def feed_options(data: bytes) -> None:
+    try:
+        given = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(given, dict):
+        return
+    plain = {k: v for k, v in given.items() if isinstance(v, bool | int | float | str)}
+    for runtime in (None, Capabilities("wheel"), Capabilities("binary", cores=4)):
+        try:
+            chosen = check_options(plain, runtime=runtime)
+        except OptionError:
+            continue
+        for argument in build_arguments("model.mge", {}, chosen, "profile.json")[1:]:
+            if not argument.startswith("--"):
+                raise BrokenPromiseError(f"an argument of its own: {argument!r:.100}")
+
+
+def feed_log(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    parse_log(text)
+    server_log.parse_run_log(text)
+    server_log.parse_warnings(text)
+
+
+def feed_measurement(data: bytes) -> None:
+    try:
+        measurement = Measurement.model_validate_json(data)
+    except ValidationError:
+        return
+    row = measurement_row(Attempt(), measurement, [])
+    shown = (row.plan, row.passes, row.contaminations, row.notes, row.gate, row.device)
+    # what PostgreSQL's JSON takes
+    text = json.dumps([*shown, row.histogram], allow_nan=False, ensure_ascii=False)
+    if "\\u0000" in text:
+        raise BrokenPromiseError("a NUL goes to the database")
+    text.encode()
+
+
+def _is_told(code: str, detail: str) -> None:
+    if not code or not detail:
+        raise BrokenPromiseError("an error without a word")
+    detail.encode()
+
+
+def _starts(code: str, start: str) -> None:
+    if not code.startswith(start):
+        raise BrokenPromiseError(f"{code} is none of {start}*")
+
+
+def _inspected(name: str, data: bytes, kind: str) -> None:
+    try:
+        for array in inspection.inspect(name, data[: 64 * 1024], len(data), kind=kind):
+            json.dumps(array.as_row(), allow_nan=False)
+    except DomainError as error:
+        _starts(error.code, "input_")
+
+
+def _written(name: str, data: bytes) -> Path:
+    path = _FOLDER / name
+    path.write_bytes(data)
+    return path
+
+
+_FRAMES = "agent/protocol/tests/frames/*/*.json"
+TARGETS = {
+    "profile": Target(feed_profile, ("profiles/*.json", "bad/profiles/*.json"), is_json=True),
+    "columns": Target(feed_columns, ("bad/inputs/*.npz",)),
+    "dump": Target(feed_dump, ("bad/inputs/*.npz",)),
+    "tensor": Target(feed_tensor, ()),
+    "first_look": Target(
+        feed_first_look, ("profiles/*.json", "bad/models/*", "traces/*/*", "bad/inputs/*")
+    ),
+    "npy": Target(feed_npy, ("inputs/*/*.npy", "bad/inputs/*.npy")),
+    "picture": Target(feed_picture, ()),
+    "json_input": Target(feed_json_input, ("inputs/*/*.json",), is_json=True),
+    "literal": Target(feed_literal, ()),
+    "frame": Target(feed_frame, (_FRAMES,), is_json=True),
+    "batch": Target(feed_batch, ("examples/*.yaml", "examples/*.toml")),
+    "document": Target(feed_document, (), is_json=True),
+    "options": Target(feed_options, (), is_json=True),
+    "log": Target(feed_log, ("truth/**/*.txt", "load_and_run/**/*.txt")),
+    "measurement": Target(feed_measurement, (), is_json=True),
+}
