@@ -7,6 +7,7 @@ ASSETS := static/vendor/.fetched
 POSTGRES := $(VENV)/.postgres
 AXE := node_modules/axe-core/axe.min.js
 PACKAGES := agent accounts workers tasks profiles webprofile
+FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
 # what production settings want to be told; nothing is started with it
@@ -14,26 +15,39 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	SECRET_KEY=$$($(PY) -c 'import secrets; print(secrets.token_hex(40))') \
 	SITE_URL=https://profile.example.org CSRF_TRUSTED_ORIGINS=https://profile.example.org \
 	S3_ENDPOINT_URL=https://s3.example.org S3_ACCESS_KEY_ID=nobody-asks-with-it \
-	S3_SECRET_ACCESS_KEY=nobody-asks-with-it
+	S3_SECRET_ACCESS_KEY=nobody-asks-with-it \
+	DATABASE_URL=postgres://nobody@db.example.org/profile BROKER_URL=amqp://mq.example.org \
+	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
-.PHONY: help setup runtime agent-bundle locale demo run manage test e2e lint bench-dispatch bench-overhead bench-measure \
-	bench-repeat bench-graph bench-analyze bench-pages bench-lists requirements clean
+.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-arm64 test-postgres e2e \
+	lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
+	bench-lists bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
 help:
-	@echo 'make demo        start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
-	@echo 'make run         start everything, serve until Ctrl-C (PORT=N)'
-	@echo 'make manage ARGS="compare_binary_iodump 7 8"    a manage.py command for that site'
-	@echo 'make test        all tests        (ARGS="-k name" goes to pytest)'
-	@echo 'make e2e         the tests in a browser'
-	@echo 'make lint        ruff, mypy, Django'"'"'s own checks'
-	@echo 'make setup       .venv with all that is needed (PYTHON=... chooses the interpreter)'
-	@echo 'make runtime     MegEngine in an interpreter of its own'
-	@echo 'make agent-bundle    the agent that devices install from a site (ARGS="--out FOLDER")'
-	@echo 'make locale      compile translations'
-	@echo 'make bench-dispatch, bench-overhead, bench-measure, bench-repeat, bench-graph, bench-analyze,'
-	@echo '     bench-pages, bench-lists    measure'
-	@echo 'make requirements    resolve requirements/*.in again'
-	@echo 'make clean       remove .venv, fetched scripts and caches; var/ (your data) stays'
+	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
+	@echo 'make run              start everything, serve until Ctrl-C (PORT=N)'
+	@echo 'make manage ARGS="doctor"    a manage.py command for that site'
+	@echo 'make test             all tests (ARGS="-k name" goes to pytest)'
+	@echo 'make test-postgres    all tests, those of rows on PostgreSQL'
+	@echo 'make test-arm64       the agent on emulated 64-bit ARM (root, debootstrap, qemu-user); by hand'
+	@echo 'make e2e              the tests in a browser'
+	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
+	@echo 'make lint             ruff, mypy, Django'"'"'s own checks, docker/'
+	@echo 'make audit            known holes in the packages that are pinned'
+	@echo 'make fuzz-parsers, fuzz-socket, fuzz-api    an hour of hostile input (SECONDS=N SEED=N)'
+	@echo 'make bench-dispatch   how long a task waits for an idle device'
+	@echo 'make bench-overhead, bench-measure    what the site costs; what measuring costs'
+	@echo 'make bench-repeat     how far repeated results differ'
+	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
+	@echo 'make bench-graph, bench-pages, bench-lists    the graph, a result'"'"'s page, the lists'
+	@echo 'make bench-upload     large files beside a plain PUT'
+	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
+	@echo 'make setup            .venv with all that is needed (PYTHON=... chooses the interpreter)'
+	@echo 'make runtime          MegEngine in an interpreter of its own'
+	@echo 'make agent-bundle     the agent that devices install from a site (ARGS="--out FOLDER")'
+	@echo 'make locale           compile translations'
+	@echo 'make requirements     resolve requirements/*.in again (UPGRADE=1: newer versions)'
+	@echo 'make clean            remove .venv, fetched scripts and caches; var/ (your data) stays'
 
 setup: $(INSTALLED) $(ASSETS)
 
@@ -98,17 +112,30 @@ manage: setup
 # without MegEngine the tests that need it say so themselves. First all that can share a machine, by
 # file, then one by one those that cannot; 5 is pytest's word for "none chosen", true of one part of
 # `ARGS="-k name"`, but not of both
-test: setup locale $(AXE)
+test: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure || true
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile -m 'not alone' $(ARGS); shared=$$?; \
 		$(PY) -m pytest -m alone $(ARGS); alone=$$?; \
 		[ $$shared -eq 0 ] || [ $$shared -eq 5 ] || exit $$shared; \
 		[ $$alone -eq 5 ] && exit $$shared || exit $$alone
 
+# the tests of the database once more, on PostgreSQL, and those that need parts of production;
+# a server of its own in a temporary folder
+test-postgres: export TEST_DATABASE := postgres
+test-postgres: $(POSTGRES) test
+
+# not for every day: minutes the first time, and slow afterwards, since qemu runs each instruction
+test-arm64: setup locale
+	$(PY) -m webprofile.tests.arm64 $(ARGS)
+
 e2e: setup locale $(AXE)
 	$(PY) -m pytest -m browser $(ARGS)
 
-lint: setup
+chaos: runtime
+	@$(PY) -m bench.chaos --faults $(or $(FAULTS),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+# types are looked up in every package that anything here imports
+lint: setup $(POSTGRES)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(PACKAGES)
@@ -120,6 +147,14 @@ lint: setup
 	@echo 'manage.py spectacular: the description of the API is complete'
 	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate \
 		--fail-on-warn --file /dev/null
+	@echo 'docker/: shellcheck, hadolint, the schema of compose files'
+	@$(VENV)/bin/shellcheck -x docker/*.sh docker/*/*.sh .ci/run
+	@$(VENV)/bin/hadolint docker/*/*Dockerfile
+	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml 2>/dev/null
+
+# known holes in what is pinned; AUDIT_UNREACHABLE=allow where the services are out of reach
+audit: setup
+	@$(PY) .ci/audit.py
 
 bench-dispatch: setup
 	$(PY) -m bench.bench_dispatch $(ARGS)
@@ -144,12 +179,35 @@ bench-pages: runtime $(POSTGRES)
 	$(PY) -m bench.bench_pages $(ARGS)
 	$(PY) -m bench.bench_lists
 
+bench-upload: runtime
+	$(PY) -m bench.bench_upload $(ARGS)
+
 bench-lists: setup $(POSTGRES)
 	$(PY) -m bench.bench_lists $(ARGS)
 
+# thousands of simulated agents at a site as production has it
+bench-fleet: setup $(POSTGRES)
+	$(PY) -m bench.fleet.steps
+	$(PY) -m bench.fleet $(ARGS)
+
+# an hour each: SECONDS and SEED choose, ARGS="--only npy" one part
+FUZZ_PARSERS := $(VENV)/.fuzz
+$(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
+	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $<
+	@touch $@
+
+fuzz-parsers: setup $(FUZZ_PARSERS)
+	$(PY) -m bench.fuzz.parsers $(FUZZ) $(ARGS)
+
+fuzz-socket: setup $(POSTGRES)
+	$(PY) -m bench.fuzz.agent_socket $(FUZZ) $(ARGS)
+
+fuzz-api: setup
+	$(PY) -m bench.fuzz.api $(FUZZ) $(ARGS)
+
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup
-	@cd requirements && for name in base embedded agent production postgres dev; do \
+	@cd requirements && for name in base embedded agent production postgres tracing fuzz dev; do \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \
 			--python-version 3.11 --fork-strategy fewest --generate-hashes --no-header \
 			--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
