@@ -2,13 +2,17 @@
 
 import asyncio
 import re
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import structlog
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import connection
 from pydantic import BaseModel, ValidationError
 from structlog.contextvars import clear_contextvars
 
@@ -31,6 +35,9 @@ from workers.models import Worker
 from workers.tokens import digest, token_check, tokens_valid
 
 log = structlog.get_logger()
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
@@ -91,7 +98,7 @@ class AgentConsumer(ClosesOnce):
         elif isinstance(message, AttemptFinished):
             beats().ended(self, message.attempt)
         try:
-            replies = await database_sync_to_async(_handle)(self.token, message)
+            replies = await _in_thread(_handle)(self.token, message)
         except DomainError as error:
             if error.code in _CLOSE_CODES:
                 await self.close(code=_CLOSE_CODES[error.code])
@@ -113,8 +120,7 @@ class AgentConsumer(ClosesOnce):
     async def worker_poke(self, event: dict[str, Any]) -> None:
         """A poke carries nothing, since the channel layer may drop it: look at the rows."""
         if self.greeted and self.worker is not None:
-            wanted = database_sync_to_async(gateway.desired_state)
-            await self.send_all(await wanted(self.worker.pk))
+            await self.send_all(await _in_thread(gateway.desired_state)(self.worker.pk))
 
     async def worker_replaced(self, event: dict[str, Any]) -> None:
         if event["by"] != self.channel_name:
@@ -131,7 +137,7 @@ class AgentConsumer(ClosesOnce):
     async def authenticate(self) -> bool:
         """Look the token up; one that is not good ends the connection."""
         try:
-            self.worker = await database_sync_to_async(token_check)(self.token)
+            self.worker = await _in_thread(token_check)(self.token)
         except DomainError as error:
             await self.close(code=_CLOSE_CODES[error.code])
             return False
@@ -189,10 +195,10 @@ def beats() -> Beats:
 async def _answer_beats(held: dict[AgentConsumer, frozenset[UUID]]) -> None:
     """Look all tokens up, note all heartbeats, send orders to those who need some."""
     digests = {connection: digest(connection.token) for connection in held}
-    valid = await database_sync_to_async(tokens_valid)(digests.values())
+    valid = await _in_thread(tokens_valid)(digests.values())
     alive = {each: each.worker.pk for each in held if digests[each] in valid and each.worker}
     running = {worker: held[each] for each, worker in alive.items()}
-    replies = await database_sync_to_async(gateway.on_heartbeats)(running)
+    replies = await _in_thread(gateway.on_heartbeats)(running)
     done = await asyncio.gather(
         *(each.authenticate() for each in held.keys() - alive.keys()),
         *(each.send_all(replies[worker]) for each, worker in alive.items() if worker in replies),
@@ -202,6 +208,20 @@ async def _answer_beats(held: dict[AgentConsumer, frozenset[UUID]]) -> None:
     for error in done:
         if isinstance(error, BaseException):
             log.warning("heartbeat_not_answered", error=repr(error))
+
+
+def _in_thread(act: Callable[P, R]) -> "database_sync_to_async[P, R]":
+    """Several frames at a time, each of another agent: one that waits for a lock or the disk holds
+    no other up. On SQLite one after the other: it has one writer.
+    """
+    if connection.vendor == "sqlite":
+        return database_sync_to_async(act)
+    return database_sync_to_async(act, thread_sensitive=False, executor=_threads())
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(settings.AGENT_THREADS, thread_name_prefix="frames")
 
 
 def _handle(token: str, message: BaseModel) -> gateway.Replies:

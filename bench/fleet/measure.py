@@ -12,7 +12,7 @@ from bench.fleet import rows
 from bench.fleet.meter import Meter, Taken
 from bench.fleet.plant import Helper, Plant
 
-FINISH_WITHIN_S = 600.0
+FINISH_WITHIN_S = 300.0
 SERVER = ("web", "postgres", "redis", "actors", "sweep", "storage")
 OURS = ("agents", "clients")
 
@@ -173,7 +173,8 @@ def _wait_for(tasks: list[int]) -> None:
         time.sleep(0.25)
     if left:
         raise SystemExit(
-            f"{left} of {len(tasks)} tasks had not ended after {FINISH_WITHIN_S:.0f} s"
+            f"{left} of {len(tasks)} tasks had not ended after {FINISH_WITHIN_S:.0f} s\n"
+            + rows.where_they_hang(tasks)
         )
 
 

@@ -78,6 +78,15 @@ def unfinished(tasks: list[int]) -> int:
     return span.exclude(state=TaskState.FINISHED).count()
 
 
+def where_they_hang(tasks: list[int]) -> str:
+    """What the rows say of attempts that live: their times, and what they stored."""
+    live = Attempt.objects.filter(task__in=tasks, ended_at=None).order_by("created_at")
+    columns = ("task_id", "worker_id", "created_at", "accepted_at", "started_at")
+    columns += ("lease_expires_at", "artifacts__name", "artifacts__is_stored")
+    found = live.values_list(*columns)[:20]
+    return "\n".join(" ".join(str(value) for value in row) for row in found)
+
+
 def ends(tasks: list[int]) -> dict[str, int]:
     """How many tasks ended with which outcome and reason."""
     found: dict[str, int] = {}
