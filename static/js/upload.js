@@ -15,7 +15,13 @@ const RETRY_WAIT_MS = 1_500;
 /** No byte for this long: the connection is dead although nobody said so. */
 const STALLED_MS = 120_000;
 
-/** PUT a Blob once. onProgress(bytes); `signal` breaks it off. Throws UploadError. */
+const MD5 = /^"?([0-9a-f]{32})"?$/;
+
+/**
+ * PUT a Blob once. onProgress(bytes); `signal` breaks it off. Throws UploadError.
+ *
+ * Resolves to the MD5 that storage formed (its ETag); to "" where it tells none, or not to this page.
+ */
 export function putBlob(blob, { url, headers }, { onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -38,7 +44,7 @@ export function putBlob(blob, { url, headers }, { onProgress, signal }) {
       onProgress(event.loaded);
     });
     request.addEventListener("load", () => {
-      if (request.status >= 200 && request.status < 300) end(resolve);
+      if (request.status >= 200 && request.status < 300) end(resolve, etagOf(request));
       // 5xx passes, and an address that ran out is replaced by the next try
       else fail(request.status >= 500 || [403, 429].includes(request.status) ? "network" : "refused", request.status);
     });
@@ -49,6 +55,10 @@ export function putBlob(blob, { url, headers }, { onProgress, signal }) {
     if (signal?.aborted) fail("network", 0);
     else request.send(blob);
   });
+}
+
+function etagOf(request) {
+  return MD5.exec(request.getResponseHeader("ETag") ?? "")?.[1] ?? "";
 }
 
 /**

@@ -1,5 +1,6 @@
-// A large file in parts: several on their way at once, their sums formed meanwhile, and after a
-// break only what is missing.
+// A large file in parts: several on their way at once, and after a break only what is missing.
+// Storage answers the MD5 of what it got: only parts that it had before, or whose sum it does not
+// tell, are read a second time.
 
 import { Hasher } from "./hashing.js";
 import { patience } from "./patience.js";
@@ -7,16 +8,16 @@ import { NoAnswer, Refusal } from "./requests.js";
 import { UploadError, isReadable, putBlob } from "./upload.js";
 
 const PARALLEL = 4;
-/** Workers that form sums: one more would take the time from those that send. */
+/** Workers that form sums, where they are needed: one more would take the time of those that send. */
 const HASHERS = 2;
 /** Parts whose addresses are asked for at once. */
-const ASKED_AT_ONCE = 16;
+const ASKED_AT_ONCE = 32;
 /** How often storage may lose everything before it is called broken. */
 const RESTARTS = 3;
 /** Answers in a row that are no success; without an answer there is no limit. */
 const MOST_REFUSALS = 12;
 
-/** Storage does not know the upload any more, or what it has is not what was read. */
+/** Storage does not know the upload any more, or what it has is not what was sent. */
 class Lost extends Error {}
 
 export class PartsUpload {
@@ -31,6 +32,7 @@ export class PartsUpload {
     this.server = server;
     this.hasherUrl = hasher;
     this.onChange = onChange;
+    this.hashers = [];
     this.sums = new Map();
     this.isPaused = false;
     this.wake = () => {};
@@ -39,11 +41,10 @@ export class PartsUpload {
 
   /** Send all parts and have them joined. Throws UploadError, Refusal or NoAnswer. */
   async run() {
-    const hashers = Array.from({ length: HASHERS }, () => new Hasher(this.hasherUrl));
     try {
       for (let restarts = 0; ; restarts += 1) {
         try {
-          await this.#sendAll(hashers);
+          await this.#sendAll();
           return;
         } catch (error) {
           if (!(error instanceof Lost)) throw error;
@@ -54,7 +55,7 @@ export class PartsUpload {
         }
       }
     } finally {
-      for (const hasher of hashers) hasher.close();
+      for (const hasher of this.hashers) hasher?.close();
     }
   }
 
@@ -97,22 +98,23 @@ export class PartsUpload {
     return this.file.slice(start, start + this.#size(number), "");
   }
 
-  async #sendAll(hashers) {
+  async #sendAll() {
     const ending = new AbortController();
     this.ending = ending.signal;
-    await this.#checkDone(hashers);
+    await this.#checkDone();
     this.#tell("sending");
-    const summing = hashers.map((hasher, place) => this.#sumEach(hasher, place, hashers.length));
     const sending = Array.from({ length: PARALLEL }, () => this.#sendEach());
     try {
-      await Promise.all([...summing, ...sending]);
+      await Promise.all(sending);
     } catch (error) {
       ending.abort();
       this.broken.abort();
       // until then they change what the next try begins with
-      await Promise.allSettled([...summing, ...sending]);
+      await Promise.allSettled(sending);
       throw error;
     }
+    // a browser refuses to read what changed since it was chosen: so may the last part be no more
+    if (!(await isReadable(this.file))) throw new UploadError("unreadable");
     this.#tell("joining");
     try {
       await this.#patiently(() => this.server.join(this.#numbers().map((number) => this.sums.get(number))));
@@ -123,24 +125,19 @@ export class PartsUpload {
   }
 
   /** What is stored must be of this very file, or its parts would be mixed with another one's. */
-  async #checkDone(hashers) {
-    const unknown = [...this.stored].filter((number) => !this.sums.has(number));
+  async #checkDone() {
+    const unknown = [...this.stored].filter((number) => this.sums.get(number) !== this.parts.done[number]);
     if (unknown.length) this.#tell("hashing");
-    await Promise.all(unknown.map((number) => this.#sum(hashers[number % hashers.length], number)));
+    await Promise.all(unknown.map((number) => this.#sum(number)));
     const isOther = (number) => this.parts.done[number] !== this.sums.get(number);
     if (unknown.some(isOther)) throw new UploadError("other");
   }
 
-  /** Form the sums of every so-manieth part. */
-  async #sumEach(hasher, place, step) {
-    for (let number = place + 1; number <= this.parts.count; number += step) {
-      if (this.ending.aborted) return;
-      await this.#sum(hasher, number);
-    }
-  }
-
-  async #sum(hasher, number) {
-    if (!this.sums.has(number)) this.sums.set(number, await hasher.sum(this.#blob(number)));
+  /** Read a part and form its sum. */
+  async #sum(number) {
+    const place = number % HASHERS;
+    this.hashers[place] ??= new Hasher(this.hasherUrl);
+    this.sums.set(number, await this.hashers[place].sum(this.#blob(number)));
   }
 
   async #sendEach() {
@@ -167,13 +164,15 @@ export class PartsUpload {
   async #send(number) {
     const address = await this.#addressOf(number);
     this.flying.set(number, 0);
-    await putBlob(this.#blob(number), address, {
+    const md5 = await putBlob(this.#blob(number), address, {
       signal: this.broken.signal,
       onProgress: (bytes) => {
         this.flying.set(number, bytes);
         this.#tell("sending");
       },
     });
+    if (md5) this.sums.set(number, md5);
+    else await this.#sum(number);
   }
 
   /** After a pause if it may pass; false if trying again is of no use. Throws Lost, UploadError. */

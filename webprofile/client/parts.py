@@ -1,8 +1,13 @@
-"""Large files in parts: several on their way at once, and after a break only what is missing."""
+"""Large files in parts: several on their way at once, and after a break only what is missing.
 
-import base64
+Storage forms the MD5 of each part and answers it, so what is sent is not summed here as well. Only
+what storage had before is: it must be of this very file.
+"""
+
 import hashlib
 import itertools
+import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -16,15 +21,16 @@ from webprofile.client.api import ATTEMPTS, Api, pause_s
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 
 PARALLEL = 4
-#: parts whose addresses are asked for at once: their sums are formed before
-_ASKED_AT_ONCE = 4
+#: parts whose addresses are asked for at once, and while those before are on their way
+_ASKED_AT_ONCE = 16
 #: how often storage may lose the whole upload before it is called broken
 _TRIES = 3
 _PART_BYTES = 16 << 20
+_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class _LostError(Exception):
-    """Storage does not know the upload any more, or what it has is not what was read."""
+    """Storage does not know the upload any more, or what it has is not what was sent."""
 
 
 @dataclass
@@ -41,8 +47,9 @@ class _Sending:
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_over: threading.Event = field(default_factory=threading.Event)
 
-    def note(self, number: int, size_bytes: int) -> None:
+    def note(self, number: int, size_bytes: int, md5: str) -> None:
         with self.lock:
+            self.sums[number] = md5
             self.arrived[number] = size_bytes
             self.sent(sum(self.arrived.values()))
 
@@ -57,14 +64,16 @@ def send_in_parts(
     """Upload a task's file; return its checksum, as the site forms it from those of the parts.
 
     target: as the site's answer has it; sent: hears how many bytes have arrived so far
-    Raises UnreachableError; ClientError if the file cannot be read any more; ProblemError.
+    Raises UnreachableError; ClientError if the file cannot be read any more, or changed meanwhile;
+    ProblemError.
     """
     place = f"tasks/{task}/files/{target['file']}/"
+    state = _state(file)
     parts = target["parts"]
     for left in reversed(range(_TRIES)):
         sending = _Sending(api, file, place, parts, sent)
         try:
-            return _send(sending)
+            return _send(sending, state)
         except _LostError as lost:
             if not left:
                 raise UnreachableError(f"The storage lost {file.name} {_TRIES} times") from lost
@@ -93,20 +102,22 @@ def has_sum(file: LocalFile, md5: str) -> bool:
     return md5_in_parts(file, part_bytes) == md5
 
 
-def _send(sending: _Sending) -> str:
+def _send(sending: _Sending, state: tuple[int, ...]) -> str:
     """Raises _LostError, and as `send_in_parts`."""
-    with ThreadPoolExecutor(PARALLEL) as pool:
+    with ThreadPoolExecutor(PARALLEL + 1) as pool:
         running: set[Future[None]] = set()
         try:
-            for number, url, headers in _addressed(sending):
+            for part in _missing(sending, pool):
                 # no more than these are held in memory
-                if len(running) >= PARALLEL:
-                    running = _some_ended(running, at_most=PARALLEL - 1)
-                running.add(pool.submit(_put, sending, number, url, headers))
+                running = _some_ended(running, at_most=PARALLEL - 1)
+                running.add(pool.submit(_put, sending, part))
             _some_ended(running, at_most=0)
         except BaseException:
             sending.is_over.set()
             raise
+    # parts of two states of a file are whole each, and no file together
+    if _state(sending.file) != state:
+        raise ClientError(f"{sending.file.path} changed while it was sent")
     sums = [sending.sums[number] for number in sorted(sending.sums)]
     try:
         joined = sending.api.post(f"{sending.place}join/", {"md5s": sums}, repeatable=True)
@@ -115,6 +126,17 @@ def _send(sending: _Sending) -> str:
             raise _LostError from error
         raise
     return str(joined["md5"])
+
+
+def _state(file: LocalFile) -> tuple[int, ...]:
+    """What changes when somebody writes to a file or replaces it. Raises ClientError."""
+    try:
+        found = os.stat(file.path)
+    except OSError as error:
+        raise ClientError(f"{file.path}: {error.strerror or error}") from error
+    if found.st_size != file.size_bytes:
+        raise ClientError(f"{file.path} changed while it was sent")
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]]:
@@ -126,27 +148,42 @@ def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]
     return running
 
 
-def _addressed(sending: _Sending) -> Iterator[tuple[int, str, Mapping[str, str]]]:
-    """The parts that storage does not have, with their addresses; forms the sums of all."""
-    done = sending.parts["done"]
-    numbers = iter(range(1, int(sending.parts["count"]) + 1))
-    while group := list(itertools.islice(numbers, _ASKED_AT_ONCE)):
-        missing = []
-        for number in group:
-            data = _data(sending, number)
-            sending.sums[number] = hashlib.md5(data, usedforsecurity=False).hexdigest()
-            if done.get(str(number)) == sending.sums[number]:
-                sending.note(number, len(data))
-            else:
-                missing.append(number)
-        for part in _ask(sending, missing):
-            yield part["number"], part["url"], part["headers"]
+def _missing(sending: _Sending, pool: ThreadPoolExecutor) -> Iterator[Mapping[str, Any]]:
+    """The parts that storage does not have, with their addresses."""
+    numbers = iter(_not_arrived(sending, pool))
+    groups = iter(lambda: list(itertools.islice(numbers, _ASKED_AT_ONCE)), [])
+    coming = [pool.submit(_ask, sending, group) for group in itertools.islice(groups, 1)]
+    while coming:
+        parts = coming.pop().result()
+        # ahead of need: no sender waits for the site
+        coming = [pool.submit(_ask, sending, group) for group in itertools.islice(groups, 1)]
+        yield from parts
+
+
+def _not_arrived(sending: _Sending, pool: ThreadPoolExecutor) -> list[int]:
+    """Numbers of the parts that storage does not have. Raises ClientError if it has another file's.
+
+    Not every storage can replace a part that it has.
+    """
+    done = {int(number): md5 for number, md5 in sending.parts["done"].items()}
+    for found in list(pool.map(lambda number: (number, *_summed(sending, number)), done)):
+        number, size_bytes, md5 = found
+        if md5 != done[number]:
+            raise ClientError(
+                f"{sending.file.path} is not what was sent before: begin anew, with another --key"
+            )
+        sending.note(number, size_bytes, md5)
+    every = range(1, int(sending.parts["count"]) + 1)
+    return [number for number in every if number not in sending.sums]
+
+
+def _summed(sending: _Sending, number: int) -> tuple[int, str]:
+    data = _data(sending, number)
+    return len(data), _md5(data)
 
 
 def _ask(sending: _Sending, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    if not numbers:
-        return []
-    asked = [{"number": number, "md5": sending.sums[number]} for number in numbers]
+    asked = [{"number": number} for number in numbers]
     body = {"upload": sending.parts["upload"], "parts": asked}
     try:
         answer = sending.api.post(f"{sending.place}parts/", body, repeatable=True)
@@ -157,20 +194,20 @@ def _ask(sending: _Sending, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return list(answer["parts"])
 
 
-def _put(sending: _Sending, number: int, url: str, headers: Mapping[str, str]) -> None:
+def _put(sending: _Sending, part: Mapping[str, Any]) -> None:
     """One part; what fails for a moment is tried again, an address that ran out is replaced."""
+    number, url, headers = part["number"], part["url"], part["headers"]
     data = _data(sending, number)
     for attempt in range(1, ATTEMPTS + 1):
         if sending.is_over.is_set():
             return
-        status, why = _put_once(sending, url, headers, data)
+        status, why, etag = _put_once(sending, url, headers, data)
         if 200 <= status < 300:
-            sending.note(number, len(data))
+            # its own sum where storage's answer is none: then joining compares that
+            sending.note(number, len(data), etag if _MD5.fullmatch(etag) else _md5(data))
             return
-        if status in {400, 404} and not _is_changed(headers, data):
+        if status in {400, 404}:
             raise _LostError
-        if status == 400:
-            raise ClientError(f"{sending.file.path} changed while it was sent")
         if attempt == ATTEMPTS or (status < 500 and status not in {0, 403, 429}):
             raise UnreachableError(f"The storage {why} to a part of {sending.file.name}")
         sending.is_over.wait(pause_s(attempt))
@@ -181,20 +218,18 @@ def _put(sending: _Sending, number: int, url: str, headers: Mapping[str, str]) -
 
 def _put_once(
     sending: _Sending, url: str, headers: Mapping[str, str], data: bytes
-) -> tuple[int, str]:
-    """(status, what storage did); 0 if there was no answer."""
+) -> tuple[int, str, str]:
+    """(status, what storage did, what it calls what it got); 0 if there was no answer."""
     try:
         answer = sending.api.put(url, headers, data)
     except httpx2.TransportError as error:
-        return 0, f"did not answer ({error})"
-    return answer.status_code, f"answered {answer.status_code}"
+        return 0, f"did not answer ({error})", ""
+    etag = answer.headers.get("ETag", "").strip('"')
+    return answer.status_code, f"answered {answer.status_code}", etag
 
 
-def _is_changed(headers: Mapping[str, str], data: bytes) -> bool:
-    """Whether what is on the disk now is not what was summed."""
-    wanted = headers.get("Content-MD5")
-    digest = hashlib.md5(data, usedforsecurity=False).digest()
-    return wanted is not None and wanted != base64.b64encode(digest).decode()
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _data(sending: _Sending, number: int) -> bytes:

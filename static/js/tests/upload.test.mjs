@@ -3,6 +3,7 @@ import test from "node:test";
 
 import { Pace, timeLeft } from "../pace.js";
 import { pauseMs } from "../patience.js";
+import { PartsUpload } from "../upload_parts.js";
 
 test("pauses grow to half a minute and are spread over their second half", () => {
   assert.deepEqual([0, 1, 2, 3].map((failures) => pauseMs(failures, () => 1)), [1_000, 2_000, 4_000, 8_000]);
@@ -35,4 +36,73 @@ test("the time that is left is told in the units that matter", () => {
   assert.deepEqual([0.2, 8.1, 59.5, 61, 3_590, 4_790].map(timeLeft), [
     "1 s", "9 s", "60 s", "2 min", "1 h 0 min", "1 h 20 min",
   ]);
+});
+
+const OWN = "0".repeat(32);
+
+/** A page whose storage answers `etag(url)`; collects which parts are summed by the page. */
+function page(t, etag) {
+  const summed = [];
+  const before = { window: globalThis.window, XMLHttpRequest: globalThis.XMLHttpRequest, Worker: globalThis.Worker };
+  t.after(() => Object.assign(globalThis, before));
+  globalThis.window = globalThis;
+  globalThis.XMLHttpRequest = class extends EventTarget {
+    upload = new EventTarget();
+    status = 200;
+    open(method, url) {
+      this.url = url;
+    }
+    setRequestHeader() {}
+    getResponseHeader() {
+      return etag(this.url);
+    }
+    send() {
+      queueMicrotask(() => this.dispatchEvent(new Event("load")));
+    }
+  };
+  globalThis.Worker = class extends EventTarget {
+    postMessage(blob) {
+      summed.push(blob.size);
+      queueMicrotask(() => this.dispatchEvent(new MessageEvent("message", { data: { md5: OWN } })));
+    }
+    terminate() {}
+  };
+  return summed;
+}
+
+/** Send 25 bytes in parts of 10; the sums that were told at the end. */
+async function joined(done) {
+  let told = null;
+  const server = {
+    addresses: (upload, numbers) =>
+      Promise.resolve({ parts: numbers.map((number) => ({ number, url: String(number), headers: {} })) }),
+    join: (md5s) => {
+      told = md5s;
+      return Promise.resolve({});
+    },
+  };
+  const parts = { upload: 1, part_bytes: 10, count: 3, done };
+  await new PartsUpload(new Blob(["x".repeat(25)]), parts, { server, hasher: "", onChange() {} }).run();
+  return told;
+}
+
+const sumOf = (url) => url.repeat(32);
+
+test("a part is called what storage calls it, and not read again", async (t) => {
+  const summed = page(t, (url) => `"${sumOf(url)}"`);
+  assert.deepEqual(await joined({}), ["1", "2", "3"].map(sumOf));
+  assert.deepEqual(summed, []);
+});
+
+test("where storage tells no MD5 of a part the page forms it", async (t) => {
+  const summed = page(t, (url) => ({ 1: null, 2: `"${sumOf("2")}"`, 3: `"${sumOf("3")}-1"` })[url]);
+  assert.deepEqual(await joined({}), [OWN, sumOf("2"), OWN]);
+  assert.deepEqual(summed.sort(), [10, 5]);
+});
+
+test("what storage had before is read, and must be of this file", async (t) => {
+  const summed = page(t, (url) => `"${sumOf(url)}"`);
+  assert.deepEqual(await joined({ 2: OWN }), [sumOf("1"), OWN, sumOf("3")]);
+  assert.deepEqual(summed, [10]);
+  await assert.rejects(joined({ 2: sumOf("2") }), { kind: "other" });
 });

@@ -5,6 +5,7 @@ import os
 import time
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from agent.protocol.parts import PART_BYTES, Checksum
@@ -13,8 +14,9 @@ from profiles import storage as object_store
 from profiles.models import PartedUpload
 from tasks.models import Task, TaskFile
 from webprofile.batchfile.local_files import LocalFile
+from webprofile.client import parts
 from webprofile.client.errors import ClientError
-from webprofile.client.parts import md5_in_parts
+from webprofile.client.parts import md5_in_parts, send_in_parts
 
 MIB = 1 << 20
 SIZE = 70 * MIB
@@ -86,6 +88,87 @@ def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, conte
     check_stored(content)
     assert Task.objects.count() == 1
     assert sum(cuts.sent) - before < SIZE - sum(arrived) + MIB
+
+
+def test_another_file_does_not_go_on_with_parts_that_are_stored(client, cuts, home, content):
+    cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
+    process = client.start(*SUBMIT, "--key", "night")
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not _arrived():
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    arrived, before = _arrived(), sum(cuts.sent)
+    assert arrived
+    cuts.up = []
+    (home / "big.mge").write_bytes(content[::-1])
+    ended = client.start(*SUBMIT, "--key", "night")
+    assert "is not what was sent before" in "".join(ended.communicate())
+    assert ended.returncode
+    assert (_arrived(), sum(cuts.sent)) == (arrived, before)
+    (home / "big.mge").write_bytes(content)
+    client.run(*SUBMIT, "--key", "night")
+    check_stored(content)
+
+
+class Storage:
+    """Takes parts, and `then` happens; the site beside it joins whatever it is told."""
+
+    def __init__(self, etag, then=lambda: None):
+        self.etag, self.then = etag, then
+        self.joined = None
+
+    def put(self, url, headers, data):
+        self.then()
+        return httpx2.Response(200, headers={"ETag": self.etag(data)})
+
+    def post(self, path, body=None, *, repeatable):
+        if path.endswith("/parts/"):
+            return {"parts": [{**part, "url": "", "headers": {}} for part in body["parts"]]}
+        self.joined = body["md5s"]
+        return {"md5": "whole"}
+
+
+def send(path, storage):
+    count = -(-SIZE // PART_BYTES)
+    told = {"upload": 1, "part_bytes": PART_BYTES, "count": count, "done": {}}
+    file = LocalFile(path, SIZE, "")
+    return send_in_parts(storage, 1, {"file": 1, "parts": told}, file)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
+    home, content, own, monkeypatch
+):
+    summed = []
+    real = parts._md5
+    monkeypatch.setattr(parts, "_md5", lambda data: summed.append(1) or real(data))
+    sums = [real(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
+    storage = Storage(lambda data: 'W/"1"' if own else f'"{real(data)}"')
+    assert send(home / "big.mge", storage) == "whole"
+    assert storage.joined == sums
+    assert len(summed) == (len(sums) if own else 0)
+
+
+def _touched(path):
+    os.utime(path, ns=(0, 0))
+
+
+def _replaced(path):
+    times = path.stat()
+    path.rename(path.with_suffix(".old"))
+    path.write_bytes(bytes(SIZE))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [_touched, _replaced])
+def test_a_file_that_changes_while_it_is_sent_is_not_joined(home, content, change):
+    path = home / "big.mge"
+    left = iter([lambda: change(path)])
+    storage = Storage(lambda data: "", lambda: next(left, lambda: None)())
+    with pytest.raises(ClientError, match="changed while it was sent"):
+        send(path, storage)
+    assert storage.joined is None
 
 
 def _arrived():
