@@ -1,8 +1,10 @@
 """Large files on their way into storage in parts: when something breaks, little is sent again.
 
-Which parts have arrived is for storage to say, nobody counts them beside it. Storage also formed
-the MD5 of each; the parts are joined only if these are what the sender read from his disk. So a
-file in parts is guarded as one in a single PUT is, and nobody has to read it before sending it.
+Which parts have arrived is for storage to say, nobody counts them beside it. Storage also forms
+the MD5 of each and answers it to whoever sent it. The parts are joined only if their MD5s are
+those that the sender names: what he was answered, or has summed himself where storage had a part
+before he began. So parts of two files or of two senders are never mixed. On its way a part is
+guarded by TLS and TCP alone, unless its sender asks that storage check an MD5 of his own.
 """
 
 import re
@@ -126,10 +128,10 @@ def part_targets(
 
 
 def parts_join(file: File, md5s: Sequence[str]) -> None:
-    """Make the file of its parts, which the sender read with these MD5s. Repeating it is fine.
+    """Make the file of its parts, to which the sender gives these MD5s. Repeating it is fine.
 
     Raises DomainError upload_missing if parts are not there, upload_damaged if they are not what
-    was read: then all of them are dropped; parts_unwanted, checksum_bad, storage_unreachable.
+    he sent: then all of them are dropped; parts_unwanted, checksum_bad, storage_unreachable.
     """
     if not file.part_bytes:
         raise _unwanted(file)
@@ -163,7 +165,7 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
 def _check(
     file: File, row: PartedUpload, found: Mapping[int, tuple[int, str]], md5s: Sequence[str]
 ) -> None:
-    """Whether storage has all parts as they were read. Raises DomainError."""
+    """Whether storage has all parts as the sender names them. Raises DomainError."""
     sizes = part_sizes(file.size_bytes, file.part_bytes)
     if len(md5s) != len(sizes) or set(found) < set(range(1, len(sizes) + 1)):
         raise DomainError("upload_missing", status=409, files=file.name)

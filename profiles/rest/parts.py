@@ -25,7 +25,7 @@ class PartAsked(fields.Body):
         allow_null=True,
         default=None,
         max_length=32,
-        help_text="Its MD5, 32 lower-case hexadecimal digits: storage itself then checks it.",
+        help_text="Its MD5, 32 lower-case hexadecimal digits, if storage itself is to check it.",
     )
 
 
@@ -44,7 +44,11 @@ class JoinBody(fields.Body):
     md5s = fields.List(
         child=fields.Text(max_length=32),
         max_length=MOST_PARTS,
-        help_text="The MD5 of each part, in their order, as the sender read it.",
+        help_text=(
+            "The MD5 of each part, in their order: the `ETag` with which storage answered its `PUT`"
+            " without the quotes, or the sender's own sum. Of parts that `done` named at the"
+            " beginning it must be his own."
+        ),
     )
 
 

@@ -11,7 +11,7 @@ const PARALLEL = 4;
 /** Workers that form sums, where they are needed: one more would take the time of those that send. */
 const HASHERS = 2;
 /** Parts whose addresses are asked for at once. */
-const ASKED_AT_ONCE = 32;
+const ASKED_AT_ONCE = 16;
 /** How often storage may lose everything before it is called broken. */
 const RESTARTS = 3;
 /** Answers in a row that are no success; without an answer there is no limit. */

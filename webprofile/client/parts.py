@@ -21,8 +21,9 @@ from webprofile.client.api import ATTEMPTS, Api, pause_s
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 
 PARALLEL = 4
-#: parts whose addresses are asked for at once, and while those before are on their way
-_ASKED_AT_ONCE = 16
+#: parts whose addresses are asked for at once, and while those before are on their way: so few
+#: that also a slow network needs none after its time is over
+_ASKED_AT_ONCE = 8
 #: how often storage may lose the whole upload before it is called broken
 _TRIES = 3
 _PART_BYTES = 16 << 20
