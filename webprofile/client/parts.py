@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,7 +143,7 @@ def _state(file: LocalFile) -> tuple[int, ...]:
 def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]]:
     """Wait until no more than so many run; raises what one of those that ended raised."""
     while len(running) > at_most:
-        ended, running = wait(running, return_when=FIRST_EXCEPTION, timeout=0.05)
+        ended, running = wait(running, return_when=FIRST_COMPLETED)
         for each in ended:
             each.result()
     return running
