@@ -214,7 +214,7 @@ def _in_thread(act: Callable[P, R]) -> "database_sync_to_async[P, R]":
     """Several frames at a time, each of another agent: one that waits for a lock or the disk holds
     no other up. On SQLite one after the other: it has one writer.
     """
-    if connection.vendor == "sqlite":
+    if connection.vendor == "sqlite" or not settings.AGENT_THREADS:
         return database_sync_to_async(act)
     return database_sync_to_async(act, thread_sensitive=False, executor=_threads())
 

@@ -10,6 +10,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
+from django.test import override_settings
 
 from agent.protocol import (
     AttemptAccepted,
@@ -49,7 +50,8 @@ def heard(
         headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={asker.session}".encode()))
     if asker.token:
         headers.append((b"authorization", f"Bearer {asker.token}".encode()))
-    return async_to_sync(_visit)(address, headers, [_opening(address), *says])
+    with override_settings(AGENT_THREADS=0):
+        return async_to_sync(_visit)(address, headers, [_opening(address), *says])
 
 
 def reports(attempt: Any) -> list[str]:
