@@ -118,7 +118,7 @@ class Agent:
                     proxy=None,
                 ) as socket:
                     await self._serve(socket)
-            except (OSError, WebSocketException) as exc:
+            except (OSError, WebSocketException, httpx2.HTTPError) as exc:
                 code = exc.rcvd.code if isinstance(exc, ConnectionClosed) and exc.rcvd else 0
                 self._fleet.counted[f"broken {type(exc).__name__} {code}"] += 1
             await asyncio.sleep(1)
