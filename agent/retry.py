@@ -29,7 +29,8 @@ class Policies:
 
     download: a user waits in front of the queue, and the device is held meanwhile: a storage server
         that restarts is back within a minute, a longer outage should give the device to others.
-    upload: the run is paid for already, so we wait longer (up to eight minutes) before it is lost.
+    upload: the run is paid for already, so we wait longer (up to eight minutes) before it is lost;
+        but never long at a time, or a storage that is back is not noticed.
     reconnect_*: a server that restarts meets all agents at once, so each picks a random moment in a
         window that doubles; the first window is short since most breaks are. The last one is a
         lease: who waits longer loses what runs here, and keeps results that users wait for.
@@ -41,7 +42,7 @@ class Policies:
     """
 
     download: Policy = Policy(tries=8, first_s=0.5, most_s=16)
-    upload: Policy = Policy(tries=14, first_s=1, most_s=64)
+    upload: Policy = Policy(tries=30, first_s=1, most_s=20)
     reconnect_first_s: float = 1
     reconnect_most_s: float = 30
     ping_s: float = 10
