@@ -1,14 +1,13 @@
 """How fast large files reach storage, beside one plain PUT of the same bytes to the same server.
 
-`python -m bench.bench_upload [--mb 64 256 1024] [--rounds 3] [--link-mb-s 110]` starts a whole
-embedded site in a folder of its own. The browser's upload is that of the form in a real Chromium,
-from the click to the task's page, with all that is asked of the site; beside it the same page PUTs
-the same file, with nothing around. The client's is that of `webprofile submit`, from the
-announcement to the queue; beside it Python's `http.client` sends the file. Both kinds take turns.
+`python -m bench.bench_upload [--mb 64 256 1024] [--rounds 3]` starts a whole embedded site in a
+folder of its own. The browser's upload is that of the form in a real Chromium, from the click to
+the task's page, with all that is asked of the site; beside it the same page PUTs the same file,
+with nothing around. The client's is that of `webprofile submit`, from the announcement to the
+queue; beside it Python's `http.client` sends the file. Both kinds take turns.
 
 Page, client and storage share this machine's cores, and nothing else limits them: what is compared
-is processor time. `--link-mb-s` lets storage take no more than so many megabytes a second, as over
-a network.
+is processor time, and with small files the questions to the site. Over a network neither matters.
 """
 
 import argparse
@@ -100,11 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--link-mb-s", type=int, help="of storage; without it there is no limit")
     asked = parser.parse_args()
-    if asked.link_mb_s:
-        # https://rclone.org/flags/: each flag may come by environment; bytes are counted by 1024
-        os.environ["RCLONE_BWLIMIT"] = f"{asked.link_mb_s * MB}B"
     with tempfile.TemporaryDirectory() as folder:
         rows = list(_measure(Path(folder), asked.mb, asked.rounds))
     headers = ["MB", "from", "plain PUT, MB/s", "upload, MB/s", "ratio", "lowest", "highest", ""]
