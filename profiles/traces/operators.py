@@ -1,0 +1,251 @@
+"""The operators of a trace in the form that tables, pictures and comparisons work on.
+
+A row is one execution of one operator. Its device time is that of its kernels, its host time what
+the worker took to prepare and send them. A trace holds no computation and no memory of operators.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.parsers.columns import (
+    MISSING,
+    NumberColumn,
+    ProfileColumns,
+    SideTimes,
+    TextColumn,
+)
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph import Chunks, ExecutedGraph, Intervals, Links, Operators, Variables
+from profiles.traces.lanes import Lane
+from profiles.traces.reader import NONE, Trace
+
+#: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
+_OUTPUT = re.compile(r":\d+$")
+_SHAPE = re.compile(r"\{([\d,]*)\}")
+_S_PER_US = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class TraceOperators:
+    """What tables and pictures show of a trace."""
+
+    columns: ProfileColumns
+    graph: ExecutedGraph
+
+
+@dataclass(frozen=True, eq=False)
+class _Tensors:
+    """The inputs or outputs of operators: m of them.
+
+    row: (m,) int32 row of the operator; ident: (m,) int64 the tensor; event: (m,) int32 what told
+    """
+
+    row: NDArray[np.int32]
+    ident: NDArray[np.int64]
+    event: NDArray[np.int32]
+
+
+def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
+    """Return the n operators of a trace, in the order in which they were dispatched.
+
+    Raises ProfileFormatError `not_a_profile` if there are none: no trace of MegEngine's.
+    """
+    devices = [lane for lane in lanes if lane.kind == "device"]
+    workers = [lane for lane in lanes if lane.kind == "worker"]
+    numbers = [lane.operators() for lane in (*devices, *workers)]
+    ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
+    ids = ids[ids != NONE]
+    if not len(ids):
+        raise ProfileFormatError(
+            "not_a_profile",
+            "It is a Chrome trace without any operator of MegEngine's Profiler.",
+        )
+    device, host = _intervals(devices, ids), _intervals(workers, ids)
+    reads, makes = _tensors(trace, workers, ids, "Input"), _tensors(trace, workers, ids, "Output")
+    types = _types(trace, [*workers, *devices], ids)
+    names = _names(trace, makes, types)
+    shapes = _Shapes(trace)
+    texts = [str(number) for number in ids.tolist()]
+    absent = NumberColumn(np.full(len(ids), np.nan), np.zeros(len(ids), np.bool_))
+    columns = ProfileColumns(
+        names=names,
+        ids=tuple(texts),
+        id_numbers=ids,
+        types=types,
+        device=_times(device, len(ids)),
+        host=_times(host, len(ids)),
+        computation=absent,
+        memory=absent,
+        in_shapes=shapes.of_operators(reads, len(ids)),
+        out_shapes=shapes.of_operators(makes, len(ids)),
+        in_layouts=TextColumn(np.full(len(ids), MISSING, np.int32), ()),
+        in_dtypes=shapes.dtypes_of(reads, len(ids)),
+        mentions_opencl=False,
+    )
+    graph = _graph(trace, columns, reads, makes, shapes)
+    return TraceOperators(columns, ExecutedGraph(*graph, device=device, host=host))
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+
+def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
+    rows, starts, ends, names = [], [], [], list[str]()
+    for lane in lanes:
+        numbers = lane.operators()
+        found = np.flatnonzero(numbers != NONE)
+        rows.append(np.searchsorted(ids, numbers[found]).astype(np.int32))
+        starts.append(lane.spans.begin_us[found] * _S_PER_US)
+        ends.append(lane.spans.end_us[found] * _S_PER_US)
+        names += [lane.name] * len(found)
+    empty = np.array([], np.float64)
+    start = np.concatenate(starts) if starts else empty
+    return Intervals(
+        row=np.concatenate(rows) if rows else np.array([], np.int32),
+        lanes=TextColumn.from_texts(names),
+        start_s=start,
+        # a trace tells when a kernel ran, not how long it waited for that
+        kern_s=start,
+        end_s=np.concatenate(ends) if ends else empty,
+    )
+
+
+def _times(intervals: Intervals, rows: int) -> SideTimes:
+    """Sums over the kernels of one operator."""
+    length = intervals.end_s - intervals.start_s
+    sums = np.bincount(intervals.row, length, minlength=rows)
+    present = np.bincount(intervals.row, minlength=rows) > 0
+    times = np.where(present, sums, np.nan)
+    return SideTimes(present, times, times)
+
+
+# -- what they are --------------------------------------------------------------------------------
+
+
+def _types(trace: Trace, lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
+    """The name of the kernel; the last lane has the last word."""
+    codes = np.full(len(ids), MISSING, np.int32)
+    for lane in lanes:
+        numbers = lane.operators()
+        found = numbers != NONE
+        codes[np.searchsorted(ids, numbers[found])] = lane.names()[found]
+    return TextColumn.from_texts([None if code < 0 else trace.names[code] for code in codes])
+
+
+def _tensors(trace: Trace, lanes: list[Lane], ids: NDArray[np.int64], event: str) -> _Tensors:
+    """What stands within the spans of operators under this name."""
+    rows, idents, events = [], [], []
+    code = trace.names.index(event) if event in trace.names else NONE
+    for lane in lanes:
+        spans, numbers = lane.spans, lane.operators()
+        found = np.flatnonzero((lane.names() == code) & (spans.parent >= 0))
+        found = found[numbers[spans.parent[found]] != NONE]
+        rows.append(np.searchsorted(ids, numbers[spans.parent[found]]).astype(np.int32))
+        idents.append(trace.ident[spans.last[found]])
+        events.append(spans.last[found])
+    if not rows:
+        none = np.array([], np.int32)
+        return _Tensors(none, none.astype(np.int64), none)
+    row, ident, told = np.concatenate(rows), np.concatenate(idents), np.concatenate(events)
+    order = np.argsort(row, kind="stable")
+    return _Tensors(row[order], ident[order], told[order])
+
+
+def _names(trace: Trace, makes: _Tensors, types: TextColumn) -> tuple[str, ...]:
+    """An operator is called as its first output, without which output that is; else as its type."""
+    names = [types[row] or "" for row in range(len(types))]
+    labels = trace.label[makes.event].tolist()
+    rows, first = np.unique(makes.row, return_index=True)
+    for row, place in zip(rows.tolist(), first.tolist(), strict=True):
+        if labels[place] != NONE:
+            names[row] = _OUTPUT.sub("", trace.labels[labels[place]])
+    return tuple(names)
+
+
+class _Shapes:
+    """Shapes and types of tensors as compact JSON."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._layout = trace.layout
+        self.shapes = [_axes(shape) for _, shape in trace.layouts]
+        self.dtypes = [dtype for dtype, _ in trace.layouts]
+
+    def of_operators(self, tensors: _Tensors, rows: int) -> TextColumn:
+        return self._lists(tensors, rows, self.shapes)
+
+    def dtypes_of(self, tensors: _Tensors, rows: int) -> TextColumn:
+        return self._lists(tensors, rows, self.dtypes)
+
+    def layouts(self, events: NDArray[np.int32]) -> list[int]:
+        found: list[int] = self._layout[events].tolist()
+        return found
+
+    def _lists(self, tensors: _Tensors, rows: int, values: Sequence[object]) -> TextColumn:
+        lists: list[list[object]] = [[] for _ in range(rows)]
+        for row, code in zip(tensors.row.tolist(), self.layouts(tensors.event), strict=True):
+            lists[row].append(None if code == NONE else values[code])
+        encode = msgspec.json.encode
+        return TextColumn.from_texts([encode(each).decode() if each else None for each in lists])
+
+
+def _axes(text: str) -> list[int] | None:
+    """`{32,64}` as a list; None for what is no shape."""
+    found = _SHAPE.fullmatch(text)
+    return [int(axis) for axis in found[1].split(",") if axis] if found else None
+
+
+# -- what reads what ------------------------------------------------------------------------------
+
+
+def _graph(
+    trace: Trace, columns: ProfileColumns, reads: _Tensors, makes: _Tensors, shapes: _Shapes
+) -> tuple[Operators, Variables, Chunks]:
+    idents = np.unique(np.concatenate([reads.ident, makes.ident]))
+    rows = len(columns)
+    step = np.arange(rows, dtype=np.int32)
+    operators = Operators(
+        names=columns.names,
+        ids=columns.ids,
+        types=columns.types,
+        row=step,
+        step=step,
+        params=TextColumn(np.full(rows, MISSING, np.int32), ()),
+        inputs=_links(reads, idents, rows),
+        outputs=_links(makes, idents, rows),
+    )
+    event = np.zeros(len(idents), np.int32)
+    producer = np.full(len(idents), MISSING, np.int32)
+    for tensors in (reads, makes):
+        event[np.searchsorted(idents, tensors.ident)] = tensors.event
+    producer[np.searchsorted(idents, makes.ident)] = makes.row
+    labels, layouts = trace.label[event].tolist(), shapes.layouts(event)
+    encode = msgspec.json.encode
+    missing = TextColumn(np.full(len(idents), MISSING, np.int32), ())
+    variables = Variables(
+        ids=tuple(str(ident) for ident in idents.tolist()),
+        names=tuple("" if label == NONE else trace.labels[label] for label in labels),
+        shapes=TextColumn.from_texts(
+            None if code == NONE else encode(shapes.shapes[code]).decode() for code in layouts
+        ),
+        dtypes=TextColumn.from_texts(
+            None if code == NONE else shapes.dtypes[code] for code in layouts
+        ),
+        comp_nodes=missing,
+        flags=missing,
+        producer=producer,
+        chunk=np.full(len(idents), MISSING, np.int32),
+        chunk_offset=np.zeros(len(idents), np.int64),
+    )
+    chunks = Chunks((), np.array([], np.int64), np.array([], np.int32), np.array([], np.uint64))
+    return operators, variables, chunks
+
+
+def _links(tensors: _Tensors, idents: NDArray[np.int64], rows: int) -> Links:
+    counts = np.bincount(tensors.row, minlength=rows)
+    targets = np.searchsorted(idents, tensors.ident).astype(np.int32)
+    return Links(np.cumsum(counts).astype(np.int64), targets)

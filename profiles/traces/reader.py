@@ -1,0 +1,393 @@
+"""Read a Chrome trace piece by piece into columns, so that memory does not grow with its text.
+
+The file is `{"traceEvents": [...], ...}` or the bare list. It is cut behind whole events: a cut is
+right if what lies before it is valid JSON, for inside a text or a nested value it never is. So
+nothing but msgspec ever interprets JSON here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from profiles.parsers.errors import ProfileFormatError
+
+#: read at once; a few times as much is held while it is decoded
+PIECE_BYTES = 1 << 20
+#: no event is longer
+LONGEST_EVENT_BYTES = 16 << 20
+#: different texts that are told apart; all others count as one
+TEXTS_LIMIT = 1_000_000
+TEXTS_BYTES_LIMIT = 128 << 20
+LONGEST_TEXT = 500
+OTHERS = "…"
+NONE = -1
+
+#: what the phases that are kept become; flow arrows and what no writer of ours uses are dropped
+PHASES = {"B": 0, "E": 1, "X": 2, "C": 3}
+BEGIN, END, COMPLETE, COUNTER = range(4)
+
+#: names of events that a tensor's number follows
+TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
+LANES_LIMIT = 1_000
+
+_START = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_START_WITHIN_BYTES = 1 << 20
+#: places where a piece may end that are tried; a text may hold what looks like one
+_TRIES = 64
+_SPACE = b" \t\r\n"
+
+
+class _Args(Struct, gc=False):
+    name: Any = None
+    shape: Any = None
+    dtype: Any = None
+    id: Any = None
+    value: Any = None
+    operator: Any = msgspec.field(default=None, name="__id__")
+
+
+class _Event(Struct, gc=False):
+    ph: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float | None = None
+    dur: float | None = None
+    args: _Args | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[_Event])
+
+
+class _Texts:
+    """Texts that repeat, each kept once and known by a number; no more than the limits allow."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._bytes = 0
+
+    def code(self, text: str) -> int:
+        found = self._codes.get(text)
+        return self._new(text) if found is None else found
+
+    def _new(self, text: str) -> int:
+        if len(text) > LONGEST_TEXT:
+            return self.code(text[: LONGEST_TEXT - 1] + OTHERS)
+        if len(self.values) >= TEXTS_LIMIT or self._bytes >= TEXTS_BYTES_LIMIT:
+            if (others := self._codes.get(OTHERS)) is not None:
+                return others
+            text = OTHERS
+        self._bytes += len(text)
+        self._codes[text] = len(self.values)
+        self.values.append(text)
+        return self._codes[text]
+
+
+class _Names(_Texts):
+    """Names of events; what they say of tensors, `Input 80`, goes without the tensor's number."""
+
+    def _new(self, text: str) -> int:
+        kind, _, number = text.partition(" ")
+        return self.code(kind) if kind in TENSOR_EVENTS and number.isdigit() else super()._new(text)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The n events of a trace that have a place in time, in the order of the file.
+
+    phase: (n,) uint8, BEGIN, END, COMPLETE or COUNTER
+    name: (n,) int32 into `names`. `Input 80` and the like are `Input`: the number is that of the
+        tensor, which `ident` has too
+    lane: (n,) int16 into `lanes`
+    ts_us: (n,) float64, as in the file
+    value: (n,) float64, the duration of a COMPLETE event, us, or what a COUNTER counts; else nan
+    ident: (n,) int64, the number of an operator or a tensor, NONE without one
+    label: (n,) int32 into `labels`, what `args` call it: the name of a tensor; NONE without one
+    layout: (n,) int32 into `layouts`, (dtype, shape) of a tensor as the file writes them; or NONE
+    is_operator: (n,) bool, `args` name an operator rather than a tensor
+    lane_names: by place in `lanes`; empty where the file gives none
+    dropped: how many events had no use (flow arrows, unknown phases)
+    broken: how many events were wrong: no time, or a time that is no finite number
+    is_cut: the file ends before its list does
+    """
+
+    phase: NDArray[np.uint8]
+    name: NDArray[np.int32]
+    lane: NDArray[np.int16]
+    ts_us: NDArray[np.float64]
+    value: NDArray[np.float64]
+    ident: NDArray[np.int64]
+    label: NDArray[np.int32]
+    layout: NDArray[np.int32]
+    is_operator: NDArray[np.bool_]
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    layouts: tuple[tuple[str, str], ...]
+    lanes: tuple[tuple[int | str, int | str], ...]
+    lane_names: tuple[str, ...]
+    dropped: int
+    broken: int
+    is_cut: bool
+
+    def __len__(self) -> int:
+        return len(self.phase)
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a whole trace.
+
+    Raises ProfileFormatError: `empty`, `not_json`, `not_a_profile` where there are no events at
+    all, `bad_value` for an event that cannot be one. What is wrong with single times, and an end
+    that is missing, is counted in the result instead.
+    """
+    making = _Making()
+    with path.open("rb") as file:
+        for events in _pieces(file, making):
+            making.add(events)
+    trace = making.done()
+    if not len(trace):
+        raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
+    return trace
+
+
+# -- text into events -----------------------------------------------------------------------------
+
+
+def _pieces(file: BinaryIO, making: "_Making") -> Iterator[list[_Event]]:
+    left = _behind_start(file)
+    while True:
+        more = file.read(PIECE_BYTES)
+        left += more
+        if not more:
+            yield _last(left, making)
+            return
+        events, left = _whole(left)
+        if events is None:
+            # the list may be over, with something long behind it
+            if (ended := _ended(left)) is not None:
+                yield ended
+                return
+            if len(left) > LONGEST_EVENT_BYTES:
+                raise _not_json(left)
+            continue
+        yield events
+
+
+def _behind_start(file: BinaryIO) -> bytes:
+    """What follows the bracket that opens the list of events, as far as it was read."""
+    head = file.read(_START_WITHIN_BYTES)
+    if not head.strip():
+        raise ProfileFormatError("empty", "The file is empty.")
+    found = _LIST.match(head) or _START.search(head)
+    if found is None:
+        raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
+    return head[found.end() :]
+
+
+def _whole(text: bytes) -> tuple[list[_Event] | None, bytes]:
+    """The events of `text` up to the last cut that is right, and what is left; None without one."""
+    end = len(text)
+    for _ in range(_TRIES):
+        # the last `}` , `,` and `{` with nothing but space between them
+        end = text.rfind(b"{", 0, end)
+        if end <= 0:
+            return None, text
+        before = text[max(0, end - 64) : end].rstrip(_SPACE)
+        if not before.endswith(b",") or not before[:-1].rstrip(_SPACE).endswith(b"}"):
+            continue
+        cut = text.rfind(b",", 0, end)
+        if (events := _decoded(text[:cut])) is not None:
+            return events, text[cut + 1 :]
+    return None, text
+
+
+def _last(text: bytes, making: "_Making") -> list[_Event]:
+    """The events before the bracket that closes the list; all whole ones where it is missing."""
+    if (events := _ended(text)) is not None:
+        return events
+    making.is_cut = True
+    whole, left = _whole(text)
+    if whole is None:
+        whole, left = [], text
+    # the last one may be whole although nothing follows it
+    alone = _decoded(left.rstrip(_SPACE + b","))
+    if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
+        raise _not_json(left)
+    return whole + (alone or [])
+
+
+def _ended(text: bytes) -> list[_Event] | None:
+    end = len(text)
+    for _ in range(_TRIES):
+        end = text.rfind(b"]", 0, end)
+        if end < 0:
+            return None
+        if (events := _decoded(text[:end])) is not None:
+            return events
+    return None
+
+
+def _decoded(text: bytes) -> list[_Event] | None:
+    """None if it is no JSON. Raises ProfileFormatError if it is, but of something else."""
+    try:
+        return _DECODER.decode(b"[" + text + b"]")
+    except msgspec.ValidationError as error:
+        # msgspec checks as it reads: what comes later may be no JSON, so this may be a wrong cut
+        try:
+            msgspec.json.decode(b"[" + text + b"]", type=list[msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        raise ProfileFormatError("bad_value", f"Wrong data in an event: {error}.") from error
+    except RecursionError as error:
+        raise ProfileFormatError("too_deep", "Its brackets are nested too deeply.") from error
+    except UnicodeDecodeError as error:
+        raise ProfileFormatError("not_utf8", f"It is no UTF-8: {error}.") from error
+    except msgspec.DecodeError:
+        return None
+
+
+def _not_json(text: bytes) -> ProfileFormatError:
+    start = text[:80].decode("utf-8", "replace")
+    return ProfileFormatError("not_json", f"No list of events goes on with {start!r}.")
+
+
+# -- events into columns --------------------------------------------------------------------------
+
+
+_DTYPES: dict[str, Any] = {
+    "phase": np.uint8,
+    "name": np.int32,
+    "lane": np.int16,
+    "ts_us": np.float64,
+    "value": np.float64,
+    "ident": np.int64,
+    "label": np.int32,
+    "layout": np.int32,
+    "is_operator": np.bool_,
+}
+
+
+class _Making:
+    """Columns that grow by pieces."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self._dropped = self._broken = 0
+        self._names, self._labels = _Names(), _Texts()
+        self._layouts: dict[tuple[str, str], int] = {}
+        self._lanes: dict[tuple[int | str, int | str], int] = {}
+        self._lane_names: dict[tuple[int | str, int | str], str] = {}
+        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
+
+    def add(self, events: list[_Event]) -> None:
+        kept = [event for event in events if event.ph in PHASES and event.ts is not None]
+        if len(kept) < len(events):
+            self._note_others(events)
+        code, lane = self._names.code, self._lane
+        columns: dict[str, Any] = {
+            "phase": [PHASES[event.ph] for event in kept],
+            "name": [code(event.name) for event in kept],
+            "lane": [lane((event.pid, event.tid)) for event in kept],
+            "ts_us": [event.ts for event in kept],
+            "value": [_value(event) for event in kept],
+            **self._told([event.args for event in kept]),
+        }
+        arrays = {name: np.array(columns[name], dtype) for name, dtype in _DTYPES.items()}
+        fine = np.isfinite(arrays["ts_us"])
+        if not fine.all():
+            self._broken += int(len(kept) - fine.sum())
+            arrays = {name: array[fine] for name, array in arrays.items()}
+        for name, array in arrays.items():
+            self._columns[name].append(array)
+
+    def done(self) -> Trace:
+        columns = {}
+        for name, dtype in _DTYPES.items():
+            # the pieces of one column are let go before the next one is joined
+            pieces = self._columns.pop(name)
+            columns[name] = np.concatenate(pieces) if pieces else np.array([], dtype)
+        lanes = sorted(self._lanes, key=self._lanes.__getitem__)
+        return Trace(
+            **columns,
+            names=tuple(self._names.values),
+            labels=tuple(self._labels.values),
+            layouts=tuple(self._layouts),
+            lanes=tuple(lanes),
+            lane_names=tuple(self._lane_names.get(each, "") for each in lanes),
+            dropped=self._dropped,
+            broken=self._broken,
+            is_cut=self.is_cut,
+        )
+
+    def _note_others(self, events: list[_Event]) -> None:
+        for event in events:
+            if event.ph in PHASES:
+                self._broken += event.ts is None
+            elif event.ph == "M":
+                name = event.args.name if event.args is not None else None
+                is_wanted = event.name == "thread_name" and len(self._lane_names) < LANES_LIMIT
+                if is_wanted and isinstance(name, str):
+                    self._lane_names[event.pid, event.tid] = name[:LONGEST_TEXT]
+            else:
+                self._dropped += 1
+
+    def _lane(self, key: tuple[int | str, int | str]) -> int:
+        found = self._lanes.get(key)
+        if found is None:
+            if len(self._lanes) >= LANES_LIMIT:
+                raise ProfileFormatError("bad_value", f"It has more than {LANES_LIMIT} threads.")
+            found = self._lanes[key] = len(self._lanes)
+        return found
+
+    def _told(self, told: list[_Args | None]) -> dict[str, Any]:
+        """What `args` tell, one value for each event."""
+        size = len(told)
+        ident, label, layout = [NONE] * size, [NONE] * size, [NONE] * size
+        is_operator = [False] * size
+        label_of, layout_of = self._labels.code, self._layout
+        for place, args in enumerate(told):
+            if args is None:
+                continue
+            if args.operator is not None:
+                ident[place] = _number(args.operator)
+                is_operator[place] = True
+            elif args.id is not None:
+                ident[place] = _number(args.id)
+                if args.name:
+                    label[place] = label_of(str(args.name))
+                layout[place] = layout_of(args.dtype, args.shape)
+        return {"ident": ident, "label": label, "layout": layout, "is_operator": is_operator}
+
+    def _layout(self, dtype: Any, shape: Any) -> int:
+        if not isinstance(dtype, str) or not isinstance(shape, str):
+            return NONE
+        key = (dtype, shape)
+        found = self._layouts.get(key)
+        if found is None:
+            if len(self._layouts) >= TEXTS_LIMIT or len(dtype) + len(shape) > LONGEST_TEXT:
+                return NONE
+            found = self._layouts[key] = len(self._layouts)
+        return found
+
+
+def _number(value: Any) -> int:
+    is_number = isinstance(value, int) and 0 <= value < 1 << 63
+    return value if is_number else NONE
+
+
+def _value(event: _Event) -> float:
+    """The duration of a COMPLETE event, what a COUNTER counts."""
+    if event.dur is not None:
+        return event.dur
+    value = event.args.value if event.args is not None and event.ph == "C" else None
+    return float(value) if isinstance(value, int | float) else nan

@@ -1,0 +1,365 @@
+"""What a trace says beside its operators: lanes, phases of a step, scopes, waits, counters.
+
+All of it is bounded, whatever the trace: what is left out is counted.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from profiles.parsers.graph import Intervals
+from profiles.traces.lanes import Lane
+from profiles.traces.reader import COUNTER, NONE, Trace
+from profiles.traces.spans import covered_us
+
+#: rows that are kept
+SCOPES_LIMIT, WAITS_LIMIT, COUNTERS_LIMIT, LANES_LIMIT = 5_000, 1_000, 64, 200
+#: of one curve
+POINTS_LIMIT = 500
+#: modules within modules; what lies deeper belongs to the last of them
+DEPTH_LIMIT = 50
+
+#: what MegEngine calls the phases of a training step; 1.13 drops the name of the class
+_PHASES = {
+    "GradManager.backward": "backward",
+    "backward": "backward",
+    "Optimizer.step": "step",
+    "step": "step",
+    "Optimizer.clear_grad": "clear_grad",
+    "clear_grad": "clear_grad",
+}
+FORWARD = "forward"
+#: Python waits for the device: `Tensor.numpy()`, `.shape` and the like
+_WAIT = "TensorWaitProp"
+#: of Python's lane, and no scopes
+_NO_SCOPES = frozenset({_WAIT, "OpDispatch", "TensorGetProp", "Put", "Del"})
+_START, _STOP = "StartProfile", "StopProfile"
+_S_PER_US = 1e-6
+
+
+class LaneRow(Struct, frozen=True):
+    """busy_s: while anything ran on it; share: of the time that was recorded."""
+
+    name: str
+    kind: str
+    spans: int
+    busy_s: float
+    share: float
+
+
+class PhaseRow(Struct, frozen=True):
+    """count: calls; host_s: of Python's thread; device_s: of the kernels dispatched meanwhile."""
+
+    name: str
+    count: int
+    host_s: float
+    device_s: float
+
+
+class ScopeRow(Struct, frozen=True):
+    """A module or function, by where it was called from.
+
+    host_s, device_s: with all that it called; the self times are without
+    """
+
+    path: tuple[str, ...]
+    count: int
+    host_s: float
+    host_self_s: float
+    device_s: float
+    device_self_s: float
+    operators: int
+
+
+class WaitRow(Struct, frozen=True):
+    """Python waited for a value: where, of which tensor, from when (s) and for how long."""
+
+    path: tuple[str, ...]
+    tensor: str
+    begin_s: float
+    wait_s: float
+
+
+class Curve(Struct, frozen=True):
+    """A counter: at most POINTS_LIMIT moments (s) with the highest value since the one before."""
+
+    name: str
+    at_s: tuple[float, ...]
+    values: tuple[float, ...]
+    lowest: float
+    highest: float
+
+
+class TraceSummary(Struct, frozen=True):
+    """scopes and waits: the longest ones; `..._left_out` says how many more there are.
+
+    begin_s, end_s: what was recorded, without starting and stopping the Profiler
+    wait_s, waits_count: of all waits
+    unpaired, out_of_order, broken, is_cut: what was wrong with the file
+    """
+
+    begin_s: float
+    end_s: float
+    events: int
+    lanes: tuple[LaneRow, ...]
+    phases: tuple[PhaseRow, ...]
+    scopes: tuple[ScopeRow, ...]
+    scopes_left_out: int
+    waits: tuple[WaitRow, ...]
+    waits_count: int
+    wait_s: float
+    curves: tuple[Curve, ...]
+    unpaired: int
+    out_of_order: int
+    broken: int
+    is_cut: bool
+
+
+@dataclass
+class _Scope:
+    path: tuple[str, ...]
+    parent: int
+    count: int = 0
+    host_us: float = 0.0
+    host_self_us: float = 0.0
+    device_self_s: float = 0.0
+    device_s: float = 0.0
+    operators: int = 0
+
+
+def summarize(
+    trace: Trace, lanes: list[Lane], ids: NDArray[np.int64], device: Intervals
+) -> TraceSummary:
+    """Return the summary of a trace.
+
+    ids: (n,) int64, ascending, the operators; device: when their kernels ran, by row of `ids`
+    """
+    begin_us, end_us = _recorded(trace, lanes)
+    length_s = (device.end_s - device.start_s).astype(np.float64)
+    took_s = np.bincount(device.row, length_s, minlength=len(ids)).astype(np.float64)
+    hosts = [lane for lane in lanes if lane.kind == "host"]
+    scopes, phases = _Scopes(), _Phases()
+    waits = list[WaitRow]()
+    for lane in hosts:
+        of_span = scopes.add(lane)
+        dispatched = _dispatched(lane, ids)
+        scopes.charge(lane, of_span, dispatched, took_s)
+        phases.add(lane, dispatched, took_s)
+        waits += _waits(lane, of_span, scopes)
+    rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
+    waits.sort(key=lambda wait: -wait.wait_s)
+    return TraceSummary(
+        begin_s=begin_us * _S_PER_US,
+        end_s=end_us * _S_PER_US,
+        events=len(trace) + trace.dropped,
+        lanes=tuple(_lane_row(lane, begin_us, end_us) for lane in lanes[:LANES_LIMIT]),
+        phases=phases.rows(),
+        scopes=tuple(rows[:SCOPES_LIMIT]),
+        scopes_left_out=max(0, len(rows) - SCOPES_LIMIT),
+        waits=tuple(waits[:WAITS_LIMIT]),
+        waits_count=len(waits),
+        wait_s=sum(wait.wait_s for wait in waits),
+        curves=tuple(_curves(trace)),
+        unpaired=sum(lane.spans.unpaired for lane in lanes),
+        out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
+        broken=trace.broken,
+        is_cut=trace.is_cut,
+    )
+
+
+def encode_summary(summary: TraceSummary) -> bytes:
+    """Return it as JSON."""
+    return msgspec.json.encode(summary)
+
+
+def decode_summary(data: bytes) -> TraceSummary:
+    """Return what `encode_summary` made."""
+    return msgspec.json.decode(data, type=TraceSummary)
+
+
+def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
+    """(begin, end), us, of what was recorded."""
+    timed = trace.ts_us[trace.phase != COUNTER]
+    begin, end = (float(timed.min()), float(timed.max())) if len(timed) else (0.0, 0.0)
+    for lane in lanes:
+        begin = max([begin, *lane.spans.end_us[_named(lane, _START)].tolist()])
+        end = min([end, *lane.spans.begin_us[_named(lane, _STOP)].tolist()])
+    return begin, max(begin, end)
+
+
+def _named(lane: Lane, name: str) -> NDArray[np.intp]:
+    """The spans of a lane that have a name."""
+    names = lane.trace.names
+    return np.flatnonzero(lane.names() == (names.index(name) if name in names else NONE))
+
+
+def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
+    spans = lane.spans
+    busy_us = covered_us(
+        np.clip(spans.begin_us, begin_us, end_us), np.clip(spans.end_us, begin_us, end_us)
+    )
+    whole_us = end_us - begin_us
+    return LaneRow(
+        name=lane.name,
+        kind=lane.kind,
+        spans=len(spans),
+        busy_s=busy_us * _S_PER_US,
+        share=busy_us / whole_us if whole_us > 0 else 0.0,
+    )
+
+
+def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(s,) the row of the operator that a span dispatched, NONE for other spans."""
+    numbers = lane.operators()
+    rows = np.searchsorted(ids, numbers)
+    known = (rows < len(ids)) & (ids[np.minimum(rows, len(ids) - 1)] == numbers)
+    return np.where(known, rows, NONE).astype(np.int32)
+
+
+class _Scopes:
+    """Modules and functions of Python's lanes, by where they were called from."""
+
+    def __init__(self) -> None:
+        self._all: list[_Scope] = []
+        self._codes: dict[tuple[int, str], int] = {}
+
+    def add(self, lane: Lane) -> list[int]:
+        """Count a lane's spans; returns the scope of each, that around it if it is none."""
+        spans, names = lane.spans, lane.trace.names
+        found: list[int] = []
+        for code, parent, length, alone in zip(
+            lane.names().tolist(),
+            spans.parent.tolist(),
+            spans.duration_us.tolist(),
+            spans.self_us.tolist(),
+            strict=True,
+        ):
+            around = found[parent] if parent >= 0 else NONE
+            name = names[code]
+            if name in _NO_SCOPES:
+                found.append(around)
+                # what a call does itself is that call's time
+                if around != NONE:
+                    self._all[around].host_self_us += alone
+                continue
+            place = self._code(around, name)
+            scope = self._all[place]
+            scope.count += 1
+            # one that calls itself is around itself, and counts once
+            scope.host_us += length if place != around else 0.0
+            scope.host_self_us += alone
+            found.append(place)
+        return found
+
+    def charge(
+        self, lane: Lane, of_span: list[int], rows: NDArray[np.int32], took_s: NDArray[np.float64]
+    ) -> None:
+        """Give the device's time to the scopes that dispatched it."""
+        for span in np.flatnonzero(rows != NONE).tolist():
+            place, time_s = of_span[span], float(took_s[rows[span]])
+            if place != NONE:
+                self._all[place].device_self_s += time_s
+                self._all[place].operators += 1
+            while place != NONE:
+                self._all[place].device_s += time_s
+                place = self._all[place].parent
+
+    def path(self, place: int) -> tuple[str, ...]:
+        return self._all[place].path if place != NONE else ()
+
+    def rows(self) -> Iterator[ScopeRow]:
+        for scope in self._all:
+            yield ScopeRow(
+                path=scope.path,
+                count=scope.count,
+                host_s=scope.host_us * _S_PER_US,
+                host_self_s=scope.host_self_us * _S_PER_US,
+                device_s=scope.device_s,
+                device_self_s=scope.device_self_s,
+                operators=scope.operators,
+            )
+
+    def _code(self, around: int, name: str) -> int:
+        found = self._codes.get((around, name))
+        if found is None:
+            path = self.path(around)
+            if len(path) >= DEPTH_LIMIT:
+                return around
+            found = self._codes[around, name] = len(self._all)
+            self._all.append(_Scope((*path, name), around))
+        return found
+
+
+class _Phases:
+    """The phases of training steps; what is none of them is the forward pass."""
+
+    def __init__(self) -> None:
+        self._count: dict[str, int] = defaultdict(int)
+        self._host_us: dict[str, float] = defaultdict(float)
+        self._device_s: dict[str, float] = defaultdict(float)
+
+    def add(self, lane: Lane, rows: NDArray[np.int32], took_s: NDArray[np.float64]) -> None:
+        spans, names = lane.spans, lane.trace.names
+        phases: list[str] = []
+        for span, (code, parent) in enumerate(
+            zip(lane.names().tolist(), spans.parent.tolist(), strict=True)
+        ):
+            name = names[code]
+            if parent >= 0:
+                phases.append(phases[parent])
+            elif name in (_WAIT, _START, _STOP):
+                phases.append("")
+            else:
+                phases.append(_PHASES.get(name, FORWARD))
+                self._count[phases[-1]] += name not in _NO_SCOPES
+                self._host_us[phases[-1]] += float(spans.duration_us[span])
+        for span in np.flatnonzero(rows != NONE).tolist():
+            self._device_s[phases[span]] += float(took_s[rows[span]])
+
+    def rows(self) -> tuple[PhaseRow, ...]:
+        order = (FORWARD, "backward", "step", "clear_grad")
+        found = [name for name in order if name in self._count or name in self._device_s]
+        return tuple(
+            PhaseRow(
+                name=name,
+                count=self._count[name],
+                host_s=self._host_us[name] * _S_PER_US,
+                device_s=self._device_s[name],
+            )
+            for name in found
+        )
+
+
+def _waits(lane: Lane, of_span: list[int], scopes: _Scopes) -> Iterator[WaitRow]:
+    trace, spans = lane.trace, lane.spans
+    for span in _named(lane, _WAIT).tolist():
+        label = int(trace.label[spans.last[span]])
+        yield WaitRow(
+            path=scopes.path(of_span[span]),
+            tensor="" if label == NONE else trace.labels[label],
+            begin_s=float(spans.begin_us[span]) * _S_PER_US,
+            wait_s=float(spans.duration_us[span]) * _S_PER_US,
+        )
+
+
+def _curves(trace: Trace) -> Iterator[Curve]:
+    counts = trace.phase == COUNTER
+    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
+        here = np.flatnonzero(counts & (trace.name == code) & np.isfinite(trace.value))
+        if not len(here):
+            continue
+        here = here[np.argsort(trace.ts_us[here], kind="stable")]
+        at, values = trace.ts_us[here], trace.value[here]
+        starts = np.unique(np.linspace(0, len(here), POINTS_LIMIT, endpoint=False).astype(np.intp))
+        yield Curve(
+            name=trace.names[code],
+            at_s=tuple((at[starts] * _S_PER_US).tolist()),
+            values=tuple(np.maximum.reduceat(values, starts).tolist()),
+            lowest=float(values.min()),
+            highest=float(values.max()),
+        )
