@@ -321,6 +321,9 @@ WORDINGS: dict[str, Any] = {
         "This result was made by another version of this site and is being made anew from its raw "
         "files. Reload the page in a moment."
     ),
+    "trace_none": _(
+        "This is no trace of a dynamic graph. Ask for its statistics and operators instead."
+    ),
     "not_finished": _("There is no result yet."),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
     "export_unknown": _("There is no such format. Choose one from the menu of the result page."),

@@ -35,11 +35,6 @@ OPENED: dict[str, Any] = {
         "“%(name)s” is empty. MegEngine leaves an empty profile if a name in the model is not "
         "ASCII: rename it, and profile the model again."
     ),
-    "opened_chrome_trace": _(
-        "“%(name)s” is a timeline in Chrome's trace format, such as chrome_timeline.json of "
-        "megengine.utils.profiler. It has no operators to analyse; open it in Perfetto. Here, "
-        "upload the JSON that load_and_run --profile or trace(profiling=True).get_profile() wrote."
-    ),
     "opened_svg": _(
         "“%(name)s” is a picture, such as memory_flow.svg of megengine.utils.profiler. Upload the "
         "JSON that load_and_run --profile or trace(profiling=True).get_profile() wrote."

@@ -61,6 +61,8 @@ class ProfileData:
     order: (k, n) int32, the rows in the order of each pass's own file
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first leads
     left_out: files that could not be merged
+    trace: what a trace of a dynamic graph says beside its operators (`traces.summary`), as JSON;
+        empty for other profiles
     """
 
     columns: ProfileColumns
@@ -71,6 +73,7 @@ class ProfileData:
     order: NDArray[np.int32]
     passes: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
+    trace: bytes = b""
 
     @cached_property
     def graph(self) -> ExecutedGraph:

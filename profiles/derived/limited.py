@@ -10,7 +10,7 @@ import contextlib
 import gc
 import os
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -22,9 +22,12 @@ from profiles.analysis.merging import OtherGraphError, PassTimes, aligned, leadi
 from profiles.analysis.totals import totals
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.first_look import HEAD_BYTES, looks_like_trace
 from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
+from profiles.traces.reading import read_dynamic
+from profiles.traces.summary import encode_summary
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"
 OUT_OF_MEMORY = 3
@@ -56,10 +59,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Lead:
-    """The pass that the others are compared with."""
+    """The pass that the others are compared with; `trace` is what else a trace says, as JSON."""
 
     columns: ProfileColumns
     graph: ExecutedGraph
+    trace: bytes = b""
 
 
 def main(folder: Path) -> int:
@@ -103,13 +107,12 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
     problems: dict[str, Problem] = {}
     for name in order.files:
         try:
-            data = (folder / name).read_bytes()
-            columns = _timed(data, order.max_bytes)
+            found = _read(folder / name, order, is_first=lead is None)
             if lead is None:
-                lead = Lead(columns, _graph(data, columns))
-                merged.append(leading(name, columns))
+                lead = found
+                merged.append(leading(name, found.columns))
             else:
-                merged.append(aligned(lead.columns, name, columns))
+                merged.append(aligned(lead.columns, name, found.columns))
         except (ProfileFormatError, AnalysisError) as error:
             problems[name] = Problem(type(error).__name__, error.code, error.detail)
         except OtherGraphError as error:
@@ -119,7 +122,8 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
     if lead is None:
         return next(iter(problems.values()))
     unlike = [LeftOut(name, each.code, each.detail) for name, each in problems.items()]
-    return to_archive(merged_data(lead.columns, merged, lead.graph, [*order.left_out, *unlike]))
+    data = merged_data(lead.columns, merged, lead.graph, [*order.left_out, *unlike])
+    return to_archive(replace(data, trace=lead.trace))
 
 
 def out_of_memory(order: Order) -> Problem:
@@ -131,11 +135,21 @@ def out_of_memory(order: Order) -> Problem:
     )
 
 
-def _timed(data: bytes, max_bytes: int) -> ProfileColumns:
-    """Return the columns of a profile in which the device took time."""
-    columns = parse(data, max_bytes=max_bytes)
+def _read(path: Path, order: Order, *, is_first: bool) -> Lead:
+    """Read one file, a profile or a trace, in which the device took time.
+
+    is_first: its graph is wanted as well
+    """
+    with path.open("rb") as file:
+        is_trace = looks_like_trace(file.read(HEAD_BYTES))
+    if is_trace:
+        found = read_dynamic(path)
+        totals(found.columns)
+        return Lead(found.columns, found.graph, encode_summary(found.summary))
+    data = path.read_bytes()
+    columns = parse(data, max_bytes=order.max_bytes)
     totals(columns)
-    return columns
+    return Lead(columns, _graph(data, columns) if is_first else empty_graph(()))
 
 
 def _graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:

@@ -1,7 +1,7 @@
 """What the first bytes of a file tell: whether it can be a profile at all.
 
 Files of other tools are refused before they are sent anywhere; whether a file *is* a profile, only
-`load_and_run.parse` finds out.
+`load_and_run.parse` finds out, and `traces.reading` whether a trace is MegEngine's.
 """
 
 import re
@@ -10,7 +10,6 @@ from typing import Literal
 #: what a file is instead of a profile
 Kind = Literal[
     "empty",
-    "chrome_trace",  # MegEngine's imperative profiler, or any browser's trace
     "svg",  # its memory_flow.svg
     "web_page",
     "archive",
@@ -71,5 +70,14 @@ def other_kind(head: bytes) -> Kind | None:
 
 def _json_kind(text: bytes) -> Kind | None:
     if _TRACE.search(text):
-        return "chrome_trace"
+        return None
     return "list" if text.startswith(b"[") else None
+
+
+def looks_like_trace(head: bytes) -> bool:
+    """Whether a file is a Chrome trace, of MegEngine's Profiler or of another program.
+
+    head: as above
+    """
+    text = head.removeprefix(_BOM).lstrip()
+    return text.startswith((b"{", b"[")) and bool(_TRACE.search(text))

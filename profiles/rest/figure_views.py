@@ -14,6 +14,7 @@ from profiles.rest import picture_answers as pictures
 from profiles.rest.access import NOT_READY, DataView, ResultView, without_result, written
 from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
 from profiles.rest.questions import MemoryQuery, TimelineQuery
+from profiles.rest.trace_answers import TraceAnswer
 from profiles.selectors import measurement_of, measurement_view
 from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
@@ -68,6 +69,23 @@ class Measurement(ResultView):
         if found is None:
             raise without_result(task)
         return Response(LatencyAnswer(_latency(found)).data)
+
+
+class Trace(DataView):
+    """What a dynamic graph's trace says beside its operators."""
+
+    @documented(
+        "Show a trace",
+        answers={200: TraceAnswer},
+        errors={**NOT_READY, 409: [*NOT_READY[409], "trace_none"]},
+        operation_id="profiles_trace",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Phases of a step, threads and devices, modules, waits for the device, counters."""
+        _, data = self.data(profile_id)
+        if not data.trace:
+            raise DomainError("trace_none", status=409)
+        return HttpResponse(data.trace, content_type="application/json")
 
 
 class Advice(DataView):

@@ -16,6 +16,7 @@ from profiles.tests.hostile import (
     variables,
 )
 from profiles.tests.shared_data import DATA, good_profile
+from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
 
 #: why each cannot be opened
 REFUSED = {
@@ -40,16 +41,15 @@ REFUSED = {
             "shapes long", "shapes too many", "dtype list", "profiler null", "graph_exec list",
             "names twice",
         ),
-        "device_total_zero": ("total 0", "total 0 of opposites"),
+        "device_total_zero": ("total 0", "total 0 of opposites", "trace of one moment"),
         "too_large": ("names too long",),
         "not_json": (
             "cut in half", "without its last byte", "two of them", "lone surrogate",
             "byte order mark", "UTF-16", "null", "text", "tensorboard events",
         ),
-        "chrome_trace": ("chrome_timeline",),
         "svg": ("memory_flow",),
         "list": ("list", "tensorboard scalars", "brackets 100,000 deep"),
-        "not_a_profile": ("object", "another tool's object"),
+        "not_a_profile": ("object", "another tool's object", "trace below zero"),
         "not_utf8": ("no UTF-8",),
         "too_deep": ("brackets 100,000 deep inside", "objects 100,000 deep"),
         "empty": ("only white space",),
@@ -62,6 +62,7 @@ EMPTY = ("graph_exec.operator = {}", "no operators")
 WORST = (
     "ends far apart", "both infinities", "some NaN", "denormal", "hostile names of a larger model",
     "nodes that disagree", "scopes 4,000 deep", "computation huge", "shapes many",
+    "trace of hostile names", "trace far away",
 )  # fmt: skip
 
 
@@ -215,6 +216,22 @@ def _shape_cases() -> dict[str, bytes]:
     }
 
 
+def _trace_cases() -> dict[str, bytes]:
+    hostile_name = '<img src=x onerror=alert(1)>"}],[\u202e'
+    some = operator(10, hostile_name, 0, 5, f"{hostile_name}:0")
+    for number in range(1, 6):
+        some += operator(10 + number, "ADD", 30.0 * number, 2, "")
+    wait = span(HOST, "TensorWaitProp", 40, 90, id=5, name=hostile_name, shape="{", dtype="?")
+    return {
+        "trace of hostile names": to_trace(*around(span(HOST, hostile_name, 0, 99), *some, *wait)),
+        "trace without a device": to_trace(*(each for each in some if each["tid"] != DEVICE)),
+        "trace without a host": to_trace(*(each for each in some if each["tid"] == DEVICE)),
+        "trace of one moment": to_trace(*operator(10, "ADD", -8, 1e-300, "a:0")),
+        "trace far away": to_trace(*operator(10, "ADD", 1e300, 1e299, "a:0"), *some),
+        "trace below zero": to_trace(*span(DEVICE, "ADD", 5, -5, __id__=1)),
+    }
+
+
 def _whole_cases() -> dict[str, bytes]:
     good = good_profile()
     deep = b"[" * 100_000 + b"]" * 100_000
@@ -227,7 +244,8 @@ def _whole_cases() -> dict[str, bytes]:
         "null": b"null",
         "list": b"[1, 2]",
         "text": b'"profile"',
-        "chrome_timeline": (DATA / f"{trace}chrome_timeline.json").read_bytes()[:200_000],
+        "trace cut": (DATA / f"{trace}chrome_timeline.json").read_bytes()[:200_000],
+        **_trace_cases(),
         "memory_flow": (DATA / f"{trace}memory_flow.svg").read_bytes(),
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',

@@ -100,10 +100,8 @@ def test_passes_are_ordered_by_the_numbers_in_their_names(names, order):
     assert in_order_of_passes(names) == order
 
 
-TRACE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
 FLOW = "traces/dynamic_train_resnet/profile.memory_flow.svg"
 FOREIGN = [
-    (TRACE, "chrome_timeline.json of megengine.utils.profiler"),
     (FLOW, "memory_flow.svg"),
     ("models/tiny.mge", "is a model"),
     ("models/resnet18_fbs1.mge", "is a model"),

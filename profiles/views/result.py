@@ -17,6 +17,7 @@ from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.statistics import statistics_view
+from profiles.shown.trace_view import trace_view
 from profiles.tables.form import form_context
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
@@ -92,6 +93,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         context |= {
             "page": page_of(profile),
             "passes": data.passes,
+            "trace": trace_view(data),
             "advice": advice_of(data, facts_of(profile)),
             "selected": _selected(request, len(data.columns)),
             **_tables(data, asked, places_of(profile)),

@@ -1,0 +1,75 @@
+"""What goes out about the trace of a dynamic graph; `profiles.traces.summary` makes it."""
+
+from rest_framework import serializers
+
+from profiles.rest import operator_answers as kinds
+
+
+class LaneAnswer(serializers.Serializer):
+    """One thread or device."""
+
+    name = serializers.CharField(help_text="As in the file.")
+    kind = serializers.CharField(help_text="`host`, `worker`, `device` or `other`.")
+    spans = serializers.IntegerField(help_text="What has a begin and an end.")
+    busy_s = kinds.number("While anything ran on it, s.")
+    share = kinds.number("Of the time that was recorded.")
+
+
+class PhaseAnswer(serializers.Serializer):
+    """One phase of training steps, all of its calls together."""
+
+    name = serializers.CharField(help_text="`forward`, `backward`, `step` or `clear_grad`.")
+    count = serializers.IntegerField(help_text="Calls.")
+    host_s = kinds.number("Time of Python's thread, s.")
+    device_s = kinds.number("Time of the kernels that it handed over meanwhile, s.")
+
+
+class ScopeAnswer(serializers.Serializer):
+    """A module or function, by where it was called from."""
+
+    path = serializers.ListField(child=serializers.CharField(), help_text="Outermost first.")
+    count = serializers.IntegerField(help_text="Calls.")
+    host_s = kinds.number("Time of Python's thread, with all that it called, s.")
+    host_self_s = kinds.number("The same without what it called, s.")
+    device_s = kinds.number("Time of its kernels, with those of all that it called, s.")
+    device_self_s = kinds.number("The same without what it called, s.")
+    operators = serializers.IntegerField(help_text="That it handed over itself.")
+
+
+class WaitAnswer(serializers.Serializer):
+    """Python waited for a value that the device computed."""
+
+    path = serializers.ListField(child=serializers.CharField(), help_text="Where.")
+    tensor = serializers.CharField(allow_blank=True, help_text="Name of the tensor.")
+    begin_s = kinds.number("When, by the clock of the trace, s.")
+    wait_s = kinds.number("How long, s.")
+
+
+class CurveAnswer(serializers.Serializer):
+    """One counter, at most 500 moments with the highest value up to the next one."""
+
+    name = serializers.CharField(help_text="As MegEngine wrote it.")
+    at_s = kinds.numbers("Moments, s.")
+    values = kinds.numbers("Values.")
+    lowest = kinds.number("Of all values in the file.")
+    highest = kinds.number("Of all values in the file.")
+
+
+class TraceAnswer(serializers.Serializer):
+    """A trace without its operators, which are those of the profile."""
+
+    begin_s = kinds.number("Where recording began, by the clock of the trace, s.")
+    end_s = kinds.number("Where it ended, s.")
+    events = serializers.IntegerField(help_text="In the file.")
+    lanes = LaneAnswer(many=True, help_text="Threads and devices.")
+    phases = PhaseAnswer(many=True, help_text="Of training steps.")
+    scopes = ScopeAnswer(many=True, help_text="The 5,000 with the longest time on the device.")
+    scopes_left_out = serializers.IntegerField(help_text="How many more there are.")
+    waits = WaitAnswer(many=True, help_text="The 1,000 longest.")
+    waits_count = serializers.IntegerField(help_text="How many there are in all.")
+    wait_s = kinds.number("All of them together, s.")
+    curves = CurveAnswer(many=True, help_text="Counters.")
+    unpaired = serializers.IntegerField(help_text="Events without their other half.")
+    out_of_order = serializers.IntegerField(help_text="Threads whose events had to be sorted.")
+    broken = serializers.IntegerField(help_text="Events without a time.")
+    is_cut = serializers.BooleanField(help_text="The file ends before its list does.")

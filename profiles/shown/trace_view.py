@@ -1,0 +1,124 @@
+"""What the page of a dynamic graph shows beside its operators: where the time of a step went."""
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from profiles.analysis.data import ProfileData
+from profiles.traces.summary import Curve, TraceSummary, decode_summary
+
+#: rows that the page shows; the API has all that are kept
+SCOPES_SHOWN, WAITS_SHOWN = 200, 50
+#: curve in a picture of so many units
+_WIDTH, _HEIGHT = 400, 60
+
+
+def trace_view(data: ProfileData) -> dict[str, Any] | None:
+    """What the template `profiles/_trace.html` shows; None if it is no trace."""
+    if not data.trace:
+        return None
+    found = decode_summary(data.trace)
+    return {
+        "summary": found,
+        "recorded_s": found.end_s - found.begin_s,
+        "wait_share": _share(found.wait_s, found.end_s - found.begin_s),
+        "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in found.lanes],
+        "phases": [
+            {"row": phase, "name": _phase(phase.name), "share": _share(phase.device_s, _sum(found))}
+            for phase in found.phases
+        ],
+        "scopes": found.scopes[:SCOPES_SHOWN],
+        "scopes_more": len(found.scopes[SCOPES_SHOWN:]) + found.scopes_left_out,
+        "waits": found.waits[:WAITS_SHOWN],
+        "waits_more": found.waits_count - len(found.waits[:WAITS_SHOWN]),
+        "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
+        "level": [each for each in found.curves if each.highest == each.lowest],
+        "notes": _notes(found),
+    }
+
+
+def _sum(found: TraceSummary) -> float:
+    return sum(phase.device_s for phase in found.phases)
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def _kind(kind: str) -> str:
+    return {
+        "host": _("Python’s thread: calls modules and hands operators over"),
+        "worker": _("MegEngine’s worker: prepares kernels and sends them"),
+        "device": _("Device: computes"),
+    }.get(kind, "")
+
+
+def _phase(name: str) -> str:
+    return {
+        "forward": pgettext("of a training step", "Forward pass and what else is called"),
+        "backward": "GradManager.backward",
+        "step": "Optimizer.step",
+        "clear_grad": "Optimizer.clear_grad",
+    }.get(name, name)
+
+
+def _notes(found: TraceSummary) -> list[str]:
+    notes = []
+    if found.is_cut:
+        notes.append(
+            _(
+                "The file ends in the middle of its list: what came later is missing. A trace is "
+                "complete once the Profiler was left or deleted."
+            )
+        )
+    if number := found.unpaired:
+        notes.append(
+            ngettext(
+                "%(number)s event has no other half. What was begun and not ended counts to the end "
+                "of what surrounds it.",
+                "%(number)s events have no other half. What was begun and not ended counts to the "
+                "end of what surrounds it.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := found.out_of_order:
+        notes.append(
+            ngettext(
+                "The events of %(number)s thread were out of order, and were sorted by their times.",
+                "The events of %(number)s threads were out of order, and were sorted by their "
+                "times.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := found.broken:
+        notes.append(
+            ngettext(
+                "%(number)s event has no time, and was left out.",
+                "%(number)s events have no time, and were left out.",
+                number,
+            )
+            % {"number": number}
+        )
+    return notes
+
+
+def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:
+    """A counter as steps: a value holds until the next one."""
+    begin, end = min(found.begin_s, curve.at_s[0]), max(found.end_s, curve.at_s[-1])
+    scale_x = _WIDTH / (end - begin) if end > begin else 0.0
+    scale_y = _HEIGHT / (curve.highest - curve.lowest)
+    path, last = "", None
+    for at_s, value in zip(curve.at_s, curve.values, strict=True):
+        x, y = (at_s - begin) * scale_x, _HEIGHT - (value - curve.lowest) * scale_y
+        path += f"M{x:.1f} {y:.1f}" if last is None else f"H{x:.1f}V{y:.1f}"
+        last = value
+    return {
+        "curve": curve,
+        "path": f"{path}H{_WIDTH}",
+        "box": f"0 -2 {_WIDTH} {_HEIGHT + 4}",
+        "is_bytes": curve.name.endswith("_mem"),
+        "last": last,
+    }

@@ -1,0 +1,100 @@
+"""The trace of a training step, opened as any profile: its page, its API, comparison and export."""
+
+import json
+
+import pytest
+
+from profiles.tests.opened import make_opened
+from profiles.tests.shared_data import good_profile
+from profiles.tests.traces import HOST, MLP, RESNET, around, operator, span, to_trace
+from tasks.tests.make import make_user
+from webprofile.tests.documented_api import caller
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def page_of(client, profile, language="en"):
+    answer = client.get(f"/profiles/{profile.pk}/", headers={"Accept-Language": language})
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
+    page = page_of(client, make_opened(alice, RESNET.read_bytes()).profile)
+    assert "13,053 events" in page or "13053 events" in page
+    for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
+        assert name in page
+    assert "cpu0:0_alloc_mem" in page
+    assert "26.54 ms" in page  # of 30.10 ms on the device, the backward pass
+    assert "88.2 %" in page
+    assert "The times are those of the last iteration." not in page
+
+
+def test_in_chinese_its_words_are_chinese(client, alice):
+    page = page_of(client, make_opened(alice, MLP.read_bytes()).profile, "zh-hans")
+    for word in ("训练步", "Python 等待设备", "模块与函数", "占设备时间", "工作线程"):
+        assert word in page
+    for word in ("Training step", "Busy", "waits for", "Called from"):
+        assert word not in page
+
+
+def test_other_profiles_have_no_such_part(client, alice):
+    assert 'id="trace"' not in page_of(client, make_opened(alice, good_profile("tiny")).profile)
+
+
+def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
+    profile = make_opened(alice, RESNET.read_bytes()).profile
+    found = (
+        caller(alice).get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3").json()
+    )
+    assert [row["type"] for row in found["operators"]] == ["Convolution"] * 3
+    assert found["operators"][0]["name"] == "conv1.Convolution"
+    exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").content.decode()
+    assert "maxpool.Pooling" in exported
+
+
+def test_the_api_answers_all_that_the_page_shows(alice):
+    profile = make_opened(alice, RESNET.read_bytes()).profile
+    found = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
+    assert found["events"] == 13_053
+    assert [lane["kind"] for lane in found["lanes"]] == ["host", "worker", "device"]
+    device_s = sum(phase["device_s"] for phase in found["phases"])
+    assert device_s == pytest.approx(profile.device_total_s)
+
+
+def test_the_api_says_that_another_profile_is_no_trace(alice):
+    profile = make_opened(alice, good_profile("tiny")).profile
+    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "trace_none")
+
+
+def test_two_steps_compare_by_the_names_of_their_operators(client, alice):
+    before = to_trace(*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"))
+    after = to_trace(*operator(77, "MatrixMul", 0, 15, "fc.linear.MatrixMul:0"))
+    profiles = [make_opened(alice, each).profile.pk for each in (before, after)]
+    page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).content.decode()
+    assert "fc.linear.MatrixMul" in page
+    assert "10 µs" in page or "10.00 µs" in page
+
+
+def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice):
+    events = around(span(HOST, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
+    cut = to_trace(*events, *span(HOST, "late", 60, 70)[:1]).split(b',{"ph":"M"')[0]
+    page = page_of(client, make_opened(alice, cut).profile)
+    assert "what came later is missing" in page
+    assert "1 event has no other half" in page
+
+
+def test_names_are_text_wherever_they_stand(client, alice):
+    name = "<script>alert(1)</script>"
+    step = around(span(HOST, name, 0, 50), *operator(10, name, 5, 3, f"{name}:0"))
+    page = page_of(client, make_opened(alice, to_trace(*step)).profile)
+    assert name not in page
+    assert json.dumps(name)[1:-1].replace("<", "&lt;").replace(">", "&gt;") in page

@@ -1,0 +1,268 @@
+"""Traces of dynamic graphs: times as anybody can add them up from the file, whatever the file."""
+
+import json
+import re
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from profiles.parsers.errors import ProfileFormatError
+from profiles.tests.traces import (
+    DEVICE,
+    HOST,
+    MLP,
+    RESNET,
+    WORKER,
+    around,
+    names,
+    operator,
+    read,
+    span,
+    to_trace,
+)
+from profiles.traces import reader
+from profiles.traces.reading import read_dynamic
+
+TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
+
+
+def added_up(path):
+    """From the text alone: device and host time, us, of each operator's number."""
+    document = json.loads(path.read_text())
+    lanes = {e["tid"]: e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"}
+    open_spans = defaultdict(list)
+    device, host, types, waits = defaultdict(float), defaultdict(float), {}, []
+    for event in document["traceEvents"]:
+        if event["ph"] == "B":
+            open_spans[event["tid"]].append(event)
+        elif event["ph"] == "E":
+            begun = open_spans[event["tid"]].pop()
+            assert begun["name"] == event["name"]
+            took, lane = event["ts"] - begun["ts"], lanes[event["tid"]]
+            number = event.get("args", {}).get("__id__")
+            if number is not None and lane != "interpreter":
+                (host if lane == "worker" else device)[number] += took
+                types[number] = event["name"]
+            if event["name"] == "TensorWaitProp":
+                waits.append(took)
+    return device, host, types, waits
+
+
+@pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
+def test_each_operator_has_the_times_that_its_events_add_up_to(path):
+    device, host, types, waits = added_up(path)
+    found = read_dynamic(path)
+    columns = found.columns
+    assert columns.ids == tuple(str(number) for number in sorted(types))
+    assert [columns.types[row] for row in range(len(columns))] == [
+        types[number] for number in sorted(types)
+    ]
+    for times, wanted in ((columns.device, device), (columns.host, host)):
+        took = {
+            int(number): time * 1e6
+            for number, time, known in zip(columns.ids, times.end_s, times.present, strict=True)
+            if known
+        }
+        assert took == pytest.approx(dict(wanted))
+    assert columns.device.total_s() == pytest.approx(sum(device.values()) / 1e6)
+    assert found.summary.wait_s == pytest.approx(sum(waits) / 1e6)
+    assert found.summary.waits_count == len(waits) == 1
+
+
+def test_operators_are_called_as_what_they_make_and_have_its_shape():
+    columns = read_dynamic(MLP).columns
+    first = (columns.names[0], columns.in_shapes[0], columns.out_shapes[0], columns.in_dtypes[0])
+    assert first == (
+        "fc1.linear.MatrixMul", "[[32,64],[96,64]]", "[[32,96]]", '["Float32","Float32"]',
+    )  # fmt: skip
+
+
+def test_what_makes_a_tensor_is_linked_to_what_reads_it():
+    graph = read_dynamic(MLP).graph
+    operators, producer = graph.operators, graph.variables.producer
+    relu = operators.names.index("relu.RELU")
+    made_by = [operators.names[producer[var]] for var in operators.inputs[relu]]
+    assert made_by == ["fc1.linear[1].tensor.__iadd__.ADD"]
+
+
+def test_phases_share_the_time_of_all_kernels(tmp_path):
+    events = [
+        *around(span(HOST, "conv1", 0, 20), *operator(10, "Convolution", 1, 5, "conv1.out:0")),
+        *around(span(HOST, "backward", 20, 50), *operator(20, "MUL", 21, 7, "g:0")),
+        *around(span(HOST, "step", 50, 60), *operator(30, "SUB", 51, 5, "w:0")),
+        *span(HOST, "clear_grad", 60, 61),
+    ]
+    found = read(tmp_path, to_trace(*events)).summary
+    assert [
+        (p.name, p.count, round(p.host_s * 1e6), round(p.device_s * 1e6)) for p in found.phases
+    ] == [
+        ("forward", 1, 20, 5),
+        ("backward", 1, 30, 7),
+        ("step", 1, 10, 5),
+        ("clear_grad", 1, 1, 0),
+    ]
+
+
+def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
+    inner = around(span(HOST, "conv", 10, 40), *operator(10, "Convolution", 15, 100, "a.conv:0"))
+    events = around(span(HOST, "a", 0, 100), *inner, *operator(20, "ADD", 50, 7, "a.ADD:0"))
+    found = {row.path: row for row in read(tmp_path, to_trace(*events)).summary.scopes}
+    outer, nested = found["a",], found["a", "conv"]
+    times = ("host_s", "host_self_s", "device_s", "device_self_s")
+    assert [round(getattr(outer, name) * 1e6) for name in times] == [100, 70, 107, 7]
+    assert [round(getattr(nested, name) * 1e6) for name in times] == [30, 30, 100, 100]
+    assert (outer.operators, nested.operators) == (1, 1)
+
+
+def test_a_wait_says_where_and_for_what(tmp_path):
+    tensor = {"id": 5, "name": "loss:0", "dtype": "Float32", "shape": "{1}"}
+    wait = span(HOST, "TensorWaitProp", 40, 90, **tensor)
+    found = read(tmp_path, to_trace(*TWO, *around(span(HOST, "check", 30, 95), *wait))).summary
+    assert [(w.path, w.tensor, round(w.wait_s * 1e6)) for w in found.waits] == [
+        (("check",), "loss:0", 50)
+    ]
+
+
+def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
+    events = [
+        *span(WORKER, "StartProfile", 0, 100),
+        *operator(10, "ADD", 100, 20, "a:0"),  # from 110 to 130
+        *operator(20, "MUL", 140, 30, "b:0"),  # from 150 to 180
+        *span(WORKER, "StopProfile", 200, 300),
+    ]
+    found = read(tmp_path, to_trace(*events)).summary
+    assert (found.begin_s, found.end_s) == pytest.approx((100e-6, 200e-6))
+    device = next(lane for lane in found.lanes if lane.kind == "device")
+    assert (device.name, round(device.busy_s * 1e6), round(device.share, 9)) == ("xpux:0", 50, 0.5)
+
+
+def test_a_curve_keeps_its_peaks(tmp_path):
+    values = [0.0] * 10_000
+    values[7_777] = 99.0
+    counts = [
+        {"ph": "C", "name": "gpu0:0_alloc_mem", "pid": 1, "tid": 0, "ts": at, "args": {"value": v}}
+        for at, v in enumerate(values)
+    ]
+    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    assert len(curve.values) <= 500
+    assert (curve.highest, max(curve.values), curve.lowest) == (99, 99, 0)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
+def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatch, piece_bytes):
+    name = 'hostile},{"ph":"B"]},\\"traceEvents\\":[{'
+    data = to_trace(*TWO, *span(HOST, name, 70, 80), metadata={"list": ["]", "},{"]})
+    whole = read(tmp_path, data)
+    monkeypatch.setattr(reader, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(reader, "_START_WITHIN_BYTES", 40)
+    parts = read(tmp_path, data)
+    assert parts.summary == whole.summary
+    assert (name,) in {scope.path for scope in parts.summary.scopes}
+    assert np.array_equal(parts.columns.device.end_s, whole.columns.device.end_s)
+
+
+def test_spaces_and_lines_between_events_and_the_bare_list_are_read_too(tmp_path):
+    events = [*TWO, *names()]
+    whole = read(tmp_path, to_trace(*TWO)).columns
+    for data in (json.dumps(events, indent=2), json.dumps(events)[:-1]):
+        assert read(tmp_path, data.encode()).columns.ids == whole.ids
+
+
+def test_a_file_that_ends_early_gives_what_came_before(tmp_path):
+    data = RESNET.read_bytes()
+    half = read(tmp_path, data[: len(data) // 2])
+    assert half.summary.is_cut
+    assert not read(tmp_path, data).summary.is_cut
+    whole = read_dynamic(RESNET).columns
+    assert 0 < len(half.columns) < len(whole)
+    assert set(half.columns.ids) <= set(whole.ids)
+
+
+@pytest.mark.parametrize("lost", ["B", "E"])
+def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
+    inner = span(HOST, "inner", 10, 20)
+    left = inner[1:] if lost == "B" else inner[:1]
+    outer = around(span(HOST, "outer", 0, 50), *left, *operator(10, "ADD", 30, 3, "a:0"))
+    found = read(tmp_path, to_trace(*outer)).summary
+    assert found.unpaired == 1
+    row = next(row for row in found.scopes if row.path == ("outer",))
+    assert round(row.host_s * 1e6) == 50
+    assert round(row.device_s * 1e6) == 3
+
+
+def test_events_out_of_order_are_sorted_and_that_is_told(tmp_path):
+    events = TWO[::-1]
+    found = read(tmp_path, to_trace(*events))
+    assert found.summary.out_of_order == 3
+    assert found.columns.device.total_s() == pytest.approx(7e-6)
+
+
+def test_without_names_of_threads_their_events_tell_whose_they_are(tmp_path):
+    data = json.dumps({"traceEvents": TWO}).encode()
+    kinds = [lane.kind for lane in read(tmp_path, data).summary.lanes]
+    assert kinds == ["host", "worker", "device"]
+
+
+def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
+    odd = [
+        {"ph": "Q", "name": "?", "ts": 1},
+        {"ph": "s", "name": "flow", "ts": 1, "id": 3, "cat": "x"},
+        {"ph": "B", "name": "no time", "pid": 1, "tid": HOST},
+        {"ph": "X", "name": "no length", "pid": 1, "tid": HOST, "ts": 5},
+        {"ph": "X", "name": "below zero", "pid": 1, "tid": HOST, "ts": 6, "dur": -7},
+        {"ph": "C", "name": "text", "pid": 1, "tid": HOST, "ts": 6, "args": {"value": "many"}},
+        {"ph": "B", "name": "huge", "pid": 1, "tid": HOST, "ts": 1e300},
+        {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": -4}},
+        {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": 1 << 70}},
+    ]
+    found = read(tmp_path, to_trace(*TWO, *odd))
+    assert found.columns.ids == ("10", "20")
+    assert found.summary.broken == 1
+
+
+BAD = {
+    "empty": (b"  \n", "empty", "empty"),
+    "no list": (b'{"displayTimeUnit":"ms"}', "not_a_profile", "traceEvents"),
+    "no events": (b'{"traceEvents":[]}', "not_a_profile", "no event"),
+    "no JSON": (b'{"traceEvents":[nonsense', "not_json", "nonsense"),
+    "another program's": (
+        to_trace({"ph": "X", "name": "paint", "pid": 1, "tid": 9, "ts": 1, "dur": 2}),
+        "not_a_profile",
+        "without any operator",
+    ),
+    "name no text": (to_trace({"ph": "B", "name": 5, "ts": 1}), "bad_value", "name"),
+    "time a text": (to_trace({"ph": "B", "name": "a", "ts": "1"}), "bad_value", "ts"),
+    "deep": (
+        b'{"traceEvents":[{"ph":"B","name":"a","ts":1,"args":{"x":' + b"[" * 100_000,
+        None,
+        None,
+    ),
+    "threads": (
+        to_trace(*({"ph": "B", "name": "a", "pid": n, "tid": n, "ts": 1} for n in range(1_001))),
+        "bad_value",
+        "threads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "code", "says"), BAD.values(), ids=BAD)
+def test_what_is_no_trace_says_why(tmp_path, data, code, says):
+    with pytest.raises(ProfileFormatError) as raised:
+        read(tmp_path, data)
+    if code is not None:
+        assert raised.value.code == code
+        assert re.search(says, raised.value.detail)
+
+
+def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "TEXTS_LIMIT", 10)
+    scopes = [event for n in range(50) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
+    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert len(found.scopes) < 12
+    assert sum(row.count for row in found.scopes) == 50
+
+
+def test_an_endless_name_is_cut(tmp_path):
+    found = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
+    assert max(len(name) for row in found.scopes for name in row.path) == reader.LONGEST_TEXT

@@ -1,0 +1,53 @@
+"""Traces that tests make by hand, as MegEngine's Profiler writes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from profiles.tests.shared_data import DATA
+from profiles.traces.reading import DynamicProfile, read_dynamic
+
+MLP = DATA / "traces/dynamic_train_mlp_scopes/profile.chrome_timeline.json"
+RESNET = DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json"
+HOST, WORKER, DEVICE = 1, 0, 2
+NAMES = {HOST: "interpreter", WORKER: "worker", DEVICE: "xpux:0"}
+
+
+def span(lane: int, name: str, begin: float, end: float, /, **args: Any) -> list[dict[str, Any]]:
+    """Begin and end; what belongs in between is to be put there."""
+    where = {"name": name, "pid": 1, "tid": lane}
+    return [{"ph": "B", "ts": begin, **where}, {"ph": "E", "ts": end, "args": args, **where}]
+
+
+def around(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[str, Any]]:
+    return [outer[0], *inner, outer[1]]
+
+
+def operator(number: int, name: str, at: float, took: float, output: str) -> list[dict[str, Any]]:
+    """One operator: dispatched at `at`, sent 1 us later, computed 10 us later for `took` us."""
+    told = {"__id__": number, "__name__": name, "__device__": "invalid"}
+    tensor = {"id": number + 1, "name": output, "dtype": "Float32", "shape": "{2,3}"}
+    made = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
+    return [
+        *span(HOST, "OpDispatch", at, at, **told),
+        *around(span(WORKER, name, at + 1, at + 3, **told), *made),
+        *span(DEVICE, name, at + 10, at + 10 + took, **told),
+    ]
+
+
+def names(lanes: dict[int, str] | None = None) -> list[dict[str, Any]]:
+    return [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}
+        for lane, name in (lanes or NAMES).items()
+    ]
+
+
+def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
+    document = {"traceEvents": [*events, *names()], "metadata": {"localTime": "1"}, **more}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def read(folder: Path, data: bytes) -> DynamicProfile:
+    path = folder / "chrome_timeline.json"
+    path.write_bytes(data)
+    return read_dynamic(path)
