@@ -97,25 +97,15 @@ class AuditEntryAdmin(AuditedAdmin):
                 context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}
         return super().changelist_view(request, context)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        entry = self.get_object(request, object_id)
-        context = extra_context or {}
-        if entry is not None:
-            context |= {
-                "entry": entry,
-                "title": action_name(entry.action),
-                "subtitle": None,
-                "differences": differences(entry),
-                "target_page": target_page(entry),
-                "target_kind": TARGETS.get(entry.target_type, entry.target_type),
-            }
-        return super().change_view(request, object_id, form_url, context)
+    def facts_of(self, request: HttpRequest, row: AuditEntry) -> dict[str, Any]:
+        return {
+            "entry": row,
+            "title": action_name(row.action),
+            "subtitle": None,
+            "differences": differences(row),
+            "target_page": target_page(row),
+            "target_kind": TARGETS.get(row.target_type, row.target_type),
+        }
 
     @admin.display(description=_("when"), ordering="at")
     def when(self, entry: AuditEntry) -> str:

@@ -8,8 +8,7 @@ from django.contrib.auth.forms import SetPasswordForm
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
@@ -98,31 +97,21 @@ class UserAdmin(ActsAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Nothing: the services of `save_model` did all of it, and wrote it down."""
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        user = self.get_object(request, object_id)
-        context = extra_context or {}
-        if user is not None:
-            context |= {
-                "subject": user,
-                "title": user.email,
-                "subtitle": None,
-                "show_save_and_add_another": False,
-                "buttons": self.buttons_of(user),
-                "role": self.role(user),
-                "sessions": sessions_of(user),
-                "tokens": tokens_usable(user),
-                "task_count": user.tasks.count(),
-                "has_second_factor": has_second_factor(user),
-                "entries": entries_about(user, limit=ENTRIES_SHOWN),
-                "own_session": request.session.session_key,
-            }
-        return super().change_view(request, object_id, form_url, context)
+    def facts_of(self, request: HttpRequest, row: User) -> dict[str, Any]:
+        return {
+            "subject": row,
+            "title": row.email,
+            "subtitle": None,
+            "show_save_and_add_another": False,
+            "buttons": self.buttons_of(row),
+            "role": self.role(row),
+            "sessions": sessions_of(row),
+            "tokens": tokens_usable(row),
+            "task_count": row.tasks.count(),
+            "has_second_factor": has_second_factor(row),
+            "entries": entries_about(row, limit=ENTRIES_SHOWN),
+            "own_session": request.session.session_key,
+        }
 
     def password_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         return sensitive_post_parameters()(
@@ -142,7 +131,7 @@ class UserAdmin(ActsAdmin):
             messages.success(request, text % {"user": user.email})
             return redirect(self.page_of(user))
         context = {"title": _("Set a password"), "form": form, "subject": user}
-        return self._page(request, "admin/accounts/user/password.html", context)
+        return self.page_below(request, "admin/accounts/user/password.html", context)
 
     def session_end_view(self, request: HttpRequest, pk: int, session_id: int) -> HttpResponse:
         user = get_object_or_404(User, pk=pk)
@@ -187,17 +176,7 @@ class UserAdmin(ActsAdmin):
             "adds": adds,
             "checkbox": ACTION_CHECKBOX_NAME,
         }
-        return self._page(request, "admin/accounts/user/grants.html", context)
-
-    def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-        back = reverse("admin:accounts_user_changelist")
-        whole = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "back": back,
-            **context,
-        }
-        return TemplateResponse(request, template, whole)
+        return self.page_below(request, "admin/accounts/user/grants.html", context)
 
     @admin.display(description="ID", ordering="pk")
     def number(self, user: User) -> int:

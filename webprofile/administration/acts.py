@@ -89,6 +89,18 @@ class ActsAdmin(AuditedAdmin):
             if act.fits(row)
         ]
 
+    def page_below(
+        self, request: HttpRequest, template: str, context: dict[str, Any]
+    ) -> HttpResponse:
+        """A page that is reached from the list, and leads back to it."""
+        whole = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+            **context,
+        }
+        return TemplateResponse(request, template, whole)
+
     def perform(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse | None:
         """Ask first where the act wants it; then do it and say what came of it."""
         if act.warning and request.POST.get("confirm") != "yes":
@@ -114,16 +126,13 @@ class ActsAdmin(AuditedAdmin):
 
     def _confirm(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse:
         context = {
-            **self.admin_site.each_context(request),
             "title": act.label,
-            "opts": self.opts,
             "act": act,
             "rows": rows,
             "of_oneself": act.of_oneself if reader_of(request) in rows else "",
             "checkbox": ACTION_CHECKBOX_NAME,
-            "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
         }
-        return TemplateResponse(request, "admin/confirm_act.html", context)
+        return self.page_below(request, "admin/confirm_act.html", context)
 
 
 def _action_of(act: Act) -> Callable[[ActsAdmin, HttpRequest, QuerySet], HttpResponse | None]:

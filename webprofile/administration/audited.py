@@ -58,6 +58,21 @@ class AuditedAdmin(admin.ModelAdmin):
         title = capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        context = {**(extra_context or {}), **(self.facts_of(request, row) if row else {})}
+        return super().change_view(request, object_id, form_url, context)
+
+    def facts_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What a row's page shows besides its form, from the row as it is stored."""
+        return {}
+
     def audit_values(self, row: Any) -> dict[str, Any]:
         """What the log tells of a row as the database has it now."""
         stored = self.model._default_manager.filter(pk=row.pk).first()

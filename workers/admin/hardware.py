@@ -7,8 +7,7 @@ from django.db.models import Count, IntegerField, OuterRef, Prefetch, QuerySet, 
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -123,29 +122,19 @@ class WorkerAdmin(ActsAdmin):
         context = {"beats": shown, "title": _("Hardware"), **(extra_context or {})}
         return super().changelist_view(request, context)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        worker = self.get_object(request, object_id)
-        context = extra_context or {}
-        if worker is not None:
-            context |= {
-                "worker": worker,
-                "title": worker.name,
-                "subtitle": None,
-                "show_save_and_add_another": False,
-                "shown": {name: getattr(columns, name)(worker) for name in SHOWN},
-                "buttons": [] if worker.retired_at else self.buttons_of(worker),
-                "runtimes": [(each, columns.limits(each)) for each in worker.runtimes.all()],
-                "checks": worker.health_checks.all()[:CHECKS_SHOWN],
-                "grant_count": worker.grants.count(),
-                "entries": entries_about(worker, limit=ENTRIES_SHOWN),
-            }
-        return super().change_view(request, object_id, form_url, context)
+    def facts_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
+        return {
+            "worker": row,
+            "title": row.name,
+            "subtitle": None,
+            "show_save_and_add_another": False,
+            "shown": {name: getattr(columns, name)(row) for name in SHOWN},
+            "buttons": [] if row.retired_at else self.buttons_of(row),
+            "runtimes": [(each, columns.limits(each)) for each in row.runtimes.all()],
+            "checks": row.health_checks.all()[:CHECKS_SHOWN],
+            "grant_count": row.grants.count(),
+            "entries": entries_about(row, limit=ENTRIES_SHOWN),
+        }
 
     def _enrol(self, request: HttpRequest, workers: list[Worker]) -> HttpResponse | None:
         """Issue codes and go to the page that shows them once: reloading it issues none."""
@@ -168,7 +157,7 @@ class WorkerAdmin(ActsAdmin):
         workers = Worker.objects.filter(pk__in=codes)
         lines = [(worker, enrol_line(worker, codes[worker.pk])) for worker in workers]
         context = {"title": _("Enrol on the device"), "lines": lines}
-        return self._page(request, "workers/admin_enrolled.html", context)
+        return self.page_below(request, "workers/admin_enrolled.html", context)
 
     def users_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         return require_http_methods(["GET", "HEAD", "POST"])(self._users)(request, pk)
@@ -193,9 +182,8 @@ class WorkerAdmin(ActsAdmin):
             "worker": worker,
             "grants": granted,
             "form": form,
-            "back": self.page_of(worker),
         }
-        return self._page(request, "workers/admin_users.html", context)
+        return self.page_below(request, "workers/admin_users.html", context)
 
     def _grant(self, request: HttpRequest, worker: Worker, emails: list[str] | None) -> None:
         by = reader_of(request)
@@ -206,13 +194,6 @@ class WorkerAdmin(ActsAdmin):
             count = grants_add(users=emails, workers=[worker.pk], by=by)
         tell = messages.success if count else messages.info
         tell(request, grant_words(count, adds=emails is not None))
-
-    def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-        back = reverse("admin:workers_worker_changelist")
-        site = self.admin_site.each_context(request)
-        return TemplateResponse(
-            request, template, {**site, "opts": self.opts, "back": back, **context}
-        )
 
     @admin.display(description="ID", ordering="pk")
     def number(self, worker: Worker) -> int:
