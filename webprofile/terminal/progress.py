@@ -1,7 +1,6 @@
 """How far a long run is: a bar on a terminal, plain lines elsewhere."""
 
 import sys
-from types import TracebackType
 from typing import Self, TextIO
 
 from tqdm import tqdm
@@ -45,10 +44,5 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()

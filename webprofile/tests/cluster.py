@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 
@@ -67,12 +66,7 @@ class Cluster:
         for number, port in enumerate(self.ports):
             self.start(f"web{number}", parts.web(replace(self.site, port=port)))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for name in reversed(list(self.processes)):
             self.stop(name)
         self._sockets.cleanup()

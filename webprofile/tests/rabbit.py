@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
 import pika
 import pytest
@@ -63,12 +62,7 @@ class Rabbit:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._running:
             self.kill()
 
