@@ -19,6 +19,7 @@ from profiles.s3 import answering, base64_of, client, internal, is_by_kms, keepi
 from webprofile.errors import DomainError
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef, CopySourceTypeDef, CORSRuleTypeDef
 
@@ -166,11 +167,7 @@ def read(key: str, *, limit_bytes: int) -> bytes:
     Raises DomainError: object_missing, object_too_large, storage_unreachable.
     """
     with answering():
-        found = internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
-        if found["ContentLength"] > limit_bytes:
-            found["Body"].close()
-            raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
-        return found["Body"].read()
+        return _body(key, limit_bytes).read()
 
 
 def read_start(key: str, *, size_bytes: int) -> bytes:
@@ -190,12 +187,16 @@ def read_into(key: str, file: IO[bytes], *, limit_bytes: int) -> None:
     Raises DomainError: object_missing, object_too_large, storage_unreachable.
     """
     with answering():
-        found = internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
-        if found["ContentLength"] > limit_bytes:
-            found["Body"].close()
-            raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
-        for piece in found["Body"].iter_chunks(1 << 20):
+        for piece in _body(key, limit_bytes).iter_chunks(1 << 20):
             file.write(piece)
+
+
+def _body(key: str, limit_bytes: int) -> "StreamingBody":
+    found = internal().get_object(Bucket=settings.S3_BUCKET, Key=key)
+    if found["ContentLength"] > limit_bytes:
+        found["Body"].close()
+        raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
+    return found["Body"]
 
 
 def checksum_of(key: str, part_bytes: int) -> str:
