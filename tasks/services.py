@@ -47,6 +47,12 @@ class StoredObject:
     md5: str
 
 
+def initiated_check(task: Task) -> None:
+    """Raises DomainError not_initiated for a task whose files are on their way no more."""
+    if task.state != TaskState.INITIATED:
+        raise DomainError("not_initiated", status=409)
+
+
 @transaction.atomic
 def task_create(*, owner: User, worker: Worker | None = None, request: TaskRequest) -> Task:
     """Register a task in state initiated, with one row for each of its files.

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -119,8 +119,7 @@ def status(request: HttpRequest, task_id: int) -> HttpResponse:
 def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
     """Fresh presigned PUTs, for an upload that broke or took longer than they live."""
     task = _task(request, task_id)
-    if task.state != TaskState.INITIATED:
-        raise DomainError("not_initiated", status=409)
+    services.initiated_check(task)
     return JsonResponse({"uploads": upload_targets(task)})
 
 
@@ -145,11 +144,8 @@ def file_join(request: HttpRequest, task_id: int, file_id: int) -> JsonResponse:
 def _file_on_its_way(request: HttpRequest, task_id: int, file_id: int) -> TaskFile:
     """Raises Http404; DomainError not_initiated."""
     task = _task(request, task_id)
-    found = task.files.filter(pk=file_id).first()
-    if found is None:
-        raise Http404
-    if task.state != TaskState.INITIATED:
-        raise DomainError("not_initiated", status=409)
+    found = get_object_or_404(task.files, pk=file_id)
+    services.initiated_check(task)
     return found
 
 

@@ -68,6 +68,12 @@ def in_order_of_passes(names: Sequence[str]) -> list[int]:
     return sorted(range(len(names)), key=key)
 
 
+def initiated_check(upload: ProfileUpload) -> None:
+    """Raises DomainError opened_gone for one whose files are on their way no more."""
+    if upload.state != State.INITIATED:
+        raise DomainError("opened_gone", status=409)
+
+
 @transaction.atomic
 def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
     """Register a profile in state initiated; its files are passes in the order given.

@@ -17,7 +17,6 @@ from profiles.rest.bodies import OpenBody, RenameBody, files_asked
 from profiles.rest.filters import OpenedFilters
 from profiles.selectors import uploads_visible_to
 from tasks.rest.answers import UploadsAnswer
-from webprofile.errors import DomainError
 from webprofile.rest.schema import documented, redirect_to
 from webprofile.rest.views import ApiListView
 
@@ -111,8 +110,7 @@ class OpenedUploads(ResultView):
         says which parts have arrived.
         """
         upload = self.upload(upload_id)
-        if upload.state != ProfileUpload.State.INITIATED:
-            raise DomainError("opened_gone", status=409)
+        uploads.initiated_check(upload)
         return Response({"uploads": upload_targets(upload)})
 
 

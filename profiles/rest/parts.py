@@ -1,17 +1,17 @@
 """Large files in parts: addresses for parts, and their end; of tasks and of opened profiles."""
 
-from django.http import Http404
+from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agent.protocol.parts import MOST_PARTS
-from profiles.models import OpenedFile, ProfileUpload
+from profiles.models import OpenedFile
+from profiles.opened import uploads
 from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
 from profiles.rest.access import ResultView
+from tasks import services
 from tasks.models import TaskFile
 from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer
-from tasks.states import TaskState
-from webprofile.errors import DomainError
 from webprofile.rest import fields
 from webprofile.rest.schema import documented
 
@@ -67,21 +67,15 @@ class _PartsView(ResultView):
     def task_file(self, task_id: int, file_id: int) -> TaskFile:
         """Raises Http404; DomainError not_initiated."""
         task = self.task(task_id)
-        found = task.files.filter(pk=file_id).first()
-        if found is None:
-            raise Http404
-        if task.state != TaskState.INITIATED:
-            raise DomainError("not_initiated", status=409)
+        found = get_object_or_404(task.files, pk=file_id)
+        services.initiated_check(task)
         return found
 
     def opened_file(self, upload_id: int, number: int) -> OpenedFile:
         """Raises Http404; DomainError opened_gone."""
         upload = self.upload(upload_id)
-        found = upload.files.filter(number=number).first()
-        if found is None:
-            raise Http404
-        if upload.state != ProfileUpload.State.INITIATED:
-            raise DomainError("opened_gone", status=409)
+        found = get_object_or_404(upload.files, number=number)
+        uploads.initiated_check(upload)
         return found
 
 

@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -135,8 +135,7 @@ def status(request: HttpRequest, upload_id: int) -> JsonResponse:
 def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
     """Fresh presigned PUTs, for an upload that broke or took longer than they live."""
     upload = upload_or_404(request, upload_id)
-    if upload.state != ProfileUpload.State.INITIATED:
-        raise DomainError("opened_gone", status=409)
+    uploads.initiated_check(upload)
     return JsonResponse({"uploads": upload_targets(upload)})
 
 
@@ -161,11 +160,8 @@ def file_join(request: HttpRequest, upload_id: int, number: int) -> JsonResponse
 def _file_on_its_way(request: HttpRequest, upload_id: int, number: int) -> OpenedFile:
     """Raises Http404; DomainError opened_gone."""
     upload = upload_or_404(request, upload_id)
-    found = upload.files.filter(number=number).first()
-    if found is None:
-        raise Http404
-    if upload.state != ProfileUpload.State.INITIATED:
-        raise DomainError("opened_gone", status=409)
+    found = get_object_or_404(upload.files, number=number)
+    uploads.initiated_check(upload)
     return found
 
 

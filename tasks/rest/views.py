@@ -136,8 +136,7 @@ class TaskUploads(TaskView):
         says which parts have arrived.
         """
         task = self.task(task_id)
-        if task.state != TaskState.INITIATED:
-            raise DomainError("not_initiated", status=409)
+        services.initiated_check(task)
         return Response({"uploads": upload_targets(task)})
 
 
