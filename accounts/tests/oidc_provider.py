@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+from agent.tests.http_sites import serving
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CLIENT_ID, CLIENT_SECRET = "webprofile", "a secret between two machines"
@@ -117,11 +118,5 @@ def running_provider() -> Iterator[Provider]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     provider = Provider(f"http://127.0.0.1:{server.server_port}")
     server.RequestHandlerClass = type("Handler", (_Handler,), {"provider": provider})
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(server):
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -3,7 +3,6 @@
 import datetime
 import ipaddress
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from agent.tests.http_sites import serving
 
 
 def make_certificate(folder: Path, name: str = "hooks.test") -> Path:
@@ -90,11 +91,5 @@ def receiving(certificate: Path) -> Iterator[Receiver]:
     context.load_cert_chain(certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     receiver.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -39,6 +39,7 @@ from agent.protocol import (
     decode_agent,
     encode,
 )
+from agent.tests.http_sites import Answering
 
 TOKEN = "mgw_secret"
 MODEL = b"mgv2" * 100
@@ -91,7 +92,7 @@ class Storage:
 
 
 def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
         timeout = 10
@@ -100,7 +101,7 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
             name = self._name()
             if not self._refused(name):
                 time.sleep(storage.delay_s)
-                self._answer(200, storage.files[name])
+                self.answer(200, storage.files[name])
 
         def do_PUT(self) -> None:
             name = self._name()
@@ -108,7 +109,7 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
             if not self._refused(name):
                 storage.stored[name] = body
                 storage.put_headers.append(dict(self.headers))
-                self._answer(200, b"")
+                self.answer(200, b"")
 
         def _name(self) -> str:
             name = self.path.split("?")[0].strip("/")
@@ -118,18 +119,9 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
         def _refused(self, name: str) -> bool:
             waiting = storage.refusals.get(name)
             if waiting:
-                self._answer(waiting.pop(0), b"no")
+                self.answer(waiting.pop(0), b"no")
                 return True
             return False
-
-        def _answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     return Handler
 

@@ -1,16 +1,16 @@
 """The commands an owner types: enrol once, doctor when something is wrong."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from agent.cli import main
 from agent.config import load_config
+from agent.tests.http_sites import Answering, serving
 
 
 class Site:
@@ -21,7 +21,7 @@ class Site:
         self.asked: list[tuple[str, str, object]] = []
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answering):
             def do_GET(self) -> None:
                 self.reply(None)
 
@@ -32,13 +32,7 @@ class Site:
                 site.asked.append((self.path, self.headers.get("Authorization", ""), body))
                 status, answer = site.answer
                 raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+                self.answer(status, raw)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
@@ -51,12 +45,8 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
-    thread.start()
-    yield site
-    site.http.shutdown()
-    site.http.server_close()
-    thread.join()
+    with serving(site.http):
+        yield site
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from agent.pulse import Heart
+from agent.tests.http_sites import Answering
 
 LOAD_S = 8.0
 #: a worker looks dead after so many
@@ -37,7 +38,7 @@ class Site:
         self.hangs_up = False
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answering):
             protocol_version = "HTTP/1.1"
 
             def setup(self) -> None:
@@ -52,14 +53,8 @@ class Site:
                 time.sleep(site.delay_s)
                 status = site.statuses.pop(0) if site.statuses else 200
                 answer = b'{"server_time": 1}'
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
+                self.answer(status, answer)
                 self.close_connection = site.hangs_up
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True

@@ -7,15 +7,15 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from agent import __version__, daemon, updating
 from agent.session import AgentTooOld
+from agent.tests.http_sites import Answering, serving
 from agent.updating import Replaced, UpdateFailed, Updater, is_other
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
@@ -33,19 +33,13 @@ class Site:
         self.on_file = lambda: None
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answering):
             def do_GET(self) -> None:
                 site.asked.append(self.path)
                 if self.path.endswith(".pyz"):
                     site.on_file()
                 body = NEW if self.path.endswith(".pyz") else json.dumps(site.manifest).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+                self.answer(200, body)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
@@ -54,12 +48,8 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    thread = Thread(target=site.http.serve_forever, args=(0.02,))
-    thread.start()
-    yield site
-    site.http.shutdown()
-    site.http.server_close()
-    thread.join()
+    with serving(site.http):
+        yield site
 
 
 @pytest.fixture

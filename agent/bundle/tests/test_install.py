@@ -10,16 +10,16 @@ import pty
 import pwd
 import subprocess
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from agent.bundle import install
+from agent.tests.http_sites import Answering, serving
 
 #: not that of the virtual environment: it may go before the agent does
 PYTHON = sys._base_executable
@@ -62,17 +62,11 @@ class Site:
         self.asked: list[str] = []
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answering):
             def do_GET(self) -> None:
                 site.asked.append(self.path)
                 status, body = site.answer(self.path, self.headers.get("Authorization", ""))
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+                self.answer(status, body)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
@@ -93,12 +87,8 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
-    thread.start()
-    yield site
-    site.http.shutdown()
-    site.http.server_close()
-    thread.join()
+    with serving(site.http):
+        yield site
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,7 @@ import pytest
 
 from accounts.access_tokens import token_issue
 from accounts.models import User
+from agent.tests.http_sites import serving
 from tasks.tests.make import make_user, make_worker, npy_bytes
 
 ROOT = Path(__file__).parents[3]
@@ -122,14 +122,8 @@ def proxy(live_server) -> Iterator[Proxy]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *args: None  # type: ignore[method-assign]
     found = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db import connections
 from dramatiq import Worker
 
+from agent.tests.http_sites import serving
 from profiles import s3
 from webprofile.doctor import clock, messages, objects, post, rows, site
 from webprofile.doctor.examining import Part, examine
@@ -49,14 +50,11 @@ def http():
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.answers = Handler
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.answers = Handler
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    with serving(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def said(finding):
@@ -269,16 +267,13 @@ class Letters(socketserver.StreamRequestHandler):
 
 @pytest.fixture
 def letters(settings):
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Letters) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        settings.HAS_MAIL_SERVER = True
-        settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
-        settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
-        settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Letters)
+    settings.HAS_MAIL_SERVER = True
+    settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
+    settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
+    settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""
+    with serving(server):
         yield
-        server.shutdown()
-        thread.join()
 
 
 def test_mail_that_would_be_taken_is_told(letters, settings):

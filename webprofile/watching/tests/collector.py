@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from agent.tests.http_sites import serving
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,5 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
 @contextlib.contextmanager
 def collector() -> Iterator[Collector]:
     server = Collector()
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
