@@ -25,6 +25,7 @@ from accounts.refresh_tokens import AccessPart, pair_issue, pair_renew, refresh_
 from accounts.sessions import log_out_everywhere
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
+from webprofile.tests.documented_api import refused
 
 TOKEN = "/api/v1/auth/token/"
 PASSWORD = "correct horse battery"
@@ -42,11 +43,6 @@ def post(path, **body):
 def log_in(user, **changes):
     email = user.email if user else ""
     return post(TOKEN, **{"email": email, "password": PASSWORD} | changes)
-
-
-def refused(answer, status, code):
-    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
-    return answer.json()
 
 
 def me(access):

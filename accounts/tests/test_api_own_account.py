@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from accounts.access_tokens import token_issue
 from accounts.refresh_tokens import pair_issue
 from tasks.tests.make import make_user
+from webprofile.tests.documented_api import refused
 
 pytestmark = pytest.mark.django_db
 
@@ -41,10 +42,6 @@ def bearer(text):
 
 def is_in(client):
     return client.get(ME).status_code == 200
-
-
-def refused(answer, status, code):
-    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
 
 
 def test_sessions_are_told_and_ended_one_by_one():

@@ -1,22 +1,16 @@
 """The queue over the API: where a task stands, where it could go, what a request would become."""
 
 import pytest
-from rest_framework.test import APIClient
 
 from tasks.models import Task
 from tasks.services import task_cancel
 from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
+from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/tasks/"
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
-
-
-def caller(user):
-    client = APIClient()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture
@@ -27,10 +21,6 @@ def alice():
 @pytest.fixture
 def client(alice):
     return caller(alice)
-
-
-def refused(answer, status, code):
-    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
 
 
 def test_a_waiting_task_has_a_place_and_a_cause(client, alice):

@@ -21,17 +21,12 @@ from tasks.tests.make import (
     make_worker,
     npy_bytes,
 )
+from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/tasks/"
 FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
-
-
-def caller(user):
-    client = APIClient()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture
@@ -65,11 +60,6 @@ def upload(made):
         content = FILES[target["name"]]
         sent = httpx2.put(target["url"], content=content, headers=target["headers"])
         assert sent.status_code == 200
-
-
-def refused(answer, status, code):
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
-    return answer.json()
 
 
 def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
