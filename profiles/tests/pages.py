@@ -1,12 +1,16 @@
 """Result pages for tests: tasks whose attempts left real profiles."""
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
+from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles import storage
 from profiles.models import Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
 from tasks import attempts
+from tasks.models import Attempt
 from tasks.tests.make import make_attempt, make_user, make_waiting_task
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
@@ -14,9 +18,17 @@ LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
 
 def make_result(*profiles: bytes, owner=None) -> Profile:
     """The profile of a succeeded task; each of `profiles` is what one profiled pass left."""
-    attempt = make_attempt(make_waiting_task(owner or make_user()))
     names = ["profile.json", *(f"profile-{number}.json" for number in range(2, len(profiles) + 1))]
     files = dict(zip(names, profiles, strict=True)) | {"log.txt": LOG}
+    attempt = ended_attempt(files, owner)
+    attempt.task.refresh_from_db()
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt)
+
+
+def ended_attempt(files: Mapping[str, bytes], owner: User | None = None, **asked: Any) -> Attempt:
+    """An attempt in state processing whose files lie in storage; asked: of its task."""
+    attempt = make_attempt(make_waiting_task(owner or make_user(), **asked))
     offers = []
     for name, content in files.items():
         storage.write(artifact_key(str(attempt.pk), name), content)
@@ -25,6 +37,4 @@ def make_result(*profiles: bytes, owner=None) -> Profile:
     artifacts_record(attempt, offers)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     attempts.attempt_finish(attempt, report)
-    attempt.task.refresh_from_db()
-    profile_build(attempt)
-    return Profile.objects.get(attempt=attempt)
+    return attempt

@@ -1,19 +1,15 @@
 """From an attempt's files in real storage to the result page."""
 
-import hashlib
-
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason, FileOffer
-from profiles import storage as object_store
 from profiles.actors import build_profile
 from profiles.analysis.table import table
 from profiles.derived.loading import profile_data
 from profiles.models import Profile, artifact_key
-from profiles.services import artifacts_record, profile_build
-from tasks import attempts
+from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_user, make_waiting_task
+from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
 pytestmark = pytest.mark.django_db
@@ -27,17 +23,8 @@ LOG = (
 
 def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attempt:
     """An attempt in state processing whose files lie in storage."""
-    attempt = make_attempt(make_waiting_task(owner or make_user()))
-    offers = []
-    for name, content in (("profile.json", profile), ("log.txt", log.encode())):
-        if content is not None:
-            object_store.write(artifact_key(str(attempt.pk), name), content)
-            digest = hashlib.md5(content).hexdigest()
-            offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record(attempt, offers)
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
-    return attempt
+    files = {} if profile is None else {"profile.json": profile}
+    return ended_attempt(files | {"log.txt": log.encode()}, owner)
 
 
 @pytest.fixture

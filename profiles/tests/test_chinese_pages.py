@@ -10,7 +10,6 @@ from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
-from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -57,11 +56,9 @@ class Sentences(HTMLParser):
 
 
 @pytest.fixture
-def alice(client, storage):
-    user = make_user()
-    client.force_login(user)
+def alice(alice, client):
     client.cookies["django_language"] = "zh-hans"
-    return user
+    return alice
 
 
 def chinese(client, address: str) -> list[str]:

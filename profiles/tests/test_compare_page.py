@@ -22,13 +22,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def alice(client, storage):
-    user = make_user()
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def related(alice):
     """resnet18, the same optimized, and the same with other shapes."""
     names = ("resnet18", "resnet18_opt", "resnet18_fbs1")

@@ -12,7 +12,6 @@ from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import PICTURES, faults
-from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -43,13 +42,6 @@ STRANGE_COMPARISONS = (
     "status=x", "q=%00", "side=x", "op=99999", "op=x", "scope=%00", f"op={HUGE}",
     "q=" + "(" * 9_000,
 )  # fmt: skip
-
-
-@pytest.fixture
-def alice(client, storage):
-    user = make_user()
-    client.force_login(user)
-    return user
 
 
 @pytest.fixture

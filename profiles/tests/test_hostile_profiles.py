@@ -14,7 +14,6 @@ from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import addresses, faults, more_addresses
-from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.django_db
 
 CASES = all_cases()
 OPENED = [name for name in CASES if name not in REFUSED]
-
-
-@pytest.fixture
-def alice(client, storage):
-    user = make_user()
-    client.force_login(user)
-    return user
 
 
 def in_groups(names, size):

@@ -1,20 +1,17 @@
 """From an attempt's measurement to what its pages say."""
 
-import hashlib
 import json
 import re
 
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason, FileOffer, Plan
+from agent.protocol import Plan
 from agent.protocol.measurement import Contamination, Measurement, PassRecord
-from profiles import storage as object_store
-from profiles.models import AttemptMeasurement, Profile, artifact_key
-from profiles.services import artifacts_record, profile_build
+from profiles.models import AttemptMeasurement, Profile
+from profiles.services import profile_build
 from profiles.tests.make import make_profile, to_json
-from tasks import attempts
+from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_user, make_waiting_task
 
 pytestmark = pytest.mark.django_db
 
@@ -45,23 +42,6 @@ def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
 
 def profile_json(seconds: float) -> bytes:
     return to_json(make_profile({"0": seconds}))
-
-
-def ended_attempt(plan: Plan, files: dict[str, bytes], owner=None) -> Attempt:
-    """An attempt in state processing whose files lie in storage."""
-    attempt = make_attempt(make_waiting_task(owner or make_user(), plan=plan))
-    for name, content in files.items():
-        object_store.write(artifact_key(str(attempt.pk), name), content)
-    artifacts_record(
-        attempt,
-        [
-            FileOffer(name=name, size_bytes=len(data), md5=hashlib.md5(data).hexdigest())
-            for name, data in files.items()
-        ],
-    )
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
-    return attempt
 
 
 def built(attempt: Attempt):
@@ -97,7 +77,7 @@ def standard(storage) -> Attempt:
         ),
         "manifest.json": b"{}",
     }
-    return ended_attempt(STANDARD, files, make_user())
+    return ended_attempt(files, plan=STANDARD)
 
 
 def test_latency_overhead_and_the_totals_of_all_passes_are_kept(standard):
@@ -158,7 +138,7 @@ CLEAN_ONLY = Plan(preset="custom", clean=True, profiled=0)
 
 def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, storage):
     files = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY), "log.txt": b""}
-    attempt = ended_attempt(CLEAN_ONLY, files, make_user())
+    attempt = ended_attempt(files, plan=CLEAN_ONLY)
     task = built(attempt)
     assert (task.status, Profile.objects.count()) == ("succeeded", 0)
     client.force_login(task.owner)
@@ -181,7 +161,7 @@ def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, stor
     ],
 )
 def test_a_measurement_that_is_missing_or_damaged_fails_the_task(storage, files, reason):
-    task = built(ended_attempt(CLEAN_ONLY, files))
+    task = built(ended_attempt(files, plan=CLEAN_ONLY))
     assert (task.status, task.reason) == ("failed", reason)
 
 
@@ -191,7 +171,7 @@ def test_an_agent_that_measures_nothing_beside_the_profile_is_still_understood(c
         b"=== finished test #0: time=91.673 ms avg_time=9.167 ms "
         b"standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
     )
-    attempt = ended_attempt(Plan(), {"profile.json": profile_json(0.01), "log.txt": log})
+    attempt = ended_attempt({"profile.json": profile_json(0.01), "log.txt": log}, plan=Plan())
     task = built(attempt)
     assert (task.status, AttemptMeasurement.objects.count()) == ("succeeded", 0)
     client.force_login(task.owner)
@@ -205,7 +185,7 @@ def test_a_device_cannot_break_the_page_with_what_it_says_of_itself(client, stor
     device = {"before": {"clocks": [None, 3, {"current_mhz": "x"}], "load_average": {}},
               "after": [1, 2]}  # fmt: skip
     data = measurement(CLEAN, plan=CLEAN_ONLY, device=device, gate={"waited_s": "long"})
-    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
     client.force_login(task.owner)
     assert client.get(f"/tasks/{task.pk}/result/").status_code == 200
 
@@ -244,7 +224,7 @@ HOSTILE = {
 
 def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, storage):
     data = json.dumps(HOSTILE).encode()
-    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
     assert task.status == "succeeded"
     row = AttemptMeasurement.objects.get()
     assert (row.iterations, row.min_ms, row.max_ms, row.mean_ms) == (2, 10.0, 12.0, 11.0)
@@ -259,7 +239,7 @@ def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, 
 
 def test_a_row_from_before_these_rules_is_shown_too(client, storage):
     data = measurement(CLEAN, plan=CLEAN_ONLY)
-    task = built(ended_attempt(CLEAN_ONLY, {"measurement.json": data}))
+    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
     # a NUL could be kept by SQLite alone
     before = json.loads(json.dumps(HOSTILE["device"]["before"]).replace("\\u0000", "x"))
     AttemptMeasurement.objects.update(gate={"waited_s": HUGE}, device={"before": before})
@@ -273,6 +253,6 @@ def test_totals_keep_the_place_of_their_pass_when_a_profile_is_missing(storage):
         "profile-3.json": profile_json(0.030),
         "measurement.json": measurement(CLEAN, plan=STANDARD),
     }
-    built(ended_attempt(STANDARD, files))
+    built(ended_attempt(files, plan=STANDARD))
     totals = AttemptMeasurement.objects.get().device_totals_s
     assert totals == [pytest.approx(0.010), None, pytest.approx(0.030)]
