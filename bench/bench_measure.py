@@ -7,16 +7,14 @@ load, compile, end: what the process does beside iterations) is told apart for b
 costs to watch the device during a run.
 """
 
-import argparse
 import asyncio
 import re
-import tempfile
 import time
 from pathlib import Path
 
 from agent.device.observe import Observer
 from agent.protocol.measurement import Measurement
-from bench.bench_overhead import SETTLE_S, by_hand, forbid_warming, mean_ms
+from bench.bench_overhead import SETTLE_S, asked, by_hand, mean_ms
 from bench.pairs import in_turn, report
 from bench.site import send, shared, wait_for_end
 from webprofile.embedded.demo import Visitor
@@ -34,23 +32,13 @@ HEADERS = (
     "ratio",
     "iteration ratio",
 )
-ITERATIONS = 10
 #: the most that watching may take of one core
 MOST_WATCHING = 0.002
 GLANCES = 50
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--iterations", type=int, default=ITERATIONS)
-    parser.add_argument("--cold", action="store_true")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if given.cold:
-            forbid_warming(Path(folder))
-        rows = measure(Path(folder), given.pairs, given.iterations)
-    print(report(rows, HEADERS, (1, 2), GOAL))
+    print(report(asked(__doc__, measure), HEADERS, (1, 2), GOAL))
     share = asyncio.run(watching())
     verdict = "met" if share <= MOST_WATCHING else "MISSED"
     print(f"watching: {share:.3%} of a core (goal {MOST_WATCHING:.1%}): {verdict}")

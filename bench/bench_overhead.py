@@ -15,6 +15,7 @@ import re
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from agent.conftest import find_megengine_python
@@ -42,7 +43,14 @@ SETTLE_S = 2.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    print(report(asked(__doc__, measure), HEADERS, (1, 2), GOAL))
+
+
+def asked(
+    description: str | None, measure: Callable[[Path, int, int], list[tuple[float, ...]]]
+) -> list[tuple[float, ...]]:
+    """What `measure` finds with what the command line says, in a folder of its own."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=ITERATIONS)
     parser.add_argument("--cold", action="store_true")
@@ -50,8 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if given.cold:
             forbid_warming(Path(folder))
-        rows = measure(Path(folder), given.pairs, given.iterations)
-    print(report(rows, HEADERS, (1, 2), GOAL))
+        return measure(Path(folder), given.pairs, given.iterations)
 
 
 def forbid_warming(folder: Path) -> None:
