@@ -1,14 +1,18 @@
 """The site that the end-to-end and the browser tests share."""
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
+from django.test import override_settings
 
 from agent.conftest import find_megengine_python
+from profiles import storage as object_store
 from webprofile.embedded import parts
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import DATA, Cluster, write_replayer
+from webprofile.tests.permission_world import World, rolled_back
 from webprofile.tests.site import Site, running_site
 
 
@@ -47,3 +51,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.start("actors", parts.actors())
         cluster.start_agent(replayer, server=f"http://127.0.0.1:{port}")
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
+    """The people and their things, in a storage of their own."""
+    folder = tmp_path_factory.mktemp("agent")
+    changed = {
+        "S3_ENDPOINT_URL": object_storage,
+        "S3_PUBLIC_ENDPOINT_URL": object_storage,
+        "S3_BUCKET": f"test-{uuid.uuid4().hex}",
+        "AGENT_FOLDER": str(folder),
+    }
+    with (
+        override_settings(**changed),
+        django_db_blocker.unblock(),
+        rolled_back(),
+    ):
+        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        yield World(folder)

@@ -10,7 +10,6 @@ times as often besides, with other values each time, which takes minutes.
 import logging
 import os
 import re
-import uuid
 from collections import Counter
 from fnmatch import fnmatchcase
 
@@ -18,7 +17,6 @@ import pytest
 import schemathesis
 from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
-from django.test import override_settings
 from hypothesis import HealthCheck, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -26,9 +24,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from accounts.access_tokens import token_issue
 from accounts.models import User
 from accounts.refresh_tokens import pair_issue
-from profiles import storage as object_store
 from tasks.tests.make import make_task, make_worker
-from webprofile.tests.permission_world import World, rolled_back
+from webprofile.tests.permission_world import rolled_back
 
 pytestmark = pytest.mark.django_db
 
@@ -69,31 +66,17 @@ def _quiet():
 
 
 @pytest.fixture(scope="module")
-def things(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
+def things(world):
     """Numbers and names of what exists, by the part of an address that they stand for."""
-    folder = tmp_path_factory.mktemp("agent")
-    changed = {
-        "S3_ENDPOINT_URL": object_storage,
-        "S3_PUBLIC_ENDPOINT_URL": object_storage,
-        "S3_BUCKET": f"test-{uuid.uuid4().hex}",
-        "AGENT_FOLDER": str(folder),
+    worker = make_worker("openbox")
+    initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
+    names = {
+        "pools": world.values["api:pool.name"],
+        "workers": worker.name,
+        "artifacts": "bin_io_dump.zip",
+        "export": "csv",
     }
-    with (
-        override_settings(**changed),
-        django_db_blocker.unblock(),
-        rolled_back(),
-    ):
-        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
-        values = World(folder).values
-        worker = make_worker("openbox")
-        initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
-        names = {
-            "pools": values["api:pool.name"],
-            "workers": worker.name,
-            "artifacts": "bin_io_dump.zip",
-            "export": "csv",
-        }
-        yield values | {"worker_id": worker.pk, "initiated": initiated.pk, "names": names}
+    return world.values | {"worker_id": worker.pk, "initiated": initiated.pk, "names": names}
 
 
 def person_of(place):

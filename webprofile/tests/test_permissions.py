@@ -5,15 +5,13 @@ import uuid
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from django.test import override_settings
 from django.urls import reverse
 
-from profiles import storage as object_store
 from tasks.models import Attempt, LogChunk
 from webprofile.tests import permission_sockets as sockets
 from webprofile.tests.permission_questions import QUESTIONS, absent, things
 from webprofile.tests.permission_table import row_of, rows, socket_routes, unused, web_routes
-from webprofile.tests.permission_world import PEOPLE, World, rolled_back, secrets_for
+from webprofile.tests.permission_world import PEOPLE, rolled_back, secrets_for
 
 pytestmark = pytest.mark.django_db
 
@@ -43,24 +41,6 @@ FOR_ANY_SCRIPT = {"api:tasks-judge", "api:access-token-in-use"}
 _CHANGING = re.compile(
     r'(?:csrfmiddlewaretoken" value|csrf-token" content)="\w+"|Content-Length: \d+|Expires: [^\n]+'
 )
-
-
-@pytest.fixture(scope="module")
-def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
-    folder = tmp_path_factory.mktemp("agent")
-    changed = {
-        "S3_ENDPOINT_URL": object_storage,
-        "S3_PUBLIC_ENDPOINT_URL": object_storage,
-        "S3_BUCKET": f"test-{uuid.uuid4().hex}",
-        "AGENT_FOLDER": str(folder),
-    }
-    with (
-        override_settings(**changed),
-        django_db_blocker.unblock(),
-        rolled_back(),
-    ):
-        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
-        yield World(folder)
 
 
 def word_of(answer, address):
