@@ -115,15 +115,9 @@ def test_an_agent_that_is_behind_is_told(settings, tmp_path):
     assert "0.1.0+1111bbbb" in page(make_user("bob"), worker)
 
 
-def test_utilisation_is_the_share_of_time_that_it_ran():
-    worker = make_worker(slots=2)
+def ran(worker, spans, *, lost=False):
+    """Attempts that began and ended so many hours ago."""
     now = timezone.now()
-    spans = [  # began, ended: hours ago
-        (1, 0),  # 1 h within both
-        (26, 20),  # 4 h of it within a day, 6 within a week
-        (8 * 24, 6 * 24),  # 24 h within a week
-        (20 * 24, 10 * 24),  # before
-    ]
     for number, (begin, end) in enumerate(spans):
         Attempt.objects.create(
             task=make_waiting_task(make_user(f"u{number}"), worker),
@@ -133,8 +127,19 @@ def test_utilisation_is_the_share_of_time_that_it_ran():
             lease_expires_at=now,
             started_at=now - datetime.timedelta(hours=begin),
             ended_at=now - datetime.timedelta(hours=end),
-            run_s=(begin - end) * 3600,
+            **({"end_reason": "lease_expired"} if lost else {"run_s": (begin - end) * 3600}),
         )
+
+
+def test_utilisation_is_the_share_of_time_that_it_ran():
+    worker = make_worker(slots=2)
+    spans = [  # began, ended: hours ago
+        (1, 0),  # 1 h within both
+        (26, 20),  # 4 h of it within a day, 6 within a week
+        (8 * 24, 6 * 24),  # 24 h within a week
+        (20 * 24, 10 * 24),  # before
+    ]
+    ran(worker, spans)
     usage = usage_of(worker)
     assert usage.day == pytest.approx(5 / 24 / 2, abs=1e-3)
     assert usage.week == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
@@ -142,18 +147,7 @@ def test_utilisation_is_the_share_of_time_that_it_ran():
 
 def test_what_ran_until_it_was_lost_counts():
     worker = make_worker()
-    now = timezone.now()
-    for number, (begin, end) in enumerate([(2, 1), (30, 28), (25, 23)]):
-        Attempt.objects.create(
-            task=make_waiting_task(make_user(f"u{number}"), worker),
-            worker=worker,
-            number=9,
-            slot=number + 5,
-            lease_expires_at=now,
-            started_at=now - datetime.timedelta(hours=begin),
-            ended_at=now - datetime.timedelta(hours=end),
-            end_reason="lease_expired",
-        )
+    ran(worker, [(2, 1), (30, 28), (25, 23)], lost=True)
     usage = usage_of(worker)
     assert usage.day == pytest.approx(2 / 24, abs=1e-3)
     assert usage.week == pytest.approx(5 / 24 / 7, abs=1e-3)

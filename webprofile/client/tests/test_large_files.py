@@ -72,7 +72,8 @@ def test_parts_that_broke_are_sent_again_and_no_others(client, cuts, content):
     assert sum(cuts.sent) < SIZE + 3 * PART_BYTES + MIB
 
 
-def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, content):
+def break_off(client, cuts):
+    """Begin to submit, and end the client when parts have arrived: their sizes."""
     # room for one part a connection: then the storage does not answer
     cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
     process = client.start(*SUBMIT, "--key", "night")
@@ -81,9 +82,14 @@ def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, conte
         time.sleep(0.1)
     process.kill()
     process.communicate()
+    cuts.up = []
     arrived = _arrived()
     assert arrived
-    cuts.up, before = [], sum(cuts.sent)
+    return arrived
+
+
+def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, content):
+    arrived, before = break_off(client, cuts), sum(cuts.sent)
     client.run(*SUBMIT, "--key", "night")
     check_stored(content)
     assert Task.objects.count() == 1
@@ -91,16 +97,7 @@ def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, conte
 
 
 def test_another_file_does_not_go_on_with_parts_that_are_stored(client, cuts, home, content):
-    cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
-    process = client.start(*SUBMIT, "--key", "night")
-    until = time.monotonic() + 30
-    while time.monotonic() < until and not _arrived():
-        time.sleep(0.1)
-    process.kill()
-    process.communicate()
-    arrived, before = _arrived(), sum(cuts.sent)
-    assert arrived
-    cuts.up = []
+    arrived, before = break_off(client, cuts), sum(cuts.sent)
     (home / "big.mge").write_bytes(content[::-1])
     ended = client.start(*SUBMIT, "--key", "night")
     assert "is not what was sent before" in "".join(ended.communicate())

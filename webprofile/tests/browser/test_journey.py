@@ -231,8 +231,7 @@ def test_the_administration_runs_under_the_same_strict_policy(person):
     assert person.complaints() == []
 
 
-def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
-    person.register("patient@example.com")
+def submit_without_storage(person, resnet):
     person.open("/tasks/new/")
     person.browser.execute_cdp_cmd("Network.enable", {})
     person.browser.execute_cdp_cmd(
@@ -240,6 +239,11 @@ def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
     )
     person.choose_files(*resnet)
     person.see("#submit").click()
+
+
+def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
+    person.register("patient@example.com")
+    submit_without_storage(person, resnet)
     assert "storage" in person.see("#transfer-cause", within_s=60).text
     person.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     person.see("#transfer-retry").click()
@@ -251,13 +255,7 @@ def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
 
 def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
     person.register("impatient@example.com")
-    person.open("/tasks/new/")
-    person.browser.execute_cdp_cmd("Network.enable", {})
-    person.browser.execute_cdp_cmd(
-        "Network.setBlockedURLs", {"urls": ["*/megengine-web-profile/*"]}
-    )
-    person.choose_files(*resnet)
-    person.see("#submit").click()
+    submit_without_storage(person, resnet)
     person.see("#transfer-abandon", within_s=60).click()
     person.wait(
         lambda: (
