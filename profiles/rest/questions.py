@@ -59,6 +59,16 @@ def _row(help_text: str) -> fields.Whole:
     )
 
 
+def _limit(usual: int) -> fields.Whole:
+    return fields.Whole(
+        required=False,
+        default=usual,
+        min_value=1,
+        max_value=ROWS_LIMIT,
+        help_text="At most so many rows.",
+    )
+
+
 def _duration(help_text: str) -> serializers.RegexField:
     return serializers.RegexField(_TIME, required=False, max_length=40, help_text=help_text)
 
@@ -122,13 +132,7 @@ class OperatorsQuery(PassesQuery):
     """A window of the table."""
 
     offset = _whole("Rows to pass over.")
-    limit = fields.Whole(
-        required=False,
-        default=50,
-        min_value=1,
-        max_value=ROWS_LIMIT,
-        help_text="At most so many rows.",
-    )
+    limit = _limit(50)
     around = _row(
         "Instead of `offset`: begin at the window of `limit` rows with this operator (its `row`)."
     )
@@ -269,13 +273,7 @@ class CompareQuery(RowsQuery):
 
     by = _choice(BYS, "row", "What a step of the waterfall is.")
     offset = _whole("Rows to pass over.")
-    limit = fields.Whole(
-        required=False,
-        default=100,
-        min_value=1,
-        max_value=ROWS_LIMIT,
-        help_text="At most so many rows.",
-    )
+    limit = _limit(100)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         found = super().get_fields()
@@ -327,13 +325,7 @@ class ValuesQuery(fields.Query):
 
     differing = fields.Choice(["1"], required=False, help_text="Without the rows that are equal.")
     offset = _whole("Rows to pass over.")
-    limit = fields.Whole(
-        required=False,
-        default=200,
-        min_value=1,
-        max_value=ROWS_LIMIT,
-        help_text="At most so many rows.",
-    )
+    limit = _limit(200)
 
 
 def table_request(parameters: QueryDict, passes: int) -> TableRequest:
