@@ -192,6 +192,12 @@ class WebhookDelivery(models.Model):
         """What a receiver knows it by, in each call."""
         return f"msg_{self.pk}"
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it was called until the last try, and never took the call."""
+        was_called = self.problem not in ("", "disabled", "not_yours")
+        return self.ended_at is not None and was_called
+
 
 class AuditEntry(models.Model):
     """Who did what to what, before and after: an administrator, or a user with the own account.
