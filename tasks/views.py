@@ -237,7 +237,8 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
     """Have rules leave the task's files alone (`keep`: yes), or not any more."""
     task = _task(request, task_id)
     task_keep_files(task, keep=request.POST.get("keep") == "yes")
-    return redirect("tasks:detail", task.pk)
+    # a long page: back to where the button stands
+    return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
 
 
 def _moved(request: HttpRequest, task: Task) -> HttpResponse:
