@@ -9,6 +9,7 @@ export class TransferRow {
     this.file = file;
     this.texts = texts;
     this.pace = new Pace();
+    this.safe = "";
     const template = document.getElementById("transfer-row");
     this.element = template.content.cloneNode(true).firstElementChild;
     this.element.querySelector(".transfer__name").textContent = file.name;
@@ -41,13 +42,14 @@ export class TransferRow {
 
   /** What `PartsUpload` tells. */
   parts({ bytes, safe, count, state }) {
+    this.safe = fill(this.texts.parts, { safe, count });
     if (state === "sending") {
       this.sending(bytes);
       return;
     }
     this.pace.reset();
     this.show(this.texts[state], bytes / this.file.size, state);
-    this.#detail(fill(this.texts.parts, { safe, count }));
+    this.#detail(this.safe);
   }
 
   retrying() {
@@ -55,8 +57,11 @@ export class TransferRow {
     this.show(this.texts.retrying, 0);
   }
 
+  /** Parts that have arrived are not lost: the bar and the count of them stay. */
   failed() {
-    this.show(this.texts.failed, 0, "failed");
+    const part = this.safe ? this.element.querySelector("progress").value : 0;
+    this.show(this.texts.failed, part, "failed");
+    this.#detail(this.safe);
   }
 
   stored() {
