@@ -54,7 +54,7 @@ def test_the_page_tests_changes_the_secret_and_removes(client, alice):
     assert "Both secrets sign" not in act("end-former").content.decode()
     assert act("explode").status_code == 404
     page = client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
-    assert "Calls" in page
+    assert "Last calls" in page
     assert "ttempt" not in page  # which is a try of a task
     act("remove")
     assert not Webhook.objects.exists()

@@ -113,8 +113,9 @@ export class Transfer {
   /** Offer retry and abandon; resolves to true for retry, after abandoning to false. */
   decide(error, cancelUrl) {
     this.problem(this.cause(error));
-    // a file that cannot be an input will not get better
-    document.getElementById("transfer-retry").hidden = Boolean(error.code?.startsWith("input_"));
+    // a file that cannot be an input will not get better, nor will one that is not the wanted one
+    const isWrong = error.code?.startsWith("input_") || error.kind === "other";
+    document.getElementById("transfer-retry").hidden = Boolean(isWrong);
     const choice = (id) =>
       new Promise((resolve) => {
         document.getElementById(id).addEventListener("click", resolve, { once: true });
