@@ -63,9 +63,13 @@ def _remove(name: str, days: int, rows: int) -> None:
             progress.advance(removed)
 
 
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"
+
+
 def _table(found: dict[str, list[Share]], rules: dict[str, int]) -> str:
     rows = [
-        (f"{name}, {rules[name]} days", each.owner, each.rows, filesizeformat(each.size_bytes))
+        (f"{name}, {_days(rules[name])}", each.owner, each.rows, filesizeformat(each.size_bytes))
         for name, shares in found.items()
         for each in shares
     ]
