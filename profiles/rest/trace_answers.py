@@ -5,7 +5,7 @@ from rest_framework import serializers
 from profiles.rest import operator_answers as kinds
 
 
-class LaneAnswer(serializers.Serializer):
+class TraceLaneAnswer(serializers.Serializer):
     """One thread or device."""
 
     name = serializers.CharField(help_text="As in the file.")
@@ -15,7 +15,7 @@ class LaneAnswer(serializers.Serializer):
     share = kinds.number("Of the time that was recorded.")
 
 
-class PhaseAnswer(serializers.Serializer):
+class TracePhaseAnswer(serializers.Serializer):
     """One phase of training steps, all of its calls together."""
 
     name = serializers.CharField(help_text="`forward`, `backward`, `step` or `clear_grad`.")
@@ -24,7 +24,7 @@ class PhaseAnswer(serializers.Serializer):
     device_s = kinds.number("Time of the kernels that it handed over meanwhile, s.")
 
 
-class ScopeAnswer(serializers.Serializer):
+class TraceScopeAnswer(serializers.Serializer):
     """A module or function, by where it was called from."""
 
     path = serializers.ListField(child=serializers.CharField(), help_text="Outermost first.")
@@ -36,7 +36,7 @@ class ScopeAnswer(serializers.Serializer):
     operators = serializers.IntegerField(help_text="That it handed over itself.")
 
 
-class WaitAnswer(serializers.Serializer):
+class TraceWaitAnswer(serializers.Serializer):
     """Python waited for a value that the device computed."""
 
     path = serializers.ListField(child=serializers.CharField(), help_text="Where.")
@@ -45,7 +45,7 @@ class WaitAnswer(serializers.Serializer):
     wait_s = kinds.number("How long, s.")
 
 
-class CurveAnswer(serializers.Serializer):
+class TraceCurveAnswer(serializers.Serializer):
     """One counter, at most 500 moments with the highest value up to the next one."""
 
     name = serializers.CharField(help_text="As MegEngine wrote it.")
@@ -61,14 +61,14 @@ class TraceAnswer(serializers.Serializer):
     begin_s = kinds.number("Where recording began, by the clock of the trace, s.")
     end_s = kinds.number("Where it ended, s.")
     events = serializers.IntegerField(help_text="In the file.")
-    lanes = LaneAnswer(many=True, help_text="Threads and devices.")
-    phases = PhaseAnswer(many=True, help_text="Of training steps.")
-    scopes = ScopeAnswer(many=True, help_text="The 5,000 with the longest time on the device.")
+    lanes = TraceLaneAnswer(many=True, help_text="Threads and devices.")
+    phases = TracePhaseAnswer(many=True, help_text="Of training steps.")
+    scopes = TraceScopeAnswer(many=True, help_text="The 5,000 with the longest time on the device.")
     scopes_left_out = serializers.IntegerField(help_text="How many more there are.")
-    waits = WaitAnswer(many=True, help_text="The 1,000 longest.")
+    waits = TraceWaitAnswer(many=True, help_text="The 1,000 longest.")
     waits_count = serializers.IntegerField(help_text="How many there are in all.")
     wait_s = kinds.number("All of them together, s.")
-    curves = CurveAnswer(many=True, help_text="Counters.")
+    curves = TraceCurveAnswer(many=True, help_text="Counters.")
     unpaired = serializers.IntegerField(help_text="Events without their other half.")
     out_of_order = serializers.IntegerField(help_text="Threads whose events had to be sorted.")
     broken = serializers.IntegerField(help_text="Events without a time.")

@@ -75,8 +75,8 @@ def _notes(found: TraceSummary) -> list[str]:
     if number := found.unpaired:
         notes.append(
             ngettext(
-                "%(number)s event has no other half. What was begun and not ended counts to the end "
-                "of what surrounds it.",
+                "%(number)s event has no other half. What was begun and not ended counts to the "
+                "end of what surrounds it.",
                 "%(number)s events have no other half. What was begun and not ended counts to the "
                 "end of what surrounds it.",
                 number,
@@ -86,7 +86,8 @@ def _notes(found: TraceSummary) -> list[str]:
     if number := found.out_of_order:
         notes.append(
             ngettext(
-                "The events of %(number)s thread were out of order, and were sorted by their times.",
+                "The events of %(number)s thread were out of order, and were sorted by their "
+                "times.",
                 "The events of %(number)s threads were out of order, and were sorted by their "
                 "times.",
                 number,

@@ -52,7 +52,9 @@ def test_other_profiles_have_no_such_part(client, alice):
 def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
     profile = make_opened(alice, RESNET.read_bytes()).profile
     found = (
-        caller(alice).get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3").json()
+        caller(alice)
+        .get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3")
+        .json()
     )
     assert [row["type"] for row in found["operators"]] == ["Convolution"] * 3
     assert found["operators"][0]["name"] == "conv1.Convolution"

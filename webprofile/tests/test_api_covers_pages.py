@@ -62,7 +62,7 @@ SAME = {
     "profiles:compare-graph": ["compare-graph"],
     "profiles:compare-csv": ["compare-csv"],
     "profiles:compare-json": ["compare"],
-    "profiles:detail": ["profile", "profile-statistics", "profile-advice"],
+    "profiles:detail": ["profile", "profile-statistics", "profile-trace", "profile-advice"],
     "profiles:original": ["profile-raw"],
     "profiles:export": ["profile-export"],
     "profiles:operators": ["profile-operators"],
