@@ -21,7 +21,7 @@ from profiles import storage
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from profiles.opened.uploads import opened_file_stored
 from tasks.models import TaskFile
-from tasks.services import file_stored
+from tasks.services import StoredObject, file_stored
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 
@@ -87,7 +87,7 @@ def parts_of(file: File) -> Parts | None:
     row = _row(file)
     found = storage.parts_stored(row.object_key, row.upload_id) if row else None
     if row is not None and found is None:
-        if row.md5 and _keep_joined(file, row):
+        if row.md5 and _keep_found(file, row):
             return None
         log.warning("parts_lost", key=row.object_key)
         row.delete()
@@ -151,15 +151,25 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
         if not PartedUpload.objects.filter(pk=row.pk).update(md5=row.md5):
             file.refresh_from_db()
             return parts_join(file, md5s)
-        try:
-            storage.parts_join(row.object_key, row.upload_id, md5s)
-        except DomainError as error:
-            # another request has joined them at the same time, or gave them up
-            if error.code != "object_missing":
-                raise
-    if not row.md5 or not _keep_joined(file, row):
+        if etag := _joined(row, md5s):
+            # not looked at once more: some storage reads all of it to tell its sum
+            return _keep(file, row, etag)
+    if not row.md5 or not _keep_found(file, row):
         row.delete()
         raise DomainError("upload_missing", status=409, files=file.name)
+
+
+def _joined(row: PartedUpload, md5s: Sequence[str]) -> str:
+    """Have storage join the parts; returns the object's ETag, empty if storage has no such parts.
+
+    Another request has joined them at the same time then, or gave them up.
+    """
+    try:
+        return storage.parts_join(row.object_key, row.upload_id, md5s)
+    except DomainError as error:
+        if error.code != "object_missing":
+            raise
+        return ""
 
 
 def _check(
@@ -177,21 +187,38 @@ def _check(
         raise DomainError("upload_damaged", status=409, files=file.name)
 
 
-def _keep_joined(file: File, row: PartedUpload) -> bool:
-    """Note that the parts of `row` were joined; False if storage has no such object.
+def _keep_found(file: File, row: PartedUpload) -> bool:
+    """Note that the parts of `row` were joined by somebody; False if storage has no such object.
 
     Only `parts_join` ever makes an object of this key, after it has looked at every part.
     """
     found = storage.head(row.object_key)
     if found is None or found[0] != file.size_bytes:
         return False
-    with transaction.atomic():
-        PartedUpload.objects.filter(pk=row.pk).delete()
-        if isinstance(file, TaskFile):
-            file_stored(file, md5=row.md5, etag=found[1])
-        else:
-            opened_file_stored(file, md5=row.md5, etag=found[1])
+    _keep(file, row, found[1])
     return True
+
+
+@transaction.atomic
+def _keep(file: File, row: PartedUpload, etag: str) -> None:
+    """Note that the parts of `row` were joined, and what storage calls that."""
+    PartedUpload.objects.filter(pk=row.pk).delete()
+    if isinstance(file, TaskFile):
+        file_stored(file, md5=row.md5, etag=etag)
+    else:
+        opened_file_stored(file, md5=row.md5, etag=etag)
+
+
+def what_is_stored(file: File) -> StoredObject | None:
+    """What storage holds of a file on its way, None if nothing.
+
+    Of one that came in parts, what was found when they were joined: nobody has an address to write
+    to it, and some storage reads all of it to tell its sum. Raises DomainError storage_unreachable.
+    """
+    if file.part_bytes and file.etag:
+        return StoredObject(file.size_bytes, file.etag)
+    found = storage.head(file.object_key)
+    return None if found is None else StoredObject(*found)
 
 
 def parts_sweep() -> None:

@@ -319,8 +319,8 @@ def parts_stored(key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
     return found
 
 
-def parts_join(key: str, upload_id: str, md5s: Sequence[str]) -> None:
-    """Make the object of all parts, which must have these MD5s.
+def parts_join(key: str, upload_id: str, md5s: Sequence[str]) -> str:
+    """Make the object of all parts, which must have these MD5s; returns its ETag.
 
     Raises DomainError object_missing if there is no such upload (any more), storage_unreachable.
     """
@@ -328,12 +328,13 @@ def parts_join(key: str, upload_id: str, md5s: Sequence[str]) -> None:
         {"PartNumber": number, "ETag": f'"{md5}"'} for number, md5 in enumerate(md5s, start=1)
     ]
     with answering():
-        internal().complete_multipart_upload(
+        found = internal().complete_multipart_upload(
             Bucket=settings.S3_BUCKET,
             Key=key,
             UploadId=upload_id,
             MultipartUpload={"Parts": parts},
         )
+    return found["ETag"].strip('"')
 
 
 def parts_abort(key: str, upload_id: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from profiles import storage
-from profiles.parts import target_of
+from profiles.parts import target_of, what_is_stored
 from tasks.asking.inspection import bytes_wanted
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
@@ -68,14 +68,9 @@ def task_confirm(task: Task) -> None:
     storage_unreachable.
     """
     rows = list(task.files.all())
-    stored = {row.pk: _stored(row) for row in rows}
+    stored = {row.pk: what_is_stored(row) for row in rows}
     whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
     task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
-
-
-def _stored(row: TaskFile) -> StoredObject | None:
-    found = storage.head(row.object_key)
-    return None if found is None else StoredObject(*found)
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:

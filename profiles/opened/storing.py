@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from profiles import storage
 from profiles.models import ProfileUpload
 from profiles.opened.uploads import upload_confirm
-from profiles.parts import target_of
-from tasks.services import StoredObject
+from profiles.parts import target_of, what_is_stored
 
 
 def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
@@ -24,6 +22,4 @@ def upload_submit(upload: ProfileUpload) -> None:
 
     Raises DomainError as `upload_confirm`, and storage_unreachable.
     """
-    heads = {row.number: storage.head(row.object_key) for row in upload.files.all()}
-    stored = {number: StoredObject(*head) if head else None for number, head in heads.items()}
-    upload_confirm(upload, stored)
+    upload_confirm(upload, {row.number: what_is_stored(row) for row in upload.files.all()})

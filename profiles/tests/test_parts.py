@@ -332,3 +332,11 @@ def test_no_file_has_more_parts_than_storage_takes():
         part = part_bytes_of(size)
         assert part >= PART
         assert len(part_sizes(size, part)) <= 10_000
+
+
+def test_joining_asks_storage_for_no_sum_of_the_whole_file(client, monkeypatch):
+    """To tell it, some storage reads all bytes again: seconds for a gigabyte."""
+    asked = []
+    monkeypatch.setattr(object_store, "head", lambda key: asked.append(key))
+    upload(client)
+    assert asked == []
