@@ -21,7 +21,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 
 .PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-arm64 test-postgres e2e \
 	lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
-	bench-lists bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
+	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -41,6 +41,7 @@ help:
 	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
 	@echo 'make bench-graph, bench-pages, bench-lists    the graph, a result'"'"'s page, the lists'
 	@echo 'make bench-upload     large files beside a plain PUT'
+	@echo 'make bench-trace      our summary of a trace beside json.load'
 	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
 	@echo 'make setup            .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime          MegEngine in an interpreter of its own'
@@ -181,6 +182,9 @@ bench-pages: runtime $(POSTGRES)
 
 bench-upload: runtime
 	$(PY) -m bench.bench_upload $(ARGS)
+
+bench-trace: setup
+	$(PY) -m bench.bench_trace $(ARGS)
 
 bench-lists: setup $(POSTGRES)
 	$(PY) -m bench.bench_lists $(ARGS)

@@ -6,14 +6,22 @@ the task's page, with all that is asked of the site; beside it the same page PUT
 with nothing around. The client's is that of `webprofile submit`, from the announcement to the
 queue; beside it Python's `http.client` sends the file. Both kinds take turns.
 
-Page, client and storage share this machine's cores, and nothing else limits them: what is compared
-is processor time, and with small files the questions to the site. Over a network neither matters.
+Page, client and storage share this machine's cores. Without `--gbit` nothing else limits them: what
+is compared is processor time. With it everything runs on a loopback line of that speed, in a
+network namespace of its own, and what is compared are bytes on their way and questions to the site.
+
+The third row of each size is boto3's own upload in parts of the same size, as many at once, with no
+site around. S3 servers differ in what it costs to join parts: rclone copies all bytes once more,
+which the plain PUT does not do.
 """
 
 import argparse
 import http.client
+import json
 import os
+import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +30,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import boto3
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from tabulate import tabulate
@@ -32,7 +43,7 @@ from webprofile.batchfile.local_files import LocalFile, look_at
 from webprofile.client.api import Api
 from webprofile.client.commands.submitting import PARTS_FROM_BYTES
 from webprofile.client.login_file import Login
-from webprofile.client.parts import send_in_parts
+from webprofile.client.parts import PARALLEL, send_in_parts
 from webprofile.tests.site import Site, running_site
 
 GOAL = 0.9
@@ -55,6 +66,19 @@ from accounts.access_tokens import token_issue
 from accounts.models import User
 owner = User.objects.get(email="{email}")
 print(token_issue(owner, name="bench", scopes=["read", "write"], days=1)[1])
+"""
+_STORAGE = """
+import json
+from django.conf import settings
+print(json.dumps(settings.STORAGES["default"]["OPTIONS"]))
+"""
+#: that this program runs on a line of its own
+_MARK = "BENCH_UPLOAD_LINE"
+#: a token bucket; what it lets pass at once must hold the largest packet of a loopback device
+_LINE = """
+ip link set lo up
+tc qdisc add dev lo root tbf rate {gbit}gbit burst 1mb latency 50ms
+exec "$@"
 """
 _PUT = """
     const [url] = args;
@@ -79,6 +103,8 @@ class Bench:
     browser: webdriver.Chrome
     api: Api
     worker: int
+    storage: Any
+    bucket: str
 
     def announced(self, file: Path, md5: str | None) -> dict[str, Any]:
         """A task that waits for its model."""
@@ -99,12 +125,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--gbit", type=float, default=0.0, help="speed of the line (no limit)")
     asked = parser.parse_args()
+    if asked.gbit and _MARK not in os.environ:
+        _on_a_line(asked.gbit)
     with tempfile.TemporaryDirectory() as folder:
         rows = list(_measure(Path(folder), asked.mb, asked.rounds))
     headers = ["MB", "from", "plain PUT, MB/s", "upload, MB/s", "ratio", "lowest", "highest", ""]
     print(tabulate(rows, headers=headers, floatfmt=(".0f", "", ".0f", ".0f", ".2f", ".2f", ".2f")))
-    print(f"lowest_ratio={min(row[4] for row in rows):.2f} goal={GOAL}")
+    lowest = min(row[4] for row in rows if row[-1])
+    line = f"{asked.gbit:g} Gbit/s" if asked.gbit else "no limit"
+    print(f"line={line} lowest_ratio={lowest:.2f} goal={GOAL}")
+
+
+def _on_a_line(gbit: float) -> None:
+    """Start anew in a network of our own whose only device is a loopback of this speed."""
+    tools = {name: shutil.which(name) for name in ("unshare", "ip", "tc")}
+    if missing := [name for name, path in tools.items() if path is None]:
+        raise SystemExit(f"--gbit needs {', '.join(missing)} (packages util-linux and iproute2)")
+    script = _LINE.format(gbit=gbit)
+    program = [sys.executable, "-m", "bench.bench_upload", *sys.argv[1:]]
+    os.environ[_MARK] = "1"
+    unshare = [str(tools["unshare"]), "--map-root-user", "--net"]
+    os.execv(unshare[0], [*unshare, "sh", "-e", "-c", script, "sh", *program])
 
 
 def _measure(folder: Path, sizes: list[int], rounds: int) -> Iterator[list[Any]]:
@@ -114,13 +157,29 @@ def _measure(folder: Path, sizes: list[int], rounds: int) -> Iterator[list[Any]]
         worker = int(site.manage("shell", "-v", "0", "-c", _DEVICE).split()[-1])
         log_in(browser, site.address, site.account)
         with Api(Login(site.address, token)) as api:
-            bench = Bench(site, browser, api, worker)
+            bench = Bench(site, browser, api, worker, *_storage(site))
             for size in sizes:
                 # not a megabyte less than is sent in parts
                 file = _made(folder / f"model-{size}.mge", max(size * MB, PARTS_FROM_BYTES))
                 yield _row("browser", file, rounds, (_browser_put, _browser_upload), bench)
                 yield _row("client", file, rounds, (_client_put, _client_upload), bench)
+                # a yardstick, no product of ours: no goal
+                yield [*_row("boto3", file, rounds, (_client_put, _boto3_upload), bench)[:-1], ""]
                 file.unlink()
+
+
+def _storage(site: Site) -> tuple[Any, str]:
+    """A client of boto3 for the site's storage, and the bucket."""
+    options = json.loads(site.manage("shell", "-v", "0", "-c", _STORAGE))
+    client = boto3.client(
+        "s3",
+        endpoint_url=options["endpoint_url"],
+        aws_access_key_id=options["access_key"],
+        aws_secret_access_key=options["secret_key"],
+        region_name=options.get("region_name"),
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    return client, options["bucket_name"]
 
 
 def _made(path: Path, size_bytes: int) -> Path:
@@ -198,6 +257,15 @@ def _client_upload(bench: Bench, file: Path) -> float:
     bench.api.post(f"tasks/{task['id']}/submit/", repeatable=True)
     time_s = time.perf_counter() - begin
     bench.end(task["id"])
+    return time_s
+
+
+def _boto3_upload(bench: Bench, file: Path) -> float:
+    parts = TransferConfig(multipart_chunksize=16 << 20, max_concurrency=PARALLEL)
+    begin = time.perf_counter()
+    bench.storage.upload_file(str(file), bench.bucket, "bench/boto3", Config=parts)
+    time_s = time.perf_counter() - begin
+    bench.storage.delete_object(Bucket=bench.bucket, Key="bench/boto3")
     return time_s
 
 

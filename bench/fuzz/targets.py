@@ -30,6 +30,8 @@ from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.model_start import model_form
 from profiles.parsers.npz import DAMAGE, columns_from_arrays
+from profiles.traces.reading import read_dynamic
+from profiles.traces.summary import decode_summary, encode_summary
 from tasks.asking import inspection
 from tasks.asking.literals import read_literal
 from tasks.models import Attempt
@@ -65,6 +67,16 @@ def feed_profile(data: bytes) -> None:
         parse_graph(data, columns)
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
+
+
+def feed_trace(data: bytes) -> None:
+    try:
+        found = read_dynamic(_written("trace.json", data))
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+        return
+    if decode_summary(encode_summary(found.summary)) != found.summary:
+        raise BrokenPromiseError("the summary is not the same after a round")
 
 
 def feed_columns(data: bytes) -> None:
@@ -230,6 +242,7 @@ def _written(name: str, data: bytes) -> Path:
 _FRAMES = "agent/protocol/tests/frames/*/*.json"
 TARGETS = {
     "profile": Target(feed_profile, ("profiles/*.json", "bad/profiles/*.json"), is_json=True),
+    "trace": Target(feed_trace, ("traces/*/*.json",), is_json=True),
     "columns": Target(feed_columns, ("bad/inputs/*.npz",)),
     "dump": Target(feed_dump, ("bad/inputs/*.npz",)),
     "tensor": Target(feed_tensor, ()),

@@ -1,0 +1,148 @@
+"""Our summary of a trace against `json.load`: events a second, peak memory.
+
+    python -m bench.bench_trace [--mb 1 50 1000] [--rounds 3]
+
+A real trace of a training step, repeated to so many megabytes. Each reading is a fresh process,
+from the file on disk, imports not counted; both in turn, so that a noisy machine is noisy for both.
+Ours ends with operators, scopes, waits and curves; `json.load` with the file's events, nothing
+added up.
+Memory is the peak above what the interpreter takes with its imports. The best of the rounds counts.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tabulate import tabulate
+
+from bench.site import shared
+
+SOURCE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
+GOAL_PER_S, GOAL_MEMORY = 300_000, 0.5
+#: (megabytes, seconds)
+GOAL_TIME = (50, 5.0)
+MB = 10**6
+#: operators and tensors of one copy have numbers below it
+_NUMBERS = 1_000_000
+
+_MEASURE = """
+import json, sys, time
+from pathlib import Path
+{imports}
+def status(name):
+    with open("/proc/self/status") as lines:
+        return int(next(line.split()[1] for line in lines if line.startswith(name)))
+before, begin = status("VmRSS"), time.perf_counter()
+{step}
+spent = time.perf_counter() - begin
+print(json.dumps([spent, (status("VmHWM") - before) * 1024]))
+"""
+_OURS = _MEASURE.format(
+    imports="from profiles.traces.reading import read_dynamic",
+    step="found = read_dynamic(Path(sys.argv[1]))",
+)
+_JSON = _MEASURE.format(
+    imports="", step='with open(sys.argv[1], "rb") as file:\n    found = json.load(file)'
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, nargs="+", default=[1, 50, 1000])
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [_row(Path(folder), size, asked.rounds) for size in asked.mb]
+    headers = [
+        "MB", "events", "ours, s", "json.load, s", "times as fast", "events/s", "ours, MB",
+        "json.load, MB", "ours / file", "",
+    ]  # fmt: skip
+    print(
+        tabulate(
+            rows,
+            headers=headers,
+            floatfmt=(".0f", "", ".2f", ".2f", ".2f", ".0f", ".0f", ".0f", ".2f", ""),
+        )
+    )
+
+
+def _row(folder: Path, size_mb: int, rounds: int) -> list[Any]:
+    path = folder / "trace.json"
+    events = write_scaled_trace(shared(SOURCE), path, size_mb * MB)
+    size = path.stat().st_size
+    ours, plain = [], []
+    for _ in range(rounds):
+        ours.append(_measured(_OURS, path))
+        plain.append(_measured(_JSON, path))
+    path.unlink()
+    ours_s, plain_s = min(each[0] for each in ours), min(each[0] for each in plain)
+    ours_bytes, plain_bytes = min(each[1] for each in ours), min(each[1] for each in plain)
+    missed = []
+    # what an empty reader takes is more than a small file
+    if size >= GOAL_TIME[0] * MB and ours_bytes / size > GOAL_MEMORY:
+        missed.append("memory")
+    if events / ours_s < GOAL_PER_S:
+        missed.append("events/s")
+    if size_mb <= GOAL_TIME[0] and ours_s > GOAL_TIME[1]:
+        missed.append("time")
+    verdict = f"MISSED: {', '.join(missed)}" if missed else "met"
+    return [
+        size / MB, events, ours_s, plain_s, plain_s / ours_s, events / ours_s, ours_bytes / MB,
+        plain_bytes / MB, ours_bytes / size, verdict,
+    ]  # fmt: skip
+
+
+def _measured(program: str, path: Path) -> tuple[float, int]:
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    spent, peak = json.loads(done.stdout)
+    return spent, peak
+
+
+def write_scaled_trace(source: Path, path: Path, size_bytes: int) -> int:
+    """Repeat a trace, one copy after the other in time, until the file has so many bytes.
+
+    Operators and tensors of each copy have numbers of their own. Returns how many events there are.
+    """
+    document = json.loads(source.read_bytes())
+    events = [each for each in document["traceEvents"] if each["ph"] != "M"]
+    named = [each for each in document["traceEvents"] if each["ph"] == "M"]
+    took = max(each["ts"] for each in events) + 100.0
+    written = 0
+    with path.open("wb") as file:
+        file.write(b'{"traceEvents":[')
+        copy = 0
+        while file.tell() < size_bytes:
+            for each in _shifted(events, copy * took, copy * _NUMBERS):
+                file.write(msgspec.json.encode(each) + b",")
+                written += 1
+                if file.tell() >= size_bytes and copy:
+                    break
+            copy += 1
+        file.write(msgspec.json.encode(named)[1:-1] + b'],"metadata":{"localTime":"1"}}')
+    return written + len(named)
+
+
+def _shifted(events: list[dict[str, Any]], by_us: float, by: int) -> Iterator[dict[str, Any]]:
+    for each in events:
+        found = each | {"ts": each["ts"] + by_us}
+        if "id" in each:
+            found["id"] = each["id"] + by
+        told = each.get("args", {})
+        numbers = {name: told[name] + by for name in ("id", "__id__") if name in told}
+        if numbers:
+            found["args"] = told | numbers
+        kind, _, number = each["name"].partition(" ")
+        if number.isdigit():
+            found["name"] = f"{kind} {int(number) + by}"
+        yield found
+
+
+if __name__ == "__main__":
+    main()
