@@ -33,7 +33,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
         "waits": found.waits[:WAITS_SHOWN],
         "waits_more": found.waits_count - len(found.waits[:WAITS_SHOWN]),
         "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
-        "level": [each for each in found.curves if each.highest == each.lowest],
+        "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
         "notes": _notes(found),
     }
 
@@ -111,15 +111,16 @@ def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:
     begin, end = min(found.begin_s, curve.at_s[0]), max(found.end_s, curve.at_s[-1])
     scale_x = _WIDTH / (end - begin) if end > begin else 0.0
     scale_y = _HEIGHT / (curve.highest - curve.lowest)
-    path, last = "", None
+    path = ""
     for at_s, value in zip(curve.at_s, curve.values, strict=True):
         x, y = (at_s - begin) * scale_x, _HEIGHT - (value - curve.lowest) * scale_y
-        path += f"M{x:.1f} {y:.1f}" if last is None else f"H{x:.1f}V{y:.1f}"
-        last = value
+        path += f"H{x:.1f}V{y:.1f}" if path else f"M{x:.1f} {y:.1f}"
     return {
-        "curve": curve,
+        **_counter(curve),
         "path": f"{path}H{_WIDTH}",
         "box": f"0 -2 {_WIDTH} {_HEIGHT + 4}",
-        "is_bytes": curve.name.endswith("_mem"),
-        "last": last,
     }
+
+
+def _counter(curve: Curve) -> dict[str, Any]:
+    return {"curve": curve, "is_bytes": curve.name.endswith("_mem")}
