@@ -44,8 +44,9 @@ spent = time.perf_counter() - begin
 print(json.dumps([spent, (status("VmHWM") - before) * 1024]))
 """
 _OURS = _MEASURE.format(
-    imports="from profiles.traces.reading import read_dynamic",
-    step="found = read_dynamic(Path(sys.argv[1]))",
+    imports="import gc\nfrom profiles.traces.reading import read_dynamic",
+    # as the site's reader does
+    step="gc.disable()\nfound = read_dynamic(Path(sys.argv[1]))",
 )
 _JSON = _MEASURE.format(
     imports="", step='with open(sys.argv[1], "rb") as file:\n    found = json.load(file)'

@@ -277,8 +277,31 @@ _DTYPES: dict[str, Any] = {
 }
 
 
+class _Growing:
+    """One column that grows by pieces.
+
+    In one block, which goes back to the system when a larger one takes its place: thousands of
+    small arrays would stay with the process, and be held twice once they are joined.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self._block, self._used = np.empty(4_096, dtype), 0
+
+    def add(self, piece: NDArray[Any]) -> None:
+        end = self._used + len(piece)
+        if end > len(self._block):
+            larger = np.empty(max(end, len(self._block) * 5 // 4), self._block.dtype)
+            larger[: self._used] = self._block[: self._used]
+            self._block = larger
+        self._block[self._used : end] = piece
+        self._used = end
+
+    def done(self) -> NDArray[Any]:
+        return self._block[: self._used]
+
+
 class _Making:
-    """Columns that grow by pieces."""
+    """Columns in the making."""
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -287,7 +310,7 @@ class _Making:
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
-        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
+        self._columns = {name: _Growing(dtype) for name, dtype in _DTYPES.items()}
 
     def add(self, events: list[_Event]) -> None:
         kept = [event for event in events if event.ph in PHASES and event.ts is not None]
@@ -308,17 +331,12 @@ class _Making:
             self._broken += int(len(kept) - fine.sum())
             arrays = {name: array[fine] for name, array in arrays.items()}
         for name, array in arrays.items():
-            self._columns[name].append(array)
+            self._columns[name].add(array)
 
     def done(self) -> Trace:
-        columns = {}
-        for name, dtype in _DTYPES.items():
-            # the pieces of one column are let go before the next one is joined
-            pieces = self._columns.pop(name)
-            columns[name] = np.concatenate(pieces) if pieces else np.array([], dtype)
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         return Trace(
-            **columns,
+            **{name: column.done() for name, column in self._columns.items()},
             names=tuple(self._names.values),
             labels=tuple(self._labels.values),
             layouts=tuple(self._layouts),

@@ -1,5 +1,6 @@
 """Pairs of begin and end become spans: what ran when, within what, and how long by itself."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from profiles.traces.reader import BEGIN, COMPLETE, COUNTER, Trace
 
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
+_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +154,18 @@ def _nested(
     return Spans(first, last, begin, end, parent, self_us, unpaired, was_sorted)
 
 
+def _rows(*columns: Floats) -> Iterator[tuple[float, ...]]:
+    """Their rows as Python's numbers, which take four times the memory, so not all at once."""
+    for start in range(0, len(columns[0]), _AT_ONCE):
+        pieces = (column[start : start + _AT_ONCE].tolist() for column in columns)
+        yield from zip(*pieces, strict=True)
+
+
 def _parents(begin: Floats, end: Floats) -> Index:
     """(s,) the span around each, for spans by begin and outer ones first."""
     found = np.empty(len(begin), np.int32)
     around: list[tuple[float, int]] = []
-    for place, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+    for place, (start, stop) in enumerate(_rows(begin, end)):
         while around and around[-1][0] < stop:
             around.pop()
         # one that began before, and ends where this one begins, does not contain it
