@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from profiles.views import compare, exports, graph, opened, operators, pictures, result
+from profiles.views import compare, exports, graph, opened, operators, pictures, result, timeline
 
 app_name = "profiles"
 urlpatterns = [
@@ -40,6 +40,8 @@ urlpatterns = [
     path("<int:profile_id>/graph/", graph.page, name="graph"),
     path("<int:profile_id>/graph/document.netron", graph.document, name="graph-document"),
     path("<int:profile_id>/graph/model/", graph.model, name="graph-model"),
+    path("<int:profile_id>/trace/", timeline.page, name="trace"),
+    path("<int:profile_id>/trace/file/", timeline.file, name="trace-file"),
     path("<int:profile_id>/pictures/operators/", pictures.operators, name="picture-operators"),
     path("<int:profile_id>/pictures/timeline/", pictures.timeline, name="picture-timeline"),
     path("<int:profile_id>/pictures/types/", pictures.types, name="picture-types"),

@@ -86,13 +86,13 @@ class ReaderMiddleware:
 
 
 class ViewerHostMiddleware:
-    """On the host of `NETRON_ORIGIN` the viewer is all there is, and there alone it is."""
+    """On the host of `NETRON_ORIGIN` the viewers are all there is, and there alone they are."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        is_viewer = request.path.startswith("/netron/")
+        is_viewer = request.path.startswith(("/netron/", "/perfetto/"))
         if settings.NETRON_ORIGIN and is_viewer is not is_viewer_host(request):
             return HttpResponseNotFound("Not found.", content_type="text/plain")
         return self.get_response(request)

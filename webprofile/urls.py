@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 from accounts.views import own as account_views
 from profiles.views import artifacts, compare_io, result
 from profiles.views.netron import netron
+from profiles.views.perfetto import perfetto
 from tasks import api as task_api
 from tasks import views as task_views
 from tasks.listing import views as list_views
@@ -75,6 +76,8 @@ urlpatterns = [
     path("profiles/", include("profiles.urls")),
     path("netron/<str:tag>/", netron, name="netron"),
     path("netron/<str:tag>/<str:name>", netron),
+    path("perfetto/<str:tag>/", perfetto, name="perfetto"),
+    path("perfetto/<str:tag>/<path:name>", perfetto),
     path("docs/options/", task_views.options, name="options"),
     path("agent/", installing.agent_page, name="agent"),
     path("agent/install.py", installing.install_script, name="agent-install"),

@@ -7,8 +7,6 @@ out of its reach, and it may load nothing but the files of its own folder.
 """
 
 import json
-import mimetypes
-from pathlib import Path
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,6 +14,7 @@ from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
 from profiles.viewer import Page, compressed, content, theme_of, viewer_files, viewer_page
+from profiles.views.viewer_file import viewer_file
 from webprofile.origins import framing_origins
 
 #: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
@@ -23,8 +22,6 @@ _EARLY = (
     "python", "base", "text", "flatbuffers", "flexbuffers", "zip", "tar", "json", "xml",
     "protobuf", "hdf5", "grapher", "browser", "view", "message", "dagre",
 )  # fmt: skip
-_PACKED = {".js", ".json", ".css", ".ico"}
-_YEAR_S = 365 * 24 * 3600
 
 
 @require_GET
@@ -36,23 +33,7 @@ def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
         raise Http404
     if name == "":
         return _page(request, theme)
-    response = _file(request, name, theme)
-    response["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
-    # the page has an origin of its own, so that its files are another's to it
-    response["Access-Control-Allow-Origin"] = "*"
-    return response
-
-
-def _file(request: HttpRequest, name: str, theme: str) -> HttpResponse:
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    kind = "text/javascript" if name.endswith(".js") else kind
-    accepted = request.headers.get("Accept-Encoding", "")
-    if Path(name).suffix not in _PACKED or "gzip" not in accepted:
-        return HttpResponse(content(name, theme), content_type=kind)
-    response = HttpResponse(compressed(name, theme), content_type=kind)
-    response["Content-Encoding"] = "gzip"
-    response["Vary"] = "Accept-Encoding"
-    return response
+    return viewer_file(request, name, lambda: content(name, theme), lambda: compressed(name, theme))
 
 
 def _page(request: HttpRequest, theme: str) -> HttpResponse:

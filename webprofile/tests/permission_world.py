@@ -27,10 +27,13 @@ from accounts.models import AuditEntry
 from accounts.webhooks.registering import webhook_add
 from profiles import storage
 from profiles.models import Artifact, Profile
+from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import DATA, good_profile
+from profiles.tests.traces import HOST as HOST_THREAD
+from profiles.tests.traces import around, operator, span, to_trace
 from profiles.viewer import viewer_tag
 from tasks.models import SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
@@ -57,6 +60,8 @@ HOST = "hiddenhost"
 EVERYTHING = frozenset(
     {SECRET, DEVICE, DISTANT, HOST, "alice@", "bob@", "gina@", "root@"},
 )
+#: the routes of a trace's timeline, of which another profile has none
+_TRACES = "profiles:trace*.profile_id"
 _KNOWN = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},
@@ -135,6 +140,7 @@ class World:
             "other_id": self.own["other user"]["task"],
             "profile_id": self.own["other user"]["profile"],
             "file_id": TaskFile.objects.get(task=bobs.attempt.task_id, kind="model").pk,
+            _TRACES: _make_trace(bob).pk,
         }
         #: the part of an address after the question mark, by route
         self.queries = _queries(profile, other)
@@ -204,6 +210,13 @@ def _make_result(owner: Any) -> Profile:
     )
     storage.write(made.object_key, dump)
     return profile
+
+
+def _make_trace(owner: Any) -> Profile:
+    """A profile that was made of a trace; only such have a timeline."""
+    step = around(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
+    name = SECRET if owner.email.startswith("alice@") else "step"
+    return make_opened(owner, to_trace(*step), name=name).profile
 
 
 def _session_of(user: Any) -> str:
@@ -314,6 +327,10 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*workers?pool*.object_id": pool.pk,
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
+        _TRACES: _make_trace(alice).pk,
+        "perfetto.tag": perfetto_tag(),
+        "/perfetto/*.tag": perfetto_tag(),
+        "/perfetto/*.name": "perfetto.css",
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,
     }
 

@@ -71,6 +71,8 @@ SAME = {
     "profiles:graph": ["profile-graph"],
     "profiles:graph-document": ["profile-netron"],
     "profiles:graph-model": ["profile-model"],
+    "profiles:trace": ["profile-trace", "profile-raw"],
+    "profiles:trace-file": ["profile-raw"],
     **{
         f"profiles:picture-{name}": [f"profile-picture-{name}"]
         for name in (
@@ -123,7 +125,8 @@ ACTS = {
 }
 #: what only a browser has: its pages, forms in front of a log-in, second factors, a viewer's files
 OF_BROWSERS = [
-    "home", "healthz", "readyz", "metrics", "/favicon.ico", "netron", "/netron/*", "agent*",
+    "home", "healthz", "readyz", "metrics", "/favicon.ico", "netron", "/netron/*", "perfetto",
+    "/perfetto/*", "agent*",
     "api:*", "account_*", "mfa_*", "socialaccount_*", "openid_*", "/accounts/*",
     "accounts:password-check", "admin:index",
     "admin:log*", "admin:password_change*", "admin:autocomplete", "admin:jsi18n", "admin:app_list",

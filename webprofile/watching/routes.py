@@ -5,9 +5,9 @@ import re
 #: the first part of a path; all others are "other"
 _CLASSES = {
     "": "pages", "tasks": "tasks", "workers": "workers", "profiles": "profiles",
-    "netron": "viewer", "docs": "pages", "agent": "agent_files", "accounts": "accounts",
-    "i18n": "pages", "admin": "admin", "static": "static", "favicon.ico": "static",
-    "healthz": "probes", "readyz": "probes", "metrics": "probes",
+    "netron": "viewer", "perfetto": "viewer", "docs": "pages", "agent": "agent_files",
+    "accounts": "accounts", "i18n": "pages", "admin": "admin", "static": "static",
+    "favicon.ico": "static", "healthz": "probes", "readyz": "probes", "metrics": "probes",
 }  # fmt: skip
 _SOCKETS = {"agent": "agent", "tasks": "browser"}
 #: asked every few seconds by machines: their answers say nothing new to who reads a log

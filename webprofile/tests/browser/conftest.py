@@ -11,6 +11,8 @@ from selenium.webdriver.chrome.service import Service
 
 #: the sizes that pages are looked at in: a desk and a phone
 DESK, PHONE = (1440, 1000), (400, 800)
+#: a name of this machine that browsers trust no more than any other
+NAMED = "profile.example.org"
 
 
 def program(*names: str) -> str:
@@ -32,7 +34,8 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
         "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         "--disable-quic", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'chromium'}",
-        "--lang=en", "--no-proxy-server", f"--window-size={DESK[0]},{DESK[1]}",
+        "--lang=en", "--no-proxy-server", f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
+        f"--window-size={DESK[0]},{DESK[1]}",
     ):  # fmt: skip
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -37,8 +37,8 @@ MEASURED = "measured"
 PASSWORD = "correct horse battery"  # of all that make_user makes
 #: who sees most is asked first; the others see what that one is led away from
 READERS = ("administrator", "owner", "other user", "anonymous")
-#: Netron's pages, and those on which another site logs one in
-_NOT_OURS = re.compile(r"^/(netron|accounts/oidc)/")
+#: the viewers' pages, and those on which another site logs one in
+_NOT_OURS = re.compile(r"^/(netron|perfetto|accounts/oidc)/")
 _EXTENDS = re.compile(r"\{% extends ")
 
 

@@ -20,7 +20,7 @@ from tasks.tests.make import make_user
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 #: a frame of another process keeps no log that a test could read: ask the page itself
-_ASKED_FOR = """
+ASKED_FOR = """
     const done = arguments[0];
     const stopped = [];
     const note = (reports) => stopped.push(...reports);
@@ -94,7 +94,7 @@ class Graph:
 
     def requests(self) -> list[str]:
         """What the page in the frame fetched, and what its policy stopped; only inside."""
-        return self.browser.execute_async_script(_ASKED_FOR)
+        return self.browser.execute_async_script(ASKED_FOR)
 
 
 def allow(settings, directive: str, *sources: str) -> None:

@@ -1,0 +1,32 @@
+"""The file of a trace, for the viewer that draws all of it."""
+
+from typing import Any
+
+from django.utils.translation import gettext
+
+from profiles import storage
+from profiles.derived.loading import profile_data
+from profiles.exports import originals_of
+from profiles.models import Profile
+
+#: a browser holds a trace several times over while it reads it
+TRACE_LIMIT_BYTES = 200 * 1024**2
+
+
+def is_trace(profile: Profile) -> bool:
+    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `profile_data`."""
+    return bool(profile_data(profile).trace)
+
+
+def trace_file_view(profile: Profile) -> dict[str, Any]:
+    """{"address", "size_bytes"} of the file as it was opened, or {"reason"}: why there is none."""
+    found = next(iter(originals_of(profile)), None)
+    if found is None:
+        return {"reason": gettext("The file of the trace has been removed from the server.")}
+    if found.size_bytes > TRACE_LIMIT_BYTES:
+        text = gettext(
+            "The trace is larger than %(limit)s MiB, the most that a browser can draw. The file "
+            "can be opened with Perfetto’s own tools."
+        )
+        return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
+    return {"address": storage.presign_get(found.key), "size_bytes": found.size_bytes}

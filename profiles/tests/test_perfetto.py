@@ -1,0 +1,138 @@
+"""Perfetto is served as a stranger in its own house, for traces alone and for who may see them."""
+
+import gzip
+
+import pytest
+
+from profiles.perfetto import perfetto_address, perfetto_files
+from profiles.shown import trace_file
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from profiles.tests.traces import MLP
+from tasks.tests.make import make_user
+
+MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"
+FOLDER = perfetto_address().partition("#")[0]
+
+
+@pytest.fixture
+def alice(client, storage):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def trace(alice):
+    return make_opened(alice, MLP.read_bytes(), name="mlp").profile
+
+
+def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client):
+    response = client.get(FOLDER)
+    policy = dict(
+        part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";")
+    )
+    here = f"http://testserver{FOLDER}"
+    assert policy["sandbox"] == "allow-scripts"
+    assert policy["default-src"] == "'none'"
+    assert policy["connect-src"] == policy["font-src"] == here
+    assert policy["script-src"].startswith(f"{here} 'sha256-")
+    assert "'unsafe-inline'" not in policy["script-src"]
+    assert "'unsafe-eval'" not in policy["script-src"]
+    assert policy["frame-ancestors"] == "http://testserver"
+    assert response["X-Frame-Options"] == "SAMEORIGIN"
+    assert response.cookies == {}
+    assert response.text.index("bridge.js") < response.text.index("frontend_bundle.js")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("frontend_bundle.js", "text/javascript"),
+        ("trace_processor.wasm", "application/wasm"),
+        ("perfetto.css", "text/css"),
+        ("bridge.js", "text/javascript"),
+    ],
+)
+def test_files_are_kept_by_browsers_for_good_and_come_compressed(client, name, kind):
+    response = client.get(FOLDER + name, headers={"Accept-Encoding": "gzip, br"})
+    assert response["Content-Type"] == kind
+    assert response["Content-Encoding"] == "gzip"
+    assert "immutable" in response["Cache-Control"]
+    assert response["Access-Control-Allow-Origin"] == "*"
+    assert gzip.decompress(response.content) == perfetto_files()[name].read_bytes()
+
+
+def test_fonts_lie_in_a_folder_and_are_packed_already(client):
+    response = client.get(f"{FOLDER}assets/Roboto-400.woff2", headers={"Accept-Encoding": "gzip"})
+    assert response["Content-Type"] == "font/woff2"
+    assert "Content-Encoding" not in response
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["index.html", "assets/catapult_trace_viewer.html", "../index.html", "..%2fservice_worker.js",
+     "nothing.js", "assets/"],
+)  # fmt: skip
+def test_nothing_but_the_files_of_the_viewer_is_served(client, name):
+    assert client.get(FOLDER + name).status_code == 404
+
+
+@pytest.mark.parametrize("tag", ["x", "a;connect-src%20*", "1.1.1"])
+def test_an_address_writes_nothing_into_the_policy(client, tag):
+    assert client.get(f"/perfetto/{tag}/").status_code == 404
+
+
+def test_a_second_origin_has_the_viewer_and_the_main_one_has_it_no_more(client, settings):
+    settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, SECOND
+    settings.ALLOWED_HOSTS = ["profile.example.org", "viewer.example.net"]
+    assert perfetto_address() == f"{SECOND}{FOLDER}#!/viewer?mode=embedded"
+    there = client.get(FOLDER, HTTP_HOST="viewer.example.net", **{"wsgi.url_scheme": "https"})
+    assert f"frame-ancestors {MAIN}" in there["Content-Security-Policy"]
+    assert f"script-src {SECOND}{FOLDER}" in there["Content-Security-Policy"]
+    assert "X-Frame-Options" not in there
+    assert client.get(FOLDER, HTTP_HOST="profile.example.org").status_code == 404
+
+
+@pytest.mark.django_db
+class TestPage:
+    def test_it_is_linked_from_the_result_and_frames_the_viewer(self, client, trace):
+        result = client.get(f"/profiles/{trace.pk}/").text
+        assert f'href="/profiles/{trace.pk}/trace/"' in result
+        page = client.get(f"/profiles/{trace.pk}/trace/").text
+        assert f'data-viewer="{perfetto_address()}"' in page
+        assert f'href="/profiles/{trace.pk}/export/original/1/"' in page
+        assert "<noscript>" in page
+
+    def test_in_chinese_its_words_are_chinese(self, client, trace):
+        address = f"/profiles/{trace.pk}/trace/"
+        page = client.get(address, headers={"Accept-Language": "zh-hans"}).text
+        for word in ("正在加载跟踪文件", "下载跟踪文件", "时间线需要 JavaScript", "重试"):
+            assert word in page
+        for word in ("Loading", "Download", "needs JavaScript", "Try again"):
+            assert word not in page
+
+    def test_the_file_is_told_by_its_address_in_storage(self, client, trace, settings):
+        told = client.get(f"/profiles/{trace.pk}/trace/file/")
+        assert told["Cache-Control"] == "private, no-store"
+        assert told.json()["size_bytes"] == MLP.stat().st_size
+        assert told.json()["address"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
+
+    def test_a_file_that_no_browser_can_draw_is_refused(self, client, trace, monkeypatch):
+        monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)
+        told = client.get(f"/profiles/{trace.pk}/trace/file/").json()
+        assert "the most that a browser can draw" in told["reason"]
+        assert "address" not in told
+
+    @pytest.mark.parametrize("path", ["", "file/"])
+    def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice, path):
+        opened = make_opened(alice, good_profile("tiny")).profile
+        of_task = make_result(good_profile("tiny"), owner=alice)
+        for each in (opened, of_task):
+            assert client.get(f"/profiles/{each.pk}/trace/{path}").status_code == 404
+
+    @pytest.mark.parametrize("path", ["", "file/"])
+    def test_a_stranger_finds_nothing(self, client, trace, path):
+        client.force_login(make_user("bob"))
+        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 404

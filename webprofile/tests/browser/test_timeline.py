@@ -1,0 +1,119 @@
+"""A trace in a real browser: Perfetto in its frame, no question asked, nothing called out."""
+
+import pytest
+from django.test import Client
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from profiles import storage as object_store
+from profiles.shown import trace_file
+from profiles.tests.opened import make_opened
+from profiles.tests.traces import MLP
+from tasks.tests.make import make_user
+from webprofile.tests.browser.conftest import NAMED
+from webprofile.tests.browser.test_graph import ASKED_FOR, allow
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+#: of the trace, as MegEngine calls them
+THREADS = ("interpreter", "worker", "xpux:0")
+
+
+class Timeline:
+    """The page of one trace."""
+
+    def __init__(self, browser, site: str, upload) -> None:
+        self.browser, self.upload = browser, upload
+        self.site, self.path = site, f"/profiles/{upload.profile.pk}/trace/"
+
+    def open(self, state: str) -> None:
+        self.browser.get(self.site + self.path)
+        self.wait_for(state)
+
+    def wait_for(self, state: str) -> None:
+        gone = [NoSuchElementException, StaleElementReferenceException]
+        waiting = WebDriverWait(self.browser, 60, 0.1, ignored_exceptions=gone)
+        waiting.until(lambda _: self.find("#timeline").get_attribute("data-state") == state, state)
+
+    def find(self, css: str):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    @property
+    def status(self) -> str:
+        return self.find("[data-timeline=status]").text
+
+    def inside(self) -> str:
+        """Go into the frame; what stands in it."""
+        self.browser.switch_to.frame(self.find(".timeline__frame"))
+        return self.find("body").text
+
+    def complaints(self) -> list[str]:
+        told = [each["message"] for each in self.browser.get_log("browser")]
+        # of a header of the site, whatever the page, where it is asked for by plain HTTP
+        return [each for each in told if "Cross-Origin-Opener-Policy" not in each]
+
+
+@pytest.fixture(params=["localhost", NAMED])
+def timeline(request, browser, storage, live_server, settings):
+    """A trace of its owner, on a site that is called so; what the browser says is kept."""
+    settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, NAMED]
+    allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
+    owner = make_user("alice")
+    upload = make_opened(owner, MLP.read_bytes(), name="mlp")
+    site = live_server.url.replace("localhost", request.param)
+    client = Client()
+    client.force_login(owner)
+    browser.get(f"{site}/favicon.ico")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Timeline(browser, site, upload)
+
+
+def test_perfetto_shows_the_threads_and_calls_nobody(timeline, screenshots):
+    timeline.open("drawn")
+    assert timeline.status == ""
+    shown = timeline.inside()
+    assert [name for name in THREADS if name not in shown] == []
+    assert timeline.browser.find_elements(By.CSS_SELECTOR, ".pf-modal-dialog") == []
+    # an origin of its own: neither this site's cookies nor its storage
+    assert timeline.browser.execute_script("return self.origin") == "null"
+    asked = timeline.browser.execute_async_script(ASKED_FOR)
+    assert any("frontend_bundle" in each for each in asked)
+    ours = (timeline.site, "blob:", "data:")
+    assert [each for each in asked if not each.startswith(ours)] == []
+    timeline.browser.switch_to.default_content()
+    if screenshots:
+        timeline.browser.save_screenshot(str(screenshots / "timeline.png"))
+    assert timeline.complaints() == []
+
+
+@pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
+class TestWhatGoesWrong:
+    def test_a_file_that_is_gone_is_told(self, timeline):
+        (file,) = timeline.upload.files.all()
+        object_store.delete(file.object_key)
+        timeline.open("failed")
+        assert timeline.status == "The file of the trace is not in storage any more."
+        assert not timeline.find("[data-timeline=again]").is_displayed()
+
+    def test_storage_that_is_away_is_told_and_may_be_tried_again(self, timeline, settings):
+        timeline.browser.execute_cdp_cmd("Network.enable", {})
+        blocked = [f"{settings.S3_PUBLIC_ENDPOINT_URL}/*"]
+        timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": blocked})
+        timeline.open("failed")
+        assert "could not be loaded from storage" in timeline.status
+        timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        timeline.find("[data-timeline=again]").click()
+        timeline.wait_for("drawn")
+
+    def test_a_trace_that_is_too_large_is_told(self, timeline, monkeypatch):
+        monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 1024**2 // 64)
+        timeline.open("failed")
+        assert "the most that a browser can draw" in timeline.status
+
+    def test_a_file_that_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline):
+        (file,) = timeline.upload.files.all()
+        object_store.write(file.object_key, b"no trace at all" * 100)
+        timeline.open("failed")
+        assert timeline.status == "Perfetto could not show the trace."
+        assert timeline.browser.find_elements(By.CSS_SELECTOR, ".timeline__frame") == []
