@@ -8,6 +8,7 @@ from profiles import storage
 from profiles.derived.loading import profile_data
 from profiles.exports import originals_of
 from profiles.models import Profile
+from profiles.traces.summary import decode_summary
 
 #: a browser holds a trace several times over while it reads it
 TRACE_LIMIT_BYTES = 200 * 1024**2
@@ -19,7 +20,11 @@ def is_trace(profile: Profile) -> bool:
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:
-    """{"address", "size_bytes"} of the file as it was opened, or {"reason"}: why there is none."""
+    """Of the file as it was opened {"address", "size_bytes", "is_cut"}, or {"reason"}: why none.
+
+    is_cut: it ends in the middle of its list
+    Raises as `profile_data`.
+    """
     found = next(iter(originals_of(profile)), None)
     if found is None:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
@@ -29,4 +34,8 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
             "can be opened with Perfetto’s own tools."
         )
         return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
-    return {"address": storage.presign_get(found.key), "size_bytes": found.size_bytes}
+    return {
+        "address": storage.presign_get(found.key),
+        "size_bytes": found.size_bytes,
+        "is_cut": decode_summary(profile_data(profile).trace).is_cut,
+    }

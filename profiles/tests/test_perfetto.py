@@ -117,7 +117,12 @@ class TestPage:
         told = client.get(f"/profiles/{trace.pk}/trace/file/")
         assert told["Cache-Control"] == "private, no-store"
         assert told.json()["size_bytes"] == MLP.stat().st_size
+        assert told.json()["is_cut"] is False
         assert told.json()["address"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
+
+    def test_a_trace_that_was_cut_is_told_to_be(self, client, alice):
+        cut = make_opened(alice, MLP.read_bytes()[:400_000]).profile
+        assert client.get(f"/profiles/{cut.pk}/trace/file/").json()["is_cut"] is True
 
     def test_a_file_that_no_browser_can_draw_is_refused(self, client, trace, monkeypatch):
         monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)

@@ -61,6 +61,8 @@
   Object.defineProperty(HTMLScriptElement.prototype, "src", {
     ...source,
     set(address) {
+      // errors of another origin's script are hidden, and the scripts have another one
+      this.crossOrigin = "anonymous";
       if (isOurs(address)) source.set.call(this, address);
       else setTimeout(() => this.dispatchEvent(new Event("error")));
     },

@@ -4,6 +4,7 @@ import { bytesize, fill } from "../format.js";
 import { fetched } from "../result/graph_fetch.js";
 import { NotDrawn } from "../result/graph_frame.js";
 import { makeFrame, NotShown } from "./frame.js";
+import { mended } from "./mend.js";
 
 const part = document.querySelector("#timeline");
 const { dataset } = part;
@@ -50,7 +51,7 @@ async function show() {
     frame = makeFrame(stage, { address: dataset.viewer, title: dataset.title });
     const buffer = await fromStorage(told.address);
     say(dataset.drawing);
-    await frame.open(buffer, dataset.name.replace(LATIN, " "));
+    await frame.open(told.is_cut ? mended(buffer) : buffer, dataset.name.replace(LATIN, " "));
     part.dataset.state = "drawn";
     say("");
   } catch (error) {

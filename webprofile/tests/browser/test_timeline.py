@@ -111,6 +111,13 @@ class TestWhatGoesWrong:
         timeline.open("failed")
         assert "the most that a browser can draw" in timeline.status
 
+    def test_a_trace_that_was_cut_is_shown_up_to_there(self, timeline):
+        cut = MLP.read_bytes()[:400_000]
+        upload = make_opened(timeline.upload.owner, cut, name="cut")
+        cut_one = Timeline(timeline.browser, timeline.site, upload)
+        cut_one.open("drawn")
+        assert "Process 6706" in cut_one.inside()
+
     def test_a_file_that_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline):
         (file,) = timeline.upload.files.all()
         object_store.write(file.object_key, b"no trace at all" * 100)
