@@ -88,6 +88,18 @@ def test_perfetto_shows_the_threads_and_calls_nobody(timeline, screenshots):
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
+def test_the_timeline_is_drawn_on_a_second_origin(timeline, settings, live_server):
+    settings.SITE_URL = live_server.url
+    settings.NETRON_ORIGIN = live_server.url.replace("localhost", "127.0.0.1")
+    allow(settings, "frame-src", settings.NETRON_ORIGIN)
+    timeline.open("drawn")
+    frame = timeline.find(".timeline__frame")
+    assert frame.get_attribute("src").startswith(settings.NETRON_ORIGIN)
+    assert "interpreter" in timeline.inside()
+    assert timeline.complaints() == []
+
+
+@pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
 class TestWhatGoesWrong:
     def test_a_file_that_is_gone_is_told(self, timeline):
         (file,) = timeline.upload.files.all()
