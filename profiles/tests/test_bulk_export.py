@@ -17,8 +17,9 @@ from profiles.exporting.many import ROWS, WRITERS
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.make import make_profile, to_json
+from profiles.tests.pages import ended_attempt
 from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import ended_attempt, measurement, profile_json, profiled
+from profiles.tests.test_measurement_build import measurement, profile_json, profiled
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user
 
@@ -37,7 +38,7 @@ def tasks() -> list[Task]:
         "profile-2.json": profile_json(0.75),
         "measurement.json": measurement(profiled(1, 7.0), profiled(2, 9.0), plan=plan),
     }
-    measured = ended_attempt(plan, files, owner=alice)
+    measured = ended_attempt(files, alice, plan=plan)
     names = make_profile({"1": 1.0, "2": 0.5}, names={"1": HOSTILE})
     hostile = finished_attempt(to_json(names), owner=alice)
     for attempt in (measured, hostile):

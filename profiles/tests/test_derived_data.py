@@ -21,10 +21,11 @@ from profiles.derived import results
 from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass, changed
 from profiles.tests.shared_data import good_profile
 from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, ended_attempt, measurement
+from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, measurement
 from profiles.tests.test_npz import assert_same
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -188,16 +189,16 @@ def test_reprofile_makes_a_measurement_anew_with_and_without_a_profile():
     plan = Plan(preset="standard", clean=True, profiled=2)
     first = good_profile("lstm")
     both = ended_attempt(
-        plan,
         {
             "profile.json": first,
             "profile-2.json": another_pass(first, 1),
             "measurement.json": measurement(CLEAN, plan=plan),
         },
         somebody(),
+        plan=plan,
     )
     clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
-    alone = ended_attempt(CLEAN_ONLY, clean, somebody())
+    alone = ended_attempt(clean, somebody(), plan=CLEAN_ONLY)
     for attempt in (both, alone):
         profile_build(attempt)
     before = [
@@ -251,7 +252,7 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
 def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client):
     alice = make_user()
     clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
-    attempt = ended_attempt(CLEAN_ONLY, clean, alice)
+    attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
     profile_build(attempt)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
     client.force_login(alice)
@@ -303,7 +304,7 @@ def test_a_pass_that_was_not_merged_is_named_on_the_page(client):
         "profile-3.json": b"{",
         "measurement.json": measurement(plan=plan),
     }
-    attempt = ended_attempt(plan, files, alice)
+    attempt = ended_attempt(files, alice, plan=plan)
     profile_build(attempt)
     client.force_login(alice)
     text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()

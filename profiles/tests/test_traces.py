@@ -21,7 +21,7 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from profiles.traces import reader
+from profiles.traces import events, reader
 from profiles.traces.reading import read_dynamic
 
 TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
@@ -154,8 +154,8 @@ def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatc
     name = 'hostile},{"ph":"B"]},\\"traceEvents\\":[{'
     data = to_trace(*TWO, *span(HOST, name, 70, 80), metadata={"list": ["]", "},{"]})
     whole = read(tmp_path, data)
-    monkeypatch.setattr(reader, "PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(reader, "_START_WITHIN_BYTES", 40)
+    monkeypatch.setattr(events, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(events, "_START_WITHIN_BYTES", 40)
     parts = read(tmp_path, data)
     assert parts.summary == whole.summary
     assert (name,) in {scope.path for scope in parts.summary.scopes}

@@ -1,28 +1,16 @@
-"""Read a Chrome trace piece by piece into columns, so that memory does not grow with its text.
+"""A Chrome trace as numpy columns, so that memory does not grow with its text."""
 
-The file is `{"traceEvents": [...], ...}` or the bare list. It is cut behind whole events: a cut is
-right if what lies before it is valid JSON, for inside a text or a nested value it never is. So
-nothing but msgspec ever interprets JSON here.
-"""
-
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.parsers.errors import ProfileFormatError
+from profiles.traces.events import Args, Event, EventReader
 
-#: read at once; a few times as much is held while it is decoded
-PIECE_BYTES = 1 << 20
-#: no event is longer
-LONGEST_EVENT_BYTES = 16 << 20
 #: different texts that are told apart; all others count as one
 TEXTS_LIMIT = 1_000_000
 TEXTS_BYTES_LIMIT = 128 << 20
@@ -37,35 +25,6 @@ BEGIN, END, COMPLETE, COUNTER = range(4)
 #: names of events that a tensor's number follows
 TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
-
-_START = re.compile(rb'"traceEvents"\s*:\s*\[')
-_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_START_WITHIN_BYTES = 1 << 20
-#: places where a piece may end that are tried; a text may hold what looks like one
-_TRIES = 64
-_SPACE = b" \t\r\n"
-
-
-class _Args(Struct, gc=False):
-    name: Any = None
-    shape: Any = None
-    dtype: Any = None
-    id: Any = None
-    value: Any = None
-    operator: Any = msgspec.field(default=None, name="__id__")
-
-
-class _Event(Struct, gc=False):
-    ph: str = ""
-    name: str = ""
-    pid: int | str = 0
-    tid: int | str = 0
-    ts: float | None = None
-    dur: float | None = None
-    args: _Args | None = None
-
-
-_DECODER = msgspec.json.Decoder(list[_Event])
 
 
 class _Texts:
@@ -152,116 +111,13 @@ def read_trace(path: Path) -> Trace:
     """
     making = _Making()
     with path.open("rb") as file:
-        for events in _pieces(file, making):
+        reader = EventReader(file)
+        for events in reader.pieces():
             making.add(events)
-    trace = making.done()
+    trace = making.done(is_cut=reader.is_cut)
     if not len(trace):
         raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
     return trace
-
-
-# -- text into events -----------------------------------------------------------------------------
-
-
-def _pieces(file: BinaryIO, making: "_Making") -> Iterator[list[_Event]]:
-    left = _behind_start(file)
-    while True:
-        more = file.read(PIECE_BYTES)
-        left += more
-        if not more:
-            yield _last(left, making)
-            return
-        events, left = _whole(left)
-        if events is None:
-            # the list may be over, with something long behind it
-            if (ended := _ended(left)) is not None:
-                yield ended
-                return
-            if len(left) > LONGEST_EVENT_BYTES:
-                raise _not_json(left)
-            continue
-        yield events
-
-
-def _behind_start(file: BinaryIO) -> bytes:
-    """What follows the bracket that opens the list of events, as far as it was read."""
-    head = file.read(_START_WITHIN_BYTES)
-    if not head.strip():
-        raise ProfileFormatError("empty", "The file is empty.")
-    found = _LIST.match(head) or _START.search(head)
-    if found is None:
-        raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
-    return head[found.end() :]
-
-
-def _whole(text: bytes) -> tuple[list[_Event] | None, bytes]:
-    """The events of `text` up to the last cut that is right, and what is left; None without one."""
-    end = len(text)
-    for _ in range(_TRIES):
-        # the last `}` , `,` and `{` with nothing but space between them
-        end = text.rfind(b"{", 0, end)
-        if end <= 0:
-            return None, text
-        before = text[max(0, end - 64) : end].rstrip(_SPACE)
-        if not before.endswith(b",") or not before[:-1].rstrip(_SPACE).endswith(b"}"):
-            continue
-        cut = text.rfind(b",", 0, end)
-        if (events := _decoded(text[:cut])) is not None:
-            return events, text[cut + 1 :]
-    return None, text
-
-
-def _last(text: bytes, making: "_Making") -> list[_Event]:
-    """The events before the bracket that closes the list; all whole ones where it is missing."""
-    if (events := _ended(text)) is not None:
-        return events
-    making.is_cut = True
-    whole, left = _whole(text)
-    if whole is None:
-        whole, left = [], text
-    # the last one may be whole although nothing follows it
-    alone = _decoded(left.rstrip(_SPACE + b","))
-    if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
-        raise _not_json(left)
-    return whole + (alone or [])
-
-
-def _ended(text: bytes) -> list[_Event] | None:
-    end = len(text)
-    for _ in range(_TRIES):
-        end = text.rfind(b"]", 0, end)
-        if end < 0:
-            return None
-        if (events := _decoded(text[:end])) is not None:
-            return events
-    return None
-
-
-def _decoded(text: bytes) -> list[_Event] | None:
-    """None if it is no JSON. Raises ProfileFormatError if it is, but of something else."""
-    try:
-        return _DECODER.decode(b"[" + text + b"]")
-    except msgspec.ValidationError as error:
-        # msgspec checks as it reads: what comes later may be no JSON, so this may be a wrong cut
-        try:
-            msgspec.json.decode(b"[" + text + b"]", type=list[msgspec.Raw])
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        raise ProfileFormatError("bad_value", f"Wrong data in an event: {error}.") from error
-    except RecursionError as error:
-        raise ProfileFormatError("too_deep", "Its brackets are nested too deeply.") from error
-    except UnicodeDecodeError as error:
-        raise ProfileFormatError("not_utf8", f"It is no UTF-8: {error}.") from error
-    except msgspec.DecodeError:
-        return None
-
-
-def _not_json(text: bytes) -> ProfileFormatError:
-    start = text[:80].decode("utf-8", "replace")
-    return ProfileFormatError("not_json", f"No list of events goes on with {start!r}.")
-
-
-# -- events into columns --------------------------------------------------------------------------
 
 
 _DTYPES: dict[str, Any] = {
@@ -304,7 +160,6 @@ class _Making:
     """Columns in the making."""
 
     def __init__(self) -> None:
-        self.is_cut = False
         self._dropped = self._broken = 0
         self._names, self._labels = _Names(), _Texts()
         self._layouts: dict[tuple[str, str], int] = {}
@@ -312,7 +167,7 @@ class _Making:
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
         self._columns = {name: _Growing(dtype) for name, dtype in _DTYPES.items()}
 
-    def add(self, events: list[_Event]) -> None:
+    def add(self, events: list[Event]) -> None:
         kept = [event for event in events if event.ph in PHASES and event.ts is not None]
         if len(kept) < len(events):
             self._note_others(events)
@@ -333,7 +188,7 @@ class _Making:
         for name, array in arrays.items():
             self._columns[name].add(array)
 
-    def done(self) -> Trace:
+    def done(self, *, is_cut: bool) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         return Trace(
             **{name: column.done() for name, column in self._columns.items()},
@@ -344,10 +199,10 @@ class _Making:
             lane_names=tuple(self._lane_names.get(each, "") for each in lanes),
             dropped=self._dropped,
             broken=self._broken,
-            is_cut=self.is_cut,
+            is_cut=is_cut,
         )
 
-    def _note_others(self, events: list[_Event]) -> None:
+    def _note_others(self, events: list[Event]) -> None:
         for event in events:
             if event.ph in PHASES:
                 self._broken += event.ts is None
@@ -367,7 +222,7 @@ class _Making:
             found = self._lanes[key] = len(self._lanes)
         return found
 
-    def _told(self, told: list[_Args | None]) -> dict[str, Any]:
+    def _told(self, told: list[Args | None]) -> dict[str, Any]:
         """What `args` tell, one value for each event."""
         size = len(told)
         ident, label, layout = [NONE] * size, [NONE] * size, [NONE] * size
@@ -403,7 +258,7 @@ def _number(value: Any) -> int:
     return value if is_number else NONE
 
 
-def _value(event: _Event) -> float:
+def _value(event: Event) -> float:
     """The duration of a COMPLETE event, what a COUNTER counts."""
     if event.dur is not None:
         return event.dur

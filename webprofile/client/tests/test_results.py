@@ -10,8 +10,9 @@ from agent.protocol import Plan
 from profiles.exporting.fields import FIELDS
 from profiles.services import profile_build
 from profiles.tests.make import make_profile, to_json
+from profiles.tests.pages import ended_attempt
 from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import CLEAN, ended_attempt, measurement, profiled
+from profiles.tests.test_measurement_build import CLEAN, measurement, profiled
 from tasks.tests.make import make_task, make_user, make_waiting_task
 
 
@@ -26,7 +27,7 @@ def result(alice):
             "profile.json": to_json(make_profile({"1": seconds, "2": 0.5}, names={"1": "conv"})),
             "measurement.json": measurement(clean, profiled(2, 11.0), plan=plan),
         }
-        attempt = ended_attempt(plan, files, owner=owner or alice)
+        attempt = ended_attempt(files, owner or alice, plan=plan)
         profile_build(attempt)
         return attempt.task_id
 

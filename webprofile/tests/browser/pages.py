@@ -16,9 +16,10 @@ from agent.protocol.measurement import PassRecord
 from profiles.models import ProfileUpload
 from profiles.services import profile_build
 from profiles.tests.opened import make_opened, make_upload
+from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
-from profiles.tests.test_measurement_build import STANDARD, ended_attempt, measurement, profiled
+from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks import services
 from tasks.models import Attempt, SavedView, Task
 from tasks.tests.make import (
@@ -137,7 +138,7 @@ def make_measured(owner: User) -> None:
         "profile-3.json": another_pass(first, 2),
         "measurement.json": measurement(*passes, plan=STANDARD),
     }
-    attempt = ended_attempt(STANDARD, files, owner)
+    attempt = ended_attempt(files, owner, plan=STANDARD)
     profile_build(attempt)
     Task.objects.filter(pk=attempt.task_id).update(title=MEASURED)
 

@@ -8,9 +8,10 @@ from selenium.webdriver.common.keys import Keys
 from agent.protocol import Plan
 from agent.protocol.measurement import PassRecord
 from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
-from profiles.tests.test_measurement_build import ended_attempt, measurement, profiled
+from profiles.tests.test_measurement_build import measurement, profiled
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import DESK, PHONE
 
@@ -32,7 +33,7 @@ def address(storage, live_server, browser) -> str:
         "profile-2.json": another_pass(first, 1),
         "measurement.json": measurement(clean, profiled(2, 3.9), profiled(3, 4.1), plan=PLAN),
     }
-    attempt = ended_attempt(PLAN, files, alice)
+    attempt = ended_attempt(files, alice, plan=PLAN)
     profile_build(attempt)
     client = Client()
     client.force_login(alice)
