@@ -25,6 +25,8 @@ BEGIN, END, COMPLETE, COUNTER = range(4)
 #: names of events that a tensor's number follows
 TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
+#: of a file; a smaller one tells nothing of what is to come
+_LEAST_PART = 1e-4
 
 
 class _Texts:
@@ -111,9 +113,9 @@ def read_trace(path: Path) -> Trace:
     """
     making = _Making()
     with path.open("rb") as file:
-        reader = EventReader(file)
+        reader, size_bytes = EventReader(file), path.stat().st_size
         for events in reader.pieces():
-            making.add(events)
+            making.add(events, file.tell() / size_bytes)
     trace = making.done(is_cut=reader.is_cut)
     if not len(trace):
         raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
@@ -136,17 +138,18 @@ _DTYPES: dict[str, Any] = {
 class _Growing:
     """One column that grows by pieces.
 
-    In one block, which goes back to the system when a larger one takes its place: thousands of
-    small arrays would stay with the process, and be held twice once they are joined.
+    In one block: thousands of small arrays would stay with the process, and be held twice once they
+    are joined. What is reserved and never used costs nothing.
     """
 
     def __init__(self, dtype: Any) -> None:
-        self._block, self._used = np.empty(4_096, dtype), 0
+        self._block, self._used = np.empty(0, dtype), 0
 
-    def add(self, piece: NDArray[Any]) -> None:
+    def add(self, piece: NDArray[Any], expected: int) -> None:
+        """expected: about how many rows the column will have in the end"""
         end = self._used + len(piece)
         if end > len(self._block):
-            larger = np.empty(max(end, len(self._block) * 5 // 4), self._block.dtype)
+            larger = np.empty(max(end * 5 // 4, expected), self._block.dtype)
             larger[: self._used] = self._block[: self._used]
             self._block = larger
         self._block[self._used : end] = piece
@@ -160,14 +163,15 @@ class _Making:
     """Columns in the making."""
 
     def __init__(self) -> None:
-        self._dropped = self._broken = 0
+        self._dropped = self._broken = self._rows = 0
         self._names, self._labels = _Names(), _Texts()
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
         self._columns = {name: _Growing(dtype) for name, dtype in _DTYPES.items()}
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: list[Event], part: float) -> None:
+        """part: how much of the file was read, with these"""
         kept = [event for event in events if event.ph in PHASES and event.ts is not None]
         if len(kept) < len(events):
             self._note_others(events)
@@ -185,8 +189,10 @@ class _Making:
         if not fine.all():
             self._broken += int(len(kept) - fine.sum())
             arrays = {name: array[fine] for name, array in arrays.items()}
+        self._rows += len(arrays["ts_us"])
+        expected = int(self._rows / max(part, _LEAST_PART) * 1.1)
         for name, array in arrays.items():
-            self._columns[name].add(array)
+            self._columns[name].add(array, expected)
 
     def done(self, *, is_cut: bool) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)

@@ -305,6 +305,7 @@ class _Phases:
 
     def add(self, lane: Lane, rows: NDArray[np.int32], took_s: NDArray[np.float64]) -> None:
         spans, names = lane.spans, lane.trace.names
+        duration_us = spans.duration_us
         phases: list[str] = []
         for span, (code, parent) in enumerate(
             zip(lane.names().tolist(), spans.parent.tolist(), strict=True)
@@ -317,7 +318,7 @@ class _Phases:
             else:
                 phases.append(_PHASES.get(name, FORWARD))
                 self._count[phases[-1]] += name not in _NO_SCOPES
-                self._host_us[phases[-1]] += float(spans.duration_us[span])
+                self._host_us[phases[-1]] += float(duration_us[span])
         for span in np.flatnonzero(rows != NONE).tolist():
             self._device_s[phases[span]] += float(took_s[rows[span]])
 
@@ -337,13 +338,14 @@ class _Phases:
 
 def _waits(lane: Lane, of_span: list[int], scopes: _Scopes) -> Iterator[WaitRow]:
     trace, spans = lane.trace, lane.spans
+    duration_us = spans.duration_us
     for span in _named(lane, _WAIT).tolist():
         label = int(trace.label[spans.last[span]])
         yield WaitRow(
             path=scopes.path(of_span[span]),
             tensor="" if label == NONE else trace.labels[label],
             begin_s=float(spans.begin_us[span]) * _S_PER_US,
-            wait_s=float(spans.duration_us[span]) * _S_PER_US,
+            wait_s=float(duration_us[span]) * _S_PER_US,
         )
 
 
