@@ -6,16 +6,11 @@ else has (CSP `sandbox`): what it parses is a user's file. Sessions and storage 
 out of its reach, and it may load nothing but the files of its own folder.
 """
 
-import json
-
-from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
-from profiles.viewer import Page, compressed, content, theme_of, viewer_files, viewer_page
-from profiles.views.viewer_file import viewer_file
-from webprofile.origins import framing_origins
+from profiles.viewer import compressed, content, theme_of, viewer_files, viewer_page
+from profiles.views.viewers import viewer_file, viewer_frame
 
 #: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
 _EARLY = (
@@ -37,36 +32,17 @@ def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
 
 
 def _page(request: HttpRequest, theme: str) -> HttpResponse:
-    page, parents = viewer_page(theme), framing_origins(request)
+    page = viewer_page(theme)
     # a type that Netron does not know: it then loads no other format's parts ahead of need
-    ours = '<meta name="type" content="Frame">\n'
-    ours += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
-    ours += f'<script src="bridge.js" data-parents="{escape(json.dumps(parents))}"></script>\n'
-    response = HttpResponse(page.text.replace("<title>", f"{ours}<title>", 1))
-    here = request.build_absolute_uri(request.path)
-    response["Content-Security-Policy"] = _policy(here, page, parents)
-    response["Cache-Control"] = "no-cache"
-    if settings.NETRON_ORIGIN:
-        response.xframe_options_exempt = True
-    else:
-        response["X-Frame-Options"] = "SAMEORIGIN"
-    return response
+    head = '<meta name="type" content="Frame">\n'
+    head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
 
-
-def _policy(here: str, page: Page, parents: list[str]) -> str:
-    """What the page may do: run and fetch the files of its own folder, and draw."""
-    return "; ".join(
-        (
-            "sandbox allow-scripts",
-            "default-src 'none'",
+    def rules(here: str) -> tuple[str, ...]:
+        return (
             f"script-src {here}",
             f"style-src {here} {page.styles}",
             f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
             f"img-src {here} data:",
-            f"connect-src {here}",
-            "worker-src blob:",
-            "base-uri 'none'",
-            "form-action 'none'",
-            f"frame-ancestors {' '.join(parents)}",
         )
-    )
+
+    return viewer_frame(request, page.text, head=head, rules=rules)
