@@ -250,7 +250,7 @@ class _Scopes:
             place = self._code(around, name)
             scope = self._all[place]
             scope.count += 1
-            # one that calls itself is around itself, and counts once
+            # beyond DEPTH_LIMIT a scope stands for what lies within it, too, and counts once
             scope.host_us += length if place != around else 0.0
             scope.host_self_us += alone
             found.append(place)

@@ -269,6 +269,27 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
     }
 
 
+#: parts of addresses that name nothing of the world
+_FIXED: dict[str, Any] = {
+    "number": 1,
+    "row": 0,
+    "act": "test",
+    "version": "1.13.0",
+    "code": "not_found",
+    "provider_id": "nobody",
+    "key": "nobody",
+    "uidb36": "1",
+    "app_label": "accounts",
+    "url": "x/",
+    "*artifact.name": "bin_io_dump.zip",
+    "*export.name": "csv",
+    "*netron*.name": "view.js",
+    "*accounts_user_act.name": "promote",
+    "*workers_worker_act.name": "drain",
+    "/perfetto/*.name": "perfetto.css",
+}
+
+
 def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[str, Any]:
     """What stands for each part of an address, or for that of routes whose names match."""
     assert profile.attempt is not None
@@ -285,52 +306,37 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     _second_factors(alice)
     session = UserSession.objects.get(user=alice)
     return {
+        **_FIXED,
         "task_id": task.pk,
         "other_id": other.attempt.task_id,
         "file_id": task.files.get(kind="model").pk,
-        "number": 1,
         "view_id": view.pk,
         "profile_id": profile.pk,
-        "row": 0,
         "upload_id": upload.pk,
         "tag": viewer_tag(),
         "token_id": token.pk,
         "webhook_id": webhook.pk,
-        "act": "test",
         "session_id": session.pk,
         "user_id": alice.pk,
         "worker_id": box.pk,
         "pool_id": pool.pk,
         "entry_id": entry.pk,
-        "version": "1.13.0",
-        "code": "not_found",
-        "provider_id": "nobody",
-        "key": "nobody",
-        "uidb36": "1",
-        "app_label": "accounts",
         "content_type_id": ContentType.objects.get_for_model(alice).pk,
-        "url": "x/",
         # in the routes of these names alone
         "workers:*.name": box.name,
         "api:worker*.name": box.name,
         "api:pool.name": pool.name,
-        "*artifact.name": "bin_io_dump.zip",
-        "*export.name": "csv",
-        "*netron*.name": "view.js",
         "admin:view_on_site.object_id": alice.pk,
         "*accounts_user*.pk": alice.pk,
         "*accounts?user*.object_id": alice.pk,
-        "*accounts_user_act.name": "promote",
         "*workers_worker*.pk": box.pk,
         "*workers?worker*.object_id": box.pk,
-        "*workers_worker_act.name": "drain",
         "*workers?pool*.object_id": pool.pk,
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
         _TRACES: _make_trace(alice).pk,
         "perfetto.tag": perfetto_tag(),
         "/perfetto/*.tag": perfetto_tag(),
-        "/perfetto/*.name": "perfetto.css",
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,
     }
 
