@@ -17,7 +17,13 @@ from django.db import transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
-from agent.protocol.artifacts import LIMITS, LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
+from agent.protocol.artifacts import (
+    LIMITS,
+    LOG_NAME,
+    MANIFEST_NAME,
+    MEASUREMENT_NAME,
+    TRACE_NAMES,
+)
 from profiles.models import Artifact
 from profiles.removal import objects_remove_soon
 from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
@@ -34,7 +40,8 @@ PAUSE = datetime.timedelta(hours=1)
 MARK = "retention"
 CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
 #: values, dumps and models that a run wrote because its options asked for them
-DUMPS = frozenset(LIMITS) - CACHES - {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME}
+_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES}
+DUMPS = frozenset(LIMITS) - CACHES - _KEPT
 
 
 @dataclass(frozen=True)

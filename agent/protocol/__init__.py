@@ -16,6 +16,7 @@ from agent.protocol.contents import (
 from agent.protocol.messages import (
     FEATURE_PARTS,
     FEATURE_PLANS,
+    FEATURE_SCRIPTS,
     MAX_FILES,
     MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
@@ -40,10 +41,12 @@ from agent.protocol.messages import (
     encode,
 )
 from agent.protocol.plan import PRESETS, Plan
+from agent.protocol.script import Script, TraceFormat
 
 __all__ = [
     "FEATURE_PARTS",
     "FEATURE_PLANS",
+    "FEATURE_SCRIPTS",
     "MAX_FILES",
     "MAX_FRAME_BYTES",
     "MAX_PHASES",
@@ -70,9 +73,11 @@ __all__ = [
     "Phase",
     "Plan",
     "RuntimeInfo",
+    "Script",
     "ServerMessage",
     "Start",
     "StoredFile",
+    "TraceFormat",
     "UploadTarget",
     "Uploads",
     "Welcome",

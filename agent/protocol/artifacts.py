@@ -12,6 +12,8 @@ LOG_NAME = "log.txt"
 MEASUREMENT_NAME = "measurement.json"
 #: what is needed to do it again: `agent.protocol.manifest`
 MANIFEST_NAME = "manifest.json"
+#: of a script, by the Profiler: `agent.protocol.script`
+TRACE_NAMES = ("chrome_timeline.json", "memory_flow.svg")
 _PROFILE = re.compile(r"profile(?:-(\d{1,2}))?\.json")
 
 MIB = 1 << 20
@@ -20,6 +22,8 @@ LIMITS: Mapping[str, int] = {
     LOG_NAME: 8 * MIB,
     MEASUREMENT_NAME: 16 * MIB,
     MANIFEST_NAME: 4 * MIB,
+    "chrome_timeline.json": 2048 * MIB,
+    "memory_flow.svg": 256 * MIB,
     "io_dump.txt": 512 * MIB,
     "bin_io_dump.zip": 2048 * MIB,
     "bin_out_dump.zip": 512 * MIB,

@@ -25,6 +25,7 @@ from agent.protocol.contents import (
     UploadTarget,
 )
 from agent.protocol.plan import Plan
+from agent.protocol.script import Script
 
 PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
@@ -35,6 +36,8 @@ MAX_FILES = 16
 FEATURE_PLANS = "plans"
 #: of one that can check a file that came into storage in parts
 FEATURE_PARTS = "parts"
+#: of one whose owner lets it run scripts, and which has a sandbox for them
+FEATURE_SCRIPTS = "scripts"
 
 
 class CloseCode(IntEnum):
@@ -189,6 +192,8 @@ class Start(Frozen):
     `options` are load_and_run's options by name (`agent.protocol.options`), never a command line.
     `inputs` are those that no file feeds; with `fill`, inputs of the model that nothing feeds at
     all get random values. `seed` is that of all random values. `timeout_s` is for all passes.
+    With `script`, `model` is the program, a `.py` or a zip: it is run under the Profiler, always in
+    a sandbox, with `data` beside it; `plan`, `options`, `inputs` and `fill` mean nothing then.
     `task` is the attempt's, and `traceparent` what it is a part of, both for the agent's log.
     """
 
@@ -202,6 +207,7 @@ class Start(Frozen):
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
     plan: Plan = Field(default_factory=Plan)
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    script: Script | None = None
     timeout_s: float = Field(gt=0)
     grace_s: float = Field(default=5.0, ge=0)
     task: int | None = Field(default=None, ge=1)

@@ -32,6 +32,8 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
         _("TensorRT cache"),
         _("Engines that TensorRT built. A later task can start from it."),
     ),
+    "chrome_timeline.json": (_("Trace"), _("What MegEngine’s Profiler recorded of the script.")),
+    "memory_flow.svg": (_("Memory flow"), _("Which tensor lay where in memory, and when.")),
     "staticmeminfo.zip": (_("Static memory plan"), _("Where and how long each variable lies.")),
     "layout_transform.mge": (
         _("Model with transformed layouts"),
