@@ -80,11 +80,24 @@ class ProfileUpload(models.Model):
 
 
 class OpenedFile(models.Model):
-    """A file of an opened profile: one profiled pass. Kept as uploaded: it is the truth."""
+    """A file of an opened profile. Kept as uploaded: it is the truth."""
+
+    class Kind(models.TextChoices):
+        """As `parsers.first_look.FileKind`."""
+
+        PROFILE = "profile", _("profiled pass")
+        TRACE = "trace", _("trace")
+        MEMORY_FLOW = "memory_flow", _("memory flow")
+        STATIC_MEMORY = "static_memory", _("static memory")
+        GRAPH = "graph", _("graph")
 
     upload = models.ForeignKey(ProfileUpload, models.CASCADE, related_name="files")
-    #: of the pass, from 1; the first one's graph is shown
+    #: from 1; the first pass's graph is shown
     number = models.PositiveSmallIntegerField()
+    #: what its first bytes told
+    kind = models.CharField(
+        _("kind"), max_length=13, choices=Kind, default=Kind.PROFILE, db_default=Kind.PROFILE
+    )
     #: as its owner calls it
     name = models.CharField(_("file name"), max_length=255)
     size_bytes = models.PositiveBigIntegerField(_("size"))
@@ -110,7 +123,7 @@ class OpenedFile(models.Model):
 
     @property
     def stored_name(self) -> str:
-        """What the same pass of an attempt would be called: `profile.json`, `profile-2.json`."""
+        """What a pass of an attempt would be called: `profile.json`, `profile-2.json`."""
         return profile_name(self.number)
 
     @property

@@ -316,6 +316,10 @@ WORDINGS: dict[str, Any] = {
     "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
+    "operators_none": _(
+        "None of the files of this profile has operators. Open them together with a profile or a "
+        "trace of the same run."
+    ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(
         "This result was made by another version of this site and is being made anew from its raw "

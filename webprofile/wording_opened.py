@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 OPENED: dict[str, Any] = {
     "opened_none": _("Choose at least one file."),
     "opened_many_files": _(
-        "At most %(limit)s files fit into one profile. Each is one profiled pass of the same model."
+        "At most %(limit)s files can be opened together. All of them are of one run."
     ),
     "opened_twice": _(
         "“%(name)s” and “%(other)s” are the same file. Each pass has a file of its own: choose one "
@@ -36,8 +36,8 @@ OPENED: dict[str, Any] = {
         "ASCII: rename it, and profile the model again."
     ),
     "opened_svg": _(
-        "“%(name)s” is a picture, such as memory_flow.svg of megengine.utils.profiler. Upload the "
-        "JSON that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+        "“%(name)s” is a picture of another program. Of pictures, memory_flow.svg can be opened, "
+        "as megengine.utils.profiler wrote it."
     ),
     "opened_web_page": _(
         "“%(name)s” is a web page. If you saved it from a browser, download the JSON file itself."
@@ -77,6 +77,9 @@ OPENED: dict[str, Any] = {
     "opened_not_a_profile": _(
         "“%(name)s” is JSON of something else. A profile has “profiler” and “graph_exec”; upload "
         "the file that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+    ),
+    "opened_second_of_kind": _(
+        "A run has one file of the kind of “%(name)s”. Open it by itself, or leave the other out."
     ),
     "opened_missing_key": _(
         "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "

@@ -25,7 +25,8 @@ from profiles.parsers.packing import Arrays, pack_texts, unpack_texts
 VERSION = 1
 
 _COLUMNS, _GRAPH = "columns.", "graph."
-_TRACE = "trace"
+#: members of their own, by kind: one is there if a file of the run said something
+_BESIDE = ("trace",)
 _SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 
@@ -48,8 +49,7 @@ def to_archive(data: ProfileData) -> bytes:
     for side in _SIDES:
         spread = data.device if side == "device" else data.host
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
-    if data.trace:
-        arrays[_TRACE] = np.frombuffer(data.trace, np.uint8)
+    arrays |= {kind: np.frombuffer(text, np.uint8) for kind, text in data.beside.items()}
     columns = columns_to_arrays(data.columns_of_pass(0))
     graph = graph_to_arrays(data.graph)
     return save(
@@ -101,7 +101,7 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         order=arrays["order"],
         passes=unpack_texts("passes", arrays),
         left_out=tuple(LeftOut(*each) for each in left_out),
-        trace=arrays[_TRACE].tobytes() if _TRACE in arrays else b"",
+        beside={kind: arrays[kind].tobytes() for kind in _BESIDE if kind in arrays},
     )
 
 

@@ -1,7 +1,7 @@
 """A profile as pages and analyses use it: columns, spread over passes, executed graph."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -61,8 +61,10 @@ class ProfileData:
     order: (k, n) int32, the rows in the order of each pass's own file
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first leads
     left_out: files that could not be merged
-    trace: what a trace of a dynamic graph says beside its operators (`traces.summary`), as JSON;
-        empty for other profiles
+    beside: what files of the same run say beside operators, as JSON by the file's kind: `trace`
+        (`traces.summary`)
+
+    Where no file is of a kind that has operators there are none, and no passes.
     """
 
     columns: ProfileColumns
@@ -73,7 +75,12 @@ class ProfileData:
     order: NDArray[np.int32]
     passes: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
-    trace: bytes = b""
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def has_operators(self) -> bool:
+        """Whether a file is of a kind that has operators, be it none of them."""
+        return bool(self.passes)
 
     @cached_property
     def graph(self) -> ExecutedGraph:

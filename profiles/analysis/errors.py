@@ -6,6 +6,7 @@ AnalysisCode = Literal[
     "device_total_zero",
     "device_total_zero_opencl",
     "aggregate_missing",  # by type, but no aggregate was named
+    "second_of_kind",  # a file where another of its kind is shown already
     "bad_shapes",  # of a row that is shown: no lists of lists
     "bad_pattern",  # of names: invalid, or too much for the engine that matches it
     "unknown_column",  # to order by

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
-from profiles.parsers.columns import ProfileColumns, SideTimes
+from profiles.parsers.columns import ProfileColumns, SideTimes, empty_columns
 from profiles.parsers.graph import ExecutedGraph
 
 #: of a computing node's name, `CompNode("gpu0:0" from "xpux:0")`
@@ -74,6 +74,13 @@ def merged_data(
         passes=tuple(each.name for each in passes),
         left_out=tuple(left_out),
     )
+
+
+def without_operators(graph: ExecutedGraph, left_out: Sequence[LeftOut]) -> ProfileData:
+    """Return the profile of a run none of whose files has operators; `graph` is an empty one."""
+    columns = empty_columns()
+    alone = merged_data(columns, [leading("", columns)], graph, left_out)
+    return replace(alone, passes=())
 
 
 def leading(name: str, columns: ProfileColumns) -> PassTimes:

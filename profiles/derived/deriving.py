@@ -48,7 +48,7 @@ class _TooHeavyError(Exception):
 
 
 def derive(files: Sequence[tuple[str, str]]) -> Derived:
-    """Read the profile files of one source: (name, object key) of each pass, in their order.
+    """Read the files of one run: (name, object key) of each, in their order.
 
     Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
     what is wrong with the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
@@ -64,7 +64,8 @@ def derive(files: Sequence[tuple[str, str]]) -> Derived:
         except _TooHeavyError as error:
             archive = _run_first(folder, order, str(error))
     data = from_archive(archive)
-    totals(data.columns)  # medians of passes may all be 0 where no pass is
+    if data.has_operators:
+        totals(data.columns)  # medians of passes may all be 0 where no pass is
     return Derived(archive, data)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import gc
 import os
 import resource
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,11 +18,12 @@ import msgspec
 from profiles.analysis.archive import to_archive
 from profiles.analysis.data import LeftOut
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.merging import OtherGraphError, PassTimes, aligned, leading, merged_data
+from profiles.analysis.merging import OtherGraphError
 from profiles.analysis.totals import totals
+from profiles.derived.run import Run
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.first_look import HEAD_BYTES, looks_like_trace
+from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
 from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
@@ -36,7 +37,7 @@ NICENESS = 10
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be read: files of the folder, one for each pass, in their order.
+    """What is to be read: files of the folder, in their order.
 
     left_out: what the caller could not even fetch
     max_bytes: of one file
@@ -55,15 +56,6 @@ class Problem(msgspec.Struct, frozen=True):
     of: str
     code: str
     detail: str
-
-
-@dataclass(frozen=True)
-class Lead:
-    """The pass that the others are compared with; `trace` is what else a trace says, as JSON."""
-
-    columns: ProfileColumns
-    graph: ExecutedGraph
-    trace: bytes = b""
 
 
 def main(folder: Path) -> int:
@@ -98,32 +90,27 @@ def limit(order: Order) -> None:
 
 
 def derived(folder: Path, order: Order) -> bytes | Problem:
-    """Return the archive of all passes that can be merged; the first readable one leads.
+    """Return the archive of all that the files say together.
 
     If none can be read, what is wrong with the first.
     """
-    lead: Lead | None = None
-    merged: list[PassTimes] = []
+    run = Run(order.left_out)
     problems: dict[str, Problem] = {}
-    for name in order.files:
+    kinds = {name: _kind_of(folder / name) for name in order.files}
+    # sorted is stable: passes stay in their order
+    for name in sorted(order.files, key=lambda each: _ORDER[kinds[each]]):
         try:
-            found = _read(folder / name, order, is_first=lead is None)
-            if lead is None:
-                lead = found
-                merged.append(leading(name, found.columns))
-            else:
-                merged.append(aligned(lead.columns, name, found.columns))
+            _ADD[kinds[name]](run, folder / name, order)
         except (ProfileFormatError, AnalysisError) as error:
             problems[name] = Problem(type(error).__name__, error.code, error.detail)
         except OtherGraphError as error:
             problems[name] = Problem(type(error).__name__, "other_graph", str(error))
         except MemoryError:
             problems[name] = out_of_memory(order)
-    if lead is None:
-        return next(iter(problems.values()))
-    unlike = [LeftOut(name, each.code, each.detail) for name, each in problems.items()]
-    data = merged_data(lead.columns, merged, lead.graph, [*order.left_out, *unlike])
-    return to_archive(replace(data, trace=lead.trace))
+    unlike = [(name, problems[name]) for name in order.files if name in problems]
+    if run.is_empty:
+        return unlike[0][1]
+    return to_archive(run.data([LeftOut(name, each.code, each.detail) for name, each in unlike]))
 
 
 def out_of_memory(order: Order) -> Problem:
@@ -135,21 +122,41 @@ def out_of_memory(order: Order) -> Problem:
     )
 
 
-def _read(path: Path, order: Order, *, is_first: bool) -> Lead:
-    """Read one file, a profile or a trace, in which the device took time.
-
-    is_first: its graph is wanted as well
-    """
+def _kind_of(path: Path) -> FileKind:
     with path.open("rb") as file:
-        is_trace = looks_like_trace(file.read(HEAD_BYTES))
-    if is_trace:
-        found = read_dynamic(path)
-        totals(found.columns)
-        return Lead(found.columns, found.graph, encode_summary(found.summary))
+        return kind_of(file.read(HEAD_BYTES))
+
+
+def _add_profile(run: Run, path: Path, order: Order) -> None:
     data = path.read_bytes()
     columns = parse(data, max_bytes=order.max_bytes)
     totals(columns)
-    return Lead(columns, _graph(data, columns) if is_first else empty_graph(()))
+    run.add_pass("profile", path.name, columns, lambda: _graph(data, columns))
+
+
+def _add_trace(run: Run, path: Path, _order: Order) -> None:
+    found = read_dynamic(path)
+    if run.leads != "profile":  # a profile of the same run knows more of each operator
+        totals(found.columns)
+        run.add_pass("trace", path.name, found.columns, lambda: found.graph)
+        if "trace" in run.beside:
+            return
+    run.add_beside("trace", encode_summary(found.summary))
+
+
+def _refuse(_run: Run, _path: Path, _order: Order) -> None:
+    raise ProfileFormatError("not_a_profile", "It is a part of what a run left.")
+
+
+#: how a file of each kind is read, in this order
+_ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
+    "profile": _add_profile,
+    "trace": _add_trace,
+    "memory_flow": _refuse,
+    "static_memory": _refuse,
+    "graph": _refuse,
+}
+_ORDER = {kind: place for place, kind in enumerate(_ADD)}
 
 
 def _graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:

@@ -51,6 +51,17 @@ _kept = _Kept()
 
 
 def profile_data(profile: Profile) -> ProfileData:
+    """Return the data of a profile that has operators.
+
+    Raises DomainError operators_none for one without, and as `run_data`.
+    """
+    data = run_data(profile)
+    if not data.has_operators:
+        raise DomainError("operators_none", status=404)
+    return data
+
+
+def run_data(profile: Profile) -> ProfileData:
     """Return a profile's data, which nobody may change: other readers get the same object.
 
     Raises DomainError: profile_outdated if its derived data are missing or of another version of

@@ -6,9 +6,15 @@ from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.deriving import Derived, derive, profile_row
 from profiles.models import Profile, ProfileUpload
-from profiles.opened.uploads import upload_claim, upload_fail, upload_ready, upload_release
+from profiles.opened.uploads import (
+    file_is_of,
+    upload_claim,
+    upload_fail,
+    upload_ready,
+    upload_release,
+)
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.first_look import HEAD_BYTES, other_kind
+from profiles.parsers.first_look import HEAD_BYTES, kind_of, other_kind
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -42,9 +48,11 @@ def _derived(upload: ProfileUpload) -> Derived | None:
     files = [(file.stored_name, file.object_key) for file in upload.files.all()]
     for file in upload.files.all():
         # a browser told the first bytes before; it may have told others
-        if kind := other_kind(storage.read_start(file.object_key, size_bytes=HEAD_BYTES)):
-            upload_fail(upload, kind, file.name)
+        head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
+        if other := other_kind(head):
+            upload_fail(upload, other, file.name)
             return None
+        file_is_of(file, kind_of(head))
     try:
         return derive(files)
     except (ProfileFormatError, AnalysisError) as error:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 from django.conf import settings
@@ -24,7 +24,7 @@ from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
-from profiles.parsers.first_look import other_kind
+from profiles.parsers.first_look import FileKind, kind_of, other_kind
 from tasks.asking.files import MIB, check_file
 from tasks.asking.request import FileRequest
 from tasks.services import StoredObject
@@ -34,8 +34,10 @@ log = structlog.get_logger()
 
 State = ProfileUpload.State
 
-#: passes of one profile; *thorough* makes as many
+#: of one run; *thorough* makes as many profiled passes
 FILES_LIMIT = 20
+#: passes come first, since the first one's graph is shown
+_KINDS: tuple[str, ...] = get_args(FileKind)
 NAME_LIMIT = 255
 #: one actor may read so long; an actor has less time than this
 CLAIM = datetime.timedelta(seconds=330)
@@ -76,7 +78,7 @@ def initiated_check(upload: ProfileUpload) -> None:
 
 @transaction.atomic
 def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
-    """Register a profile in state initiated; its files are passes in the order given.
+    """Register a profile in state initiated; its passes are in the order given.
 
     Raises DomainError if these files cannot be one, or the owner keeps too many.
     """
@@ -93,14 +95,19 @@ def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -
         OpenedFile(
             upload=upload,
             number=number,
+            kind=kind_of(file.head),
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
             part_bytes=0 if file.md5 else part_bytes_of(file.size_bytes),
         )
-        for number, file in enumerate(files, start=1)
+        for number, file in enumerate(sorted(files, key=_place_of), start=1)
     )
     return upload
+
+
+def _place_of(file: FileToOpen) -> int:
+    return _KINDS.index(kind_of(file.head))
 
 
 def _check_files(files: Sequence[FileToOpen]) -> None:
@@ -194,6 +201,12 @@ def upload_claim(upload: ProfileUpload) -> bool:
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     processing = ProfileUpload.objects.filter(free, pk=upload.pk, state=State.PROCESSING)
     return bool(processing.update(claimed_until=now + CLAIM))
+
+
+def file_is_of(file: OpenedFile, kind: FileKind) -> None:
+    """Note of which kind a file turned out to be, which its sender may not have told."""
+    if file.kind != kind:
+        OpenedFile.objects.filter(pk=file.pk).update(kind=kind)
 
 
 @transaction.atomic

@@ -119,3 +119,25 @@ class ProfileColumns:
     def times(self, side: Side) -> SideTimes:
         """Return the times of one side."""
         return self.device if side == "device" else self.host
+
+
+def empty_columns() -> ProfileColumns:
+    """Return the columns of no operator."""
+    nothing, no_text = np.zeros(0), TextColumn(np.zeros(0, np.int32), ())
+    no_times = SideTimes(np.zeros(0, np.bool_), nothing, nothing)
+    no_number = NumberColumn(nothing, np.zeros(0, np.bool_))
+    return ProfileColumns(
+        names=(),
+        ids=(),
+        id_numbers=np.zeros(0, np.int64),
+        types=no_text,
+        device=no_times,
+        host=no_times,
+        computation=no_number,
+        memory=no_number,
+        in_shapes=no_text,
+        out_shapes=no_text,
+        in_layouts=no_text,
+        in_dtypes=no_text,
+        mentions_opencl=False,
+    )

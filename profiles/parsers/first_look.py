@@ -1,4 +1,4 @@
-"""What the first bytes of a file tell: whether it can be a profile at all.
+"""What the first bytes of a file tell: whether it is one of a run, and of which kind.
 
 Files of other tools are refused before they are sent anywhere; whether a file *is* a profile, only
 `load_and_run.parse` finds out, and `traces.reading` whether a trace is MegEngine's.
@@ -7,10 +7,13 @@ Files of other tools are refused before they are sent anywhere; whether a file *
 import re
 from typing import Literal
 
-#: what a file is instead of a profile
+#: what a file of a run may be: a pass of load_and_run or of a static graph; MegEngine's Profiler's
+#: chrome_timeline.json and memory_flow.svg; StaticMemoryInfo.json and the graph.json beside it
+FileKind = Literal["profile", "trace", "memory_flow", "static_memory", "graph"]
+#: what a file is instead
 Kind = Literal[
     "empty",
-    "svg",  # its memory_flow.svg
+    "svg",  # of another program
     "web_page",
     "archive",
     "model",
@@ -26,6 +29,10 @@ Kind = Literal[
 HEAD_BYTES = 2_048
 
 _BOM = b"\xef\xbb\xbf"
+_FLOW = re.compile(rb"<svg\b[^>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
+_STATIC_MEMORY = re.compile(rb'\{\s*"(?:opr|chunk)"\s*:\s*\{')
+#: what a profile has below `graph_exec` stands at the top of graph.json
+_GRAPH = re.compile(rb'\{\s*"(?:operator|var|mem_chunk|comp_seq)"\s*:')
 _TRACE = re.compile(rb'"traceEvents"\s*:|\[\s*\{[^{}]*"ph"\s*:')
 #: load_and_run's lines start with their time; `iter`, `===` and the title stand in them
 _LOG = re.compile(rb"\[\d\d \d\d:\d\d:\d\d |mgb load-and-run|megengine|=== ", re.IGNORECASE)
@@ -49,7 +56,7 @@ _MODEL_TAG, _TAG_AT = b"mgv2", 8
 
 
 def other_kind(head: bytes) -> Kind | None:
-    """Return what the file is if it is no profile for sure, None if it may be one.
+    """Return what the file is if it is none of a run for sure, None if it may be one.
 
     head: the file's first `HEAD_BYTES` bytes, all of it if it is smaller
     """
@@ -64,6 +71,8 @@ def other_kind(head: bytes) -> Kind | None:
     if head.startswith(_MODEL_TAG, _TAG_AT):
         return "model"
     if text.startswith(b"<"):
+        if _FLOW.search(text):
+            return None
         return "svg" if b"<svg" in text else "web_page"
     return "log" if _LOG.search(text) else "not_json"
 
@@ -74,10 +83,16 @@ def _json_kind(text: bytes) -> Kind | None:
     return "list" if text.startswith(b"[") else None
 
 
-def looks_like_trace(head: bytes) -> bool:
-    """Whether a file is a Chrome trace, of MegEngine's Profiler or of another program.
+def kind_of(head: bytes) -> FileKind:
+    """Return what kind of file of a run it is; any other JSON counts as a profile.
 
-    head: as above
+    head: as above, of a file that `other_kind` does not refuse
     """
     text = head.removeprefix(_BOM).lstrip()
-    return text.startswith((b"{", b"[")) and bool(_TRACE.search(text))
+    if text.startswith(b"<"):
+        return "memory_flow"
+    if _TRACE.search(text):
+        return "trace"
+    if _STATIC_MEMORY.match(text):
+        return "static_memory"
+    return "graph" if _GRAPH.match(text) else "profile"

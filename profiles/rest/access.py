@@ -9,8 +9,9 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import profile_data, run_data
 from profiles.models import Profile, ProfileUpload
+from profiles.parsers.first_look import FileKind
 from profiles.selectors import profiles_visible_to, uploads_visible_to
 from tasks.models import Task
 from tasks.selectors import tasks_visible_to
@@ -21,7 +22,7 @@ from webprofile.rest.problems import QueryInvalid
 from webprofile.rest.views import ApiView
 
 #: of every view that reads a profile's data
-NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable"]}
+NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable", "operators_none"]}
 #: what `AnalysisError` says of a question; the rest is about the profile
 _OF_QUESTIONS = ("aggregate_missing", "bad_pattern", "unknown_column", "unknown_word")
 
@@ -68,7 +69,7 @@ class ResultView(ApiView):
             exc = DomainError("export_question", status=422, detail=exc.detail)
         elif isinstance(exc, AnalysisError):
             exc = DomainError("profile_unusable", status=409, detail=exc.detail)
-        if isinstance(exc, DomainError) and exc.code in ("profile_outdated", "profile_damaged"):
+        if isinstance(exc, DomainError) and exc.code in NOT_READY[409]:
             exc.status = 409
         return super().handle_exception(exc)
 
@@ -79,10 +80,22 @@ class DataView(ResultView):
     def data(self, profile_id: int) -> tuple[Profile, ProfileData]:
         """The profile with its data.
 
-        Raises Http404; DomainError profile_outdated, profile_damaged, storage_unreachable.
+        Raises Http404; DomainError operators_none, profile_outdated, profile_damaged,
+        storage_unreachable.
         """
         profile = self.profile(profile_id)
         return profile, profile_data(profile)
+
+    def beside(self, profile_id: int, kind: FileKind) -> HttpResponse:
+        """What a file of this kind says beside operators, as JSON.
+
+        Raises Http404; DomainError `<kind>_none`, profile_outdated, profile_damaged,
+        storage_unreachable.
+        """
+        data = run_data(self.profile(profile_id))
+        if kind not in data.beside:
+            raise DomainError(f"{kind}_none", status=409)
+        return HttpResponse(data.beside[kind], content_type="application/json")
 
 
 class AnyFile(BaseRenderer):

@@ -129,9 +129,10 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
 
     class Meta:
         model = OpenedFile
-        fields = ("number", "name", "size_bytes", "md5")
+        fields = ("number", "kind", "name", "size_bytes", "md5")
         extra_kwargs = {
-            "number": {"help_text": "Of the pass, from 1."},
+            "number": {"help_text": "Its place among them, from 1."},
+            "kind": {"help_text": "What its first bytes told it to be."},
             "name": {"help_text": "As its owner calls it."},
             "size_bytes": {"help_text": "Its size in bytes."},
             "md5": {
@@ -152,7 +153,7 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
     may_retry = serializers.SerializerMethodField(
         help_text="Whether reading it once more may help."
     )
-    files = OpenedFileAnswer(many=True, help_text="Its files, one for each pass.")
+    files = OpenedFileAnswer(many=True, help_text="Its files: passes, and what else the run left.")
 
     class Meta:
         model = ProfileUpload

@@ -77,15 +77,12 @@ class Trace(DataView):
     @documented(
         "Show a trace",
         answers={200: TraceAnswer},
-        errors={**NOT_READY, 409: [*NOT_READY[409], "trace_none"]},
+        errors={409: ["profile_outdated", "profile_damaged", "trace_none"]},
         operation_id="profiles_trace",
     )
     def get(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
-        _, data = self.data(profile_id)
-        if not data.trace:
-            raise DomainError("trace_none", status=409)
-        return HttpResponse(data.trace, content_type="application/json")
+        return self.beside(profile_id, "trace")
 
 
 class Advice(DataView):

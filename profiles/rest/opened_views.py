@@ -51,7 +51,7 @@ class OpenedList(ApiListView):
     def post(self, request: Request) -> Response:
         """Announces files; the answer holds an address for each. Send each by `PUT`, then submit.
 
-        Several files are the profiled passes of one model.
+        Several files are those of one run: profiled passes of one model, its trace, its memory.
         """
         body = self.read(OpenBody)
         upload = uploads.upload_create(

@@ -40,13 +40,15 @@ def statistics_view(
     """Everything that `_statistics.html` shows; `data` and `profile` are None without profiled
     passes, `measurement` without a measurement.
     """
-    found = _coverage(data, profile, measurement)
     names = own_names(profile)
+    left_out = [_left_out(each, names) for each in data.left_out] if data else []
+    if data is not None and not data.has_operators:
+        data = None
+    found = _coverage(data, profile, measurement)
     return {
         "explain": EXPLANATIONS,
         "merged": len(data.passes) if data else 0,
-        "files": len(data.passes) + len(data.left_out) if data else 0,
-        "left_out": [_left_out(each, names) for each in data.left_out] if data else [],
+        "left_out": left_out,
         "other_lead": _other_lead(data, names) if data else "",
         "sides": [_side(data, side) for side in SIDES] if data else [],
         "coverage": found,
@@ -92,6 +94,7 @@ def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
 
 def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:
     words = {
+        "second_of_kind": _("Another file of its kind is shown."),
         "other_graph": _("It executed other operators than the first pass."),
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
         "object_missing": _("It did not arrive in storage."),

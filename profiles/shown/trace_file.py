@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from profiles import storage
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import run_data
 from profiles.exports import originals_of
 from profiles.models import Profile
 from profiles.traces.summary import decode_summary
@@ -15,15 +15,15 @@ TRACE_LIMIT_BYTES = 200 * 1024**2
 
 
 def is_trace(profile: Profile) -> bool:
-    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `profile_data`."""
-    return bool(profile_data(profile).trace)
+    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
+    return "trace" in run_data(profile).beside
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:
     """Of the file as it was opened {"address", "size_bytes", "is_cut"}, or {"reason"}: why none.
 
     is_cut: it ends in the middle of its list
-    Raises as `profile_data`.
+    Raises as `run_data`.
     """
     found = next(iter(originals_of(profile)), None)
     if found is None:
@@ -37,5 +37,5 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
     return {
         "address": storage.presign_get(found.key),
         "size_bytes": found.size_bytes,
-        "is_cut": decode_summary(profile_data(profile).trace).is_cut,
+        "is_cut": decode_summary(run_data(profile).beside["trace"]).is_cut,
     }

@@ -16,9 +16,9 @@ _WIDTH, _HEIGHT = 400, 60
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:
     """What the template `profiles/_trace.html` shows; None if it is no trace."""
-    if not data.trace:
+    if "trace" not in data.beside:
         return None
-    found = decode_summary(data.trace)
+    found = decode_summary(data.beside["trace"])
     return {
         "summary": found,
         "recorded_s": found.end_s - found.begin_s,

@@ -100,9 +100,7 @@ def test_passes_are_ordered_by_the_numbers_in_their_names(names, order):
     assert in_order_of_passes(names) == order
 
 
-FLOW = "traces/dynamic_train_resnet/profile.memory_flow.svg"
 FOREIGN = [
-    (FLOW, "memory_flow.svg"),
     ("models/tiny.mge", "is a model"),
     ("models/resnet18_fbs1.mge", "is a model"),
     ("bad/inputs/ok.npy", "an array of numpy"),
@@ -124,6 +122,13 @@ def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, shared_d
     page = client.post("/profiles/opened/", {"files": given(data)})
     assert says in page.content.decode()
     assert not ProfileUpload.objects.exists()
+
+
+def test_a_picture_of_another_program_is_refused_and_memory_flow_named(client):
+    client.force_login(make_user())
+    data = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>'
+    page = client.post("/profiles/opened/", {"files": given(data)})
+    assert "memory_flow.svg can be opened" in page.content.decode()
 
 
 def test_no_real_profile_is_taken_for_another_file(shared_data):
@@ -269,7 +274,7 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
     opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
     page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
     top = page.split('id="summary"')[0]
-    assert "Only 1 of 2 profiles was merged" in top
+    assert "1 file could not be used" in top
     assert "p1.json" in top
     assert "It executed other operators than the first pass." in top
     assert "profile-2.json" not in top

@@ -137,7 +137,7 @@ def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
         LeftOut("profile-7.json", "too_heavy", "Reading it takes more than 9 MiB of memory."),
     )
     html = page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
-    assert "Only 2 of 4 profiles were merged" in html
+    assert "2 files could not be used" in html
     assert "It cannot be read." in html
     assert "more memory or time than this site allows" in html
     assert "&lt;b&gt;file&lt;/b&gt;" in html

@@ -12,7 +12,7 @@ from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import profile_data, run_data
 from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
@@ -83,17 +83,21 @@ def result_text(request: HttpRequest, task_id: int) -> HttpResponse:
 def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]) -> HttpResponse:
     data, trouble = _data(profile)
     measured = context.get("measured")
+    has_operators = data is not None and data.has_operators
     context |= {
-        "profile": profile if data else None,
+        # with operators; `run` may have none
+        "profile": profile if has_operators else None,
+        "run": profile if data else None,
         "trouble": trouble,
         "statistics": statistics_view(data, profile, measured["row"] if measured else None),
+        "has_measurement": has_operators or "task" in context,
+        "trace": trace_view(data) if data else None,
     }
-    if profile is not None and data is not None:
+    if profile is not None and data is not None and has_operators:
         asked = read_request(request.GET, passes=len(data.passes))
         context |= {
             "page": page_of(profile),
             "passes": data.passes,
-            "trace": trace_view(data),
             "advice": advice_of(data, facts_of(profile)),
             "selected": _selected(request, len(data.columns)),
             **_tables(data, asked, places_of(profile)),
@@ -108,7 +112,7 @@ def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
     if profile is None:
         return None, ""
     try:
-        return profile_data(profile), ""
+        return run_data(profile), ""
     except DomainError as error:
         if error.code not in ("profile_damaged", "profile_outdated"):
             raise
