@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -36,8 +36,6 @@ State = ProfileUpload.State
 
 #: of one run; *thorough* makes as many profiled passes
 FILES_LIMIT = 20
-#: passes come first, since the first one's graph is shown
-_KINDS: tuple[str, ...] = get_args(FileKind)
 NAME_LIMIT = 255
 #: one actor may read so long; an actor has less time than this
 CLAIM = datetime.timedelta(seconds=330)
@@ -101,13 +99,9 @@ def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -
             md5=file.md5,
             part_bytes=0 if file.md5 else part_bytes_of(file.size_bytes),
         )
-        for number, file in enumerate(sorted(files, key=_place_of), start=1)
+        for number, file in enumerate(files, start=1)
     )
     return upload
-
-
-def _place_of(file: FileToOpen) -> int:
-    return _KINDS.index(kind_of(file.head))
 
 
 def _check_files(files: Sequence[FileToOpen]) -> None:

@@ -68,10 +68,10 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(browser, client, liv
 
 
 def test_another_tools_file_is_refused_in_place(browser, client, live_server):
-    choose(browser, live_server.url, DATA / "traces/dynamic_train_resnet/profile.memory_flow.svg")
+    choose(browser, live_server.url, DATA / "models/tiny.mge")
     place = browser.find_element(By.ID, "open-error")
     until(browser, place.is_displayed, "the refusal")
-    assert "is a picture, such as memory_flow.svg" in place.text
+    assert "is a model" in place.text
     assert browser.switch_to.active_element == place
     assert not ProfileUpload.objects.exists()
     assert browser.find_element(By.ID, "open-submit").is_enabled()
