@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from django.http import QueryDict
 
-from agent.protocol.artifacts import profile_number
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text
@@ -139,31 +138,3 @@ def _rows(data: ProfileData, request: TableRequest) -> Rows:
     if request.pass_number > 1:
         rows = data.order[request.pass_number - 1][rows]
     return rows.astype(np.intp)
-
-
-@dataclass(frozen=True)
-class Original:
-    """A profiled pass as MegEngine wrote it: its number, what it is called, where it lies."""
-
-    number: int
-    name: str
-    size_bytes: int
-    key: str
-
-
-def originals_of(profile: Profile) -> list[Original]:
-    """The raw files of a profile, by the numbers of their passes."""
-    if profile.upload is not None:
-        return [
-            Original(each.number, each.name, each.size_bytes, each.object_key)
-            for each in profile.upload.files.all()
-        ]
-    if profile.attempt is None:
-        return []
-    stored = profile.attempt.artifacts.filter(is_stored=True)
-    found = [
-        Original(number, each.name, each.size_bytes, each.object_key)
-        for each in stored
-        if (number := profile_number(each.name))
-    ]
-    return sorted(found, key=lambda each: each.number)

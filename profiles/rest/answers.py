@@ -6,9 +6,10 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from profiles.exports import FORMATS, originals_of
+from profiles.exports import FORMATS
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.opened.uploads import RETRIED
+from profiles.originals import originals_of
 from profiles.provenance import title_of
 from tasks.rest.answers import UploadAnswer
 from webprofile.errors import DomainError
@@ -76,9 +77,10 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
 
 
 class RawAnswer(serializers.Serializer):
-    """A profiled pass as MegEngine wrote it."""
+    """A file of the run as MegEngine wrote it."""
 
-    number = serializers.IntegerField(help_text="Of the pass, from 1.")
+    number = serializers.IntegerField(help_text="From 1; of a profiled pass its number.")
+    kind = serializers.CharField(help_text="profile, trace, memory_flow, static_memory or graph.")
     name = serializers.CharField(help_text="What it is called.")
     size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
     url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
@@ -108,6 +110,7 @@ class ProfileAnswer(ProfileRow):
         return [
             {
                 "number": each.number,
+                "kind": each.kind,
                 "name": each.name,
                 "size_bytes": each.size_bytes,
                 "url": reverse("api:profile-raw", args=[profile.pk, each.number]),

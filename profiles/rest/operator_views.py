@@ -18,7 +18,8 @@ from profiles.analysis.text import Printed, bounded_report
 from profiles.exporting.asked import group_rows
 from profiles.exporting.fields import values_of
 from profiles.exporting.json_file import operators_as_json
-from profiles.exports import FORMATS, TEXT_ROWS, exported, originals_of
+from profiles.exports import FORMATS, TEXT_ROWS, exported
+from profiles.originals import originals_of
 from profiles.parsers.columns import Side
 from profiles.provenance import file_name, provenance
 from profiles.rest.access import NOT_READY, AnyFile, DataView, ResultView, written
@@ -171,7 +172,7 @@ class Text(DataView):
 
 
 class Raw(ResultView):
-    """A pass as MegEngine wrote it."""
+    """A file as MegEngine wrote it."""
 
     @documented(
         "Fetch a raw profile",
@@ -179,7 +180,7 @@ class Raw(ResultView):
         operation_id="profiles_raw",
     )
     def get(self, request: Request, profile_id: int, number: int) -> HttpResponse:
-        """A redirect to storage for a profiled pass, counted from 1. Do not send the token along.
+        """A redirect to storage for a file of the run. Do not send the token along.
 
         What else a task left is below its own address.
         """
@@ -187,8 +188,8 @@ class Raw(ResultView):
         found = next((each for each in originals_of(profile) if each.number == number), None)
         if found is None:
             raise Http404
-        ending = ".json" if number == 1 else f"-{number}.json"
-        return redirect(storage.presign_get(found.key, filename=file_name(profile, ending)))
+        name = file_name(profile, found.ending)
+        return redirect(storage.presign_get(found.key, filename=name))
 
 
 def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from django.utils.translation import gettext
 
 from profiles import storage
 from profiles.derived.loading import run_data
-from profiles.exports import originals_of
 from profiles.models import Profile
+from profiles.originals import originals_of
 from profiles.traces.summary import decode_summary
 
 #: a browser holds a trace several times over while it reads it
@@ -25,7 +25,7 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
     is_cut: it ends in the middle of its list
     Raises as `run_data`.
     """
-    found = next(iter(originals_of(profile)), None)
+    found = next((each for each in originals_of(profile) if each.kind == "trace"), None)
     if found is None:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
     if found.size_bytes > TRACE_LIMIT_BYTES:

@@ -246,7 +246,7 @@ def _whole_cases() -> dict[str, bytes]:
         "text": b'"profile"',
         "trace cut": (DATA / f"{trace}chrome_timeline.json").read_bytes()[:200_000],
         **_trace_cases(),
-        "foreign_svg": b"<svg xmlns=\"http://www.w3.org/2000/svg\"><rect/></svg>",
+        "foreign_svg": b'<svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
         "another tool's object": b'{"schemaVersion": 1, "deviceProperties": [], "events": []}',

@@ -2,6 +2,7 @@
 
 import json
 
+import httpx2
 import pytest
 
 from profiles.models import OpenedFile, ProfileUpload
@@ -100,3 +101,15 @@ def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
         (1, "z.json", "trace"),
         (2, "a.json", "profile"),
     ]
+
+
+def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
+    opened = make_opened(alice, good_profile("tiny"), trace())
+    client.force_login(alice)
+    page = client.get(f"/profiles/{opened.profile.pk}/").text
+    assert "Original: ⁨p1.json⁩" in page
+    for number, data in ((1, good_profile("tiny")), (2, trace())):
+        answer = client.get(f"/profiles/{opened.profile.pk}/export/original/{number}/")
+        assert httpx2.get(answer["Location"]).content == data
+    timeline = client.get(f"/profiles/{opened.profile.pk}/trace/file/").json()
+    assert httpx2.get(timeline["address"]).content == trace()

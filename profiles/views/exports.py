@@ -12,7 +12,8 @@ from profiles import storage
 from profiles.derived.loading import profile_data
 from profiles.exporting.asked import GROUP_FIELDS
 from profiles.exporting.fields import FIELDS
-from profiles.exports import FORMATS, exported, originals_of
+from profiles.exports import FORMATS, exported
+from profiles.originals import originals_of
 from profiles.provenance import file_name, provenance
 from profiles.views.access import profile_or_404
 from webprofile.errors import DomainError
@@ -39,13 +40,13 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponse:
 @login_required
 @require_GET
 def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse:
-    """Send the reader to storage for a profiled pass as MegEngine wrote it; passes count from 1."""
+    """Send the reader to storage for a file as MegEngine wrote it."""
     profile = profile_or_404(request, profile_id)
     found = [each for each in originals_of(profile) if each.number == number]
     if not found:
         raise Http404
-    ending = ".json" if number == 1 else f"-{number}.json"
-    return redirect(storage.presign_get(found[0].key, filename=file_name(profile, ending)))
+    name = file_name(profile, found[0].ending)
+    return redirect(storage.presign_get(found[0].key, filename=name))
 
 
 @require_GET

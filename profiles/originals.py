@@ -1,0 +1,61 @@
+"""The raw files of a profile: what MegEngine wrote, byte for byte."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from agent.protocol.artifacts import TRACE_NAMES, profile_number
+from profiles.models import Artifact, Profile
+from profiles.parsers.first_look import FileKind
+
+#: of artifacts; every other raw one is a profiled pass
+_KINDS: dict[str, FileKind] = dict(zip(TRACE_NAMES, ("trace", "memory_flow"), strict=True))
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file of a run: its number, kind, what it is called, where it lies.
+
+    number: that of the pass for profiled passes of an attempt
+    """
+
+    number: int
+    kind: str
+    name: str
+    size_bytes: int
+    key: str
+
+    @property
+    def ending(self) -> str:
+        """`.json` of the first file, `-2.svg` of a later one."""
+        suffix = PurePath(self.name).suffix.lower()
+        suffix = suffix if suffix in (".json", ".svg") else ".json"
+        return suffix if self.number == 1 else f"-{self.number}{suffix}"
+
+
+def originals_of(profile: Profile) -> list[Original]:
+    """The raw files of a profile, by their numbers."""
+    if profile.upload is not None:
+        return [
+            Original(each.number, each.kind, each.name, each.size_bytes, each.object_key)
+            for each in profile.upload.files.all()
+        ]
+    if profile.attempt is None:
+        return []
+    stored = {each.name: each for each in profile.attempt.artifacts.filter(is_stored=True)}
+    numbers = {name: number for name in stored if (number := profile_number(name))}
+    first = max(numbers.values(), default=0) + 1
+    numbers |= {
+        name: number
+        for number, name in enumerate((name for name in TRACE_NAMES if name in stored), first)
+    }
+    return [_of(stored[name], numbers[name]) for name in sorted(numbers, key=numbers.__getitem__)]
+
+
+def _of(artifact: Artifact, number: int) -> Original:
+    return Original(
+        number,
+        _KINDS.get(artifact.name, "profile"),
+        artifact.name,
+        artifact.size_bytes,
+        artifact.object_key,
+    )
