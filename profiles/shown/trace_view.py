@@ -65,6 +65,13 @@ def _phase(name: str) -> str:
 
 def _notes(found: TraceSummary) -> list[str]:
     notes = []
+    if not any(lane.kind == "device" for lane in found.lanes):
+        notes.append(
+            _(
+                "No device times were recorded: there are no times of kernels, and the shares of "
+                "the device stay empty. Use the Profiler with profile_device=True."
+            )
+        )
     if found.is_cut:
         notes.append(
             _(
