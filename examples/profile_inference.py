@@ -8,7 +8,7 @@ writes three files of one network; drop them on the page "Profiles", together or
 - OUT/<process>.chrome_timeline.json: the same calls one by one, as Python makes them (`Profiler`);
 - OUT/<process>.memory_flow.svg: which tensor lay where in memory meanwhile.
 
-See docs/profile_your_code.md.
+The page /profiles/guide/ of the site explains both profilers.
 """
 
 import argparse

@@ -9,7 +9,7 @@ writes three files of one step; drop them on the page "Profiles", together or ea
   the loss in every step, which waits for the device: the site shows what that costs;
 - OUT/<process>.memory_flow.svg: which tensor lay where in memory meanwhile.
 
-See docs/profile_your_code.md.
+The page /profiles/guide/ of the site explains both profilers.
 """
 
 import argparse

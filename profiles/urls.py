@@ -27,6 +27,7 @@ urlpatterns = [
         name="opened-file-join",
     ),
     path("exports/", exports.about, name="exports"),
+    path("guide/", exports.guide, name="guide"),
     path("compare/", compare.compare, name="compare"),
     path("compare/graph/", compare.compare_graph, name="compare-graph"),
     path("compare.csv", compare.compare_csv, name="compare-csv"),

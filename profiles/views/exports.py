@@ -50,6 +50,12 @@ def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse
 
 
 @require_GET
+def guide(request: HttpRequest) -> HttpResponse:
+    """From code to profile: which profiler of MegEngine answers which question, and how."""
+    return render(request, "profiles/guide.html")
+
+
+@require_GET
 def about(request: HttpRequest) -> HttpResponse:
     """What the files hold, field by field."""
     context: dict[str, Any] = {"fields": FIELDS, "group_fields": GROUP_FIELDS}

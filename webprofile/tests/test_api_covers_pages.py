@@ -58,6 +58,7 @@ SAME = {
     "profiles:opened-delete": ["opened"],
     "profiles:opened-file": ["opened-file"],
     "profiles:exports": ["schema"],
+    "profiles:guide": ["schema"],
     "profiles:compare": ["compare", "compare-candidates"],
     "profiles:compare-graph": ["compare-graph"],
     "profiles:compare-csv": ["compare-csv"],
