@@ -124,9 +124,10 @@ def abandoned_uploads_purge(limit: int = 200) -> int:
         task__outcome__in=(Outcome.CANCELLED, Outcome.FAILED),
         task__submitted_at=None,
         purged_at=None,
-    )[:limit]
+    )
     count = 0
-    for file in files:
+    # in any order: the first that storage refuses ends the round, and is not always the same
+    for file in files.order_by("?")[:limit]:
         storage.delete(file.object_key)
         TaskFile.objects.filter(pk=file.pk).update(purged_at=timezone.now())
         count += 1

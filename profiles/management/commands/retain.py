@@ -53,7 +53,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=USAGE) from error
         rules = rules or settings.RETENTION
         if not rules:
-            raise CommandError("RETENTION is empty: everything is kept.", returncode=USAGE)
+            text = "RETENTION is empty here: everything is kept. Give this command the site's."
+            raise CommandError(text, returncode=USAGE)
         return rules
 
 
