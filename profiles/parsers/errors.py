@@ -14,6 +14,12 @@ FormatCode = Literal[
     "bad_columns",  # not what `to_archive` wrote
     "graph_unreadable",
     "too_heavy",  # reading it takes more memory or time than the site gives
+    "static_memory_missing",  # a part of a memory plan
+    "static_memory_bad",  # a number or text of a memory plan that cannot be
+    "static_memory_twice",  # an id of a chunk or operator
+    "static_memory_operator",  # a chunk of operators that the plan does not have, or a gap in them
+    "static_memory_many",  # chunks or operators
+    "static_memory_zip",  # what a device left is no archive with a plan in it
 ]
 
 

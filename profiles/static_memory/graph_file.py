@@ -1,0 +1,142 @@
+"""`graph.json` beside a memory plan: which operator each step is, and what its outputs are.
+
+It is the same graph as `graph_exec` of a profile, written before memory was planned: variables
+have shapes, as far as MegEngine infers them, but in 1.13 neither a data type nor a chunk.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw, Struct
+
+from profiles.parsers.errors import ProfileFormatError
+
+PERSISTENT = "PERSISTENT_DEVICE_VALUE"
+#: such outputs get their memory elsewhere than in the plan
+_NOT_PLANNED = frozenset({PERSISTENT, "NO_SYS_MEM_ALLOC", "NO_SYS_STATIC_MEM_ALLOC"})
+_WORKSPACE = "VOLATILE_CONTENT"
+#: MegEngine's tensors have 7 axes at most
+_MOST_AXES = 16
+NEVER = -1
+
+
+class _Layout(Struct, gc=False):
+    dtype: str | None = None
+    shape: Raw = Raw(b"")
+
+
+class _MemPlan(Struct, gc=False):
+    layout: _Layout | None = None
+
+
+class _Inferred(Struct, gc=False):
+    inferred_result: Raw = Raw(b"")
+
+
+class _Tags(Struct, gc=False):
+    SHAPE: _Inferred | None = None
+
+
+class _Var(Struct, gc=False):
+    name: str = ""
+    flag: tuple[str, ...] = ()
+    mem_plan: _MemPlan | None = None
+    static_infer_tags: _Tags | None = None
+
+
+class _Operator(Struct, gc=False):
+    name: str = ""
+    type: str = ""
+    id: str | int = ""
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+
+
+class _Graph(Struct, gc=False):
+    operator: dict[str, _Operator]
+    var: dict[str, _Var]
+    comp_seq: tuple[str, ...]
+
+
+@dataclass
+class Variable:
+    """An output of an operator.
+
+    shape: None where it is not known before the graph runs
+    last: the last step that reads it, not counting who reads a view of it; NEVER for none
+    """
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    is_persistent: bool
+    is_planned: bool
+    is_workspace: bool
+    last: int = NEVER
+
+
+@dataclass(frozen=True)
+class Step:
+    """The operator of one step and its outputs, in their order."""
+
+    id: str
+    type: str
+    outputs: tuple[Variable, ...]
+
+
+_DECODER = msgspec.json.Decoder(_Graph)
+_SHAPE = msgspec.json.Decoder(tuple[int, ...])
+
+
+def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return the steps of the graph that belongs to a plan with operators of these names.
+
+    Raises ProfileFormatError: graph_unreadable; not_a_profile for the graph of another plan.
+    """
+    try:
+        graph = _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProfileFormatError("graph_unreadable", f"graph.json: {error}.") from None
+    found = [graph.operator.get(key) for key in graph.comp_seq]
+    if [each.name if each else None for each in found] != list(names):
+        raise ProfileFormatError("not_a_profile", "graph.json is of another graph than the plan.")
+    operators = [each for each in found if each is not None]
+    variables = {key: _variable(each) for key, each in graph.var.items()}
+    for step, operator in enumerate(operators):
+        for key in operator.input:
+            if key in variables:
+                variables[key].last = step
+    return tuple(
+        Step(
+            id=str(each.id),
+            type=each.type,
+            outputs=tuple(variables[key] for key in each.output if key in variables),
+        )
+        for each in operators
+    )
+
+
+def _variable(var: _Var) -> Variable:
+    layout = var.mem_plan.layout if var.mem_plan else None
+    shape = _shape(layout.shape) if layout else None
+    if shape is None and var.static_infer_tags and var.static_infer_tags.SHAPE:
+        shape = _shape(var.static_infer_tags.SHAPE.inferred_result)
+    flags = frozenset(var.flag)
+    return Variable(
+        name=var.name,
+        shape=shape,
+        dtype=layout.dtype if layout else None,
+        is_persistent=PERSISTENT in flags,
+        is_planned=not flags & _NOT_PLANNED,
+        is_workspace=_WORKSPACE in flags,
+    )
+
+
+def _shape(raw: Raw) -> tuple[int, ...] | None:
+    """Whole numbers; None for anything else, such as "Large Array"."""
+    try:
+        axes = _SHAPE.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    is_sound = len(axes) <= _MOST_AXES and all(0 <= axis < 1 << 40 for axis in axes)
+    return axes if is_sound else None

@@ -1,0 +1,270 @@
+"""What is kept of a memory plan: figures, the peak, chunks with their tensors, bytes over time.
+
+All of it is bounded, whatever the file: what is left out is counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from profiles.static_memory.figures import (
+    Figures,
+    alive_at,
+    figures,
+    moments,
+    overlaps,
+    sharing,
+)
+from profiles.static_memory.graph_file import Step, Variable
+from profiles.static_memory.plan_file import NOWHERE, PlanFile
+from profiles.static_memory.tensors import element_bytes, tensors_of
+
+#: rows that are kept: chunks that move and such as do not, operators, moments, chunks of a moment
+CHUNKS_LIMIT, WEIGHTS_LIMIT, OPERATORS_LIMIT = 10_000, 5_000, 20_000
+MOMENTS_LIMIT, MOMENT_CHUNKS_LIMIT = 50, 500
+#: of the curve
+POINTS_LIMIT = 5_000
+LONGEST_NAME = 300
+
+#: what `graph.json` was: the plan's own, not there, not readable, or of another plan
+GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
+
+
+class OperatorRow(Struct, frozen=True):
+    """An operator by its step, counted from 0; id and type as in graph.json, else empty."""
+
+    step: int
+    name: str
+    id: str
+    type: str
+
+
+class ChunkRow(Struct, frozen=True):
+    """A chunk: bytes from `address` on, taken from operator `begin` to `last`, both steps.
+
+    counted_from: the step from which its bytes count; one more than `begin` for a chunk that is
+        written in the place of another one, whose id is `overwrites` (-1 for most). It is greater
+        than `last` for one that never counts.
+    shares: how many other chunks lie on some of its bytes at another time
+    variable, shape, dtype, element_bytes: of the tensor in it; empty, None where not told
+    """
+
+    id: int
+    is_weight: bool
+    begin: int
+    counted_from: int
+    last: int
+    address: int
+    size_bytes: int
+    overwrites: int
+    shares: int
+    variable: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    element_bytes: float | None
+
+
+class MomentRow(Struct, frozen=True):
+    """Operators one after the other that reach the most bytes with the same chunks.
+
+    chunks: ids, the largest first, at most MOMENT_CHUNKS_LIMIT; percent: of the bytes alive then
+    """
+
+    first: int
+    last: int
+    chunks: tuple[int, ...]
+    percent: tuple[float, ...]
+    chunks_left_out: int
+
+
+class Overlap(Struct, frozen=True):
+    """Two chunks that are taken at the same time on the same bytes; ids."""
+
+    one: int
+    other: int
+    size_bytes: int
+
+
+class StaticMemory(Struct, frozen=True):
+    """One plan. Bytes; steps and places count from 0.
+
+    peak_bytes: the highest address of a chunk; peak_step: the first operator at which a chunk
+        that reaches it counts, -1 for none; peak_alive_bytes: what is alive there
+    most_alive_bytes: the most that is alive at one operator, without weights; reached_count: at
+        how many operators it is
+    sum_bytes: of all chunks, weights apart: what they took if none shared memory
+    in_place_count, in_place_bytes: chunks that are written in the place of another one
+    curve_steps, curve_bytes: the most bytes alive from a step to the one before the next
+    overlaps_count: at least so many
+    unplanned: tensors whose size is not known before the graph runs; -1 without graph.json
+    chunks: by id, those at the first peak and the largest if there are too many
+    """
+
+    operators_count: int
+    chunks_count: int
+    weights_count: int
+    peak_bytes: int
+    peak_step: int
+    peak_alive_bytes: int
+    weight_bytes: int
+    most_alive_bytes: int
+    reached_count: int
+    sum_bytes: int
+    in_place_count: int
+    in_place_bytes: int
+    moments: tuple[MomentRow, ...]
+    moments_left_out: int
+    overlaps: tuple[Overlap, ...]
+    overlaps_count: int
+    curve_steps: tuple[int, ...]
+    curve_bytes: tuple[int, ...]
+    graph: GraphState
+    unplanned: int
+    operators: tuple[OperatorRow, ...]
+    chunks: tuple[ChunkRow, ...]
+    chunks_left_out: int
+
+
+def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -> StaticMemory:
+    """Return the summary of a plan; `steps` are those of its graph, if there is one."""
+    found = figures(plan)
+    pairs, overlapping = overlaps(plan, found)
+    runs = moments(found)
+    kept = _kept(plan, found, runs)
+    moving = ~plan.is_weight
+    in_place = moving & (plan.overwrites != NOWHERE)
+    starts = np.unique(
+        np.linspace(0, len(plan.names), POINTS_LIMIT, endpoint=False).astype(np.intp)
+    )
+    starts = starts[starts < len(plan.names)]
+    chunks = _chunks(plan, found, kept, tensors_of(plan, steps) if steps is not None else {})
+    rows = [_moment(plan, found, run) for run in runs[:MOMENTS_LIMIT]]
+    return StaticMemory(
+        operators_count=len(plan.names),
+        chunks_count=int(moving.sum()),
+        weights_count=int(plan.is_weight.sum()),
+        peak_bytes=found.peak,
+        peak_step=found.peak_step,
+        peak_alive_bytes=int(found.alive[found.peak_step]) if found.peak_step >= 0 else 0,
+        weight_bytes=found.weights,
+        most_alive_bytes=found.most_alive,
+        reached_count=len(found.reached),
+        sum_bytes=int(plan.size[moving].sum()),
+        in_place_count=int(in_place.sum()),
+        in_place_bytes=int(plan.size[in_place].sum()),
+        moments=tuple(rows),
+        moments_left_out=len(runs) - len(rows),
+        overlaps=tuple(_overlap(plan, one, other) for one, other in pairs),
+        overlaps_count=overlapping,
+        curve_steps=tuple(starts.tolist()),
+        curve_bytes=tuple(np.maximum.reduceat(found.alive, starts).tolist() if len(starts) else ()),
+        graph=state,
+        unplanned=NOWHERE if steps is None else _unplanned(steps),
+        operators=_operators(plan, steps, chunks, rows),
+        chunks=chunks,
+        chunks_left_out=len(plan.ids) - len(chunks),
+    )
+
+
+def encode_static_memory(found: StaticMemory) -> bytes:
+    """Return it as JSON."""
+    return msgspec.json.encode(found)
+
+
+def decode_static_memory(data: bytes) -> StaticMemory:
+    """Return what `encode_static_memory` made."""
+    return msgspec.json.decode(data, type=StaticMemory)
+
+
+def _kept(plan: PlanFile, found: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
+    """The places of the chunks that are kept, in order."""
+    if len(plan.ids) <= min(CHUNKS_LIMIT, WEIGHTS_LIMIT):
+        return np.arange(len(plan.ids))
+    first = np.zeros(len(plan.ids), dtype=bool)
+    if runs:
+        first[alive_at(plan, found, runs[0][0])] = True
+    order = np.lexsort((plan.ids, -plan.size, ~first))
+    weights = order[plan.is_weight[order]][:WEIGHTS_LIMIT]
+    return np.sort(np.concatenate([order[~plan.is_weight[order]][:CHUNKS_LIMIT], weights]))
+
+
+def _chunks(
+    plan: PlanFile, found: Figures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
+) -> tuple[ChunkRow, ...]:
+    shares = sharing(plan)
+    rows = []
+    for place in kept.tolist():
+        tensor, size = tensors.get(place), int(plan.size[place])
+        rows.append(
+            ChunkRow(
+                id=int(plan.ids[place]),
+                is_weight=bool(plan.is_weight[place]),
+                begin=int(plan.begin[place]),
+                counted_from=int(found.counted[place]),
+                last=int(plan.end[place]) - 1,
+                address=int(plan.low[place]),
+                size_bytes=size,
+                overwrites=int(plan.overwrites[place]),
+                shares=int(shares[place]),
+                variable=_short(tensor.name) if tensor else "",
+                shape=tensor.shape if tensor and not tensor.is_workspace else None,
+                dtype=_short(tensor.dtype) if tensor and tensor.dtype else None,
+                element_bytes=element_bytes(size, tensor) if tensor else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _moment(plan: PlanFile, found: Figures, run: tuple[int, int]) -> MomentRow:
+    places = alive_at(plan, found, run[0])
+    shown = places[:MOMENT_CHUNKS_LIMIT]
+    return MomentRow(
+        first=run[0],
+        last=run[1],
+        chunks=tuple(plan.ids[shown].tolist()),
+        percent=tuple(
+            round(size / found.most_alive * 100, 3) for size in plan.size[shown].tolist()
+        ),
+        chunks_left_out=len(places) - len(shown),
+    )
+
+
+def _overlap(plan: PlanFile, one: int, other: int) -> Overlap:
+    size = min(plan.high[one], plan.high[other]) - max(plan.low[one], plan.low[other])
+    return Overlap(int(plan.ids[one]), int(plan.ids[other]), int(size))
+
+
+def _unplanned(steps: Sequence[Step]) -> int:
+    outputs = [each for step in steps for each in step.outputs if not each.is_workspace]
+    return sum(each.shape is None and not each.is_persistent for each in outputs)
+
+
+def _operators(
+    plan: PlanFile,
+    steps: Sequence[Step] | None,
+    chunks: Sequence[ChunkRow],
+    runs: Sequence[MomentRow],
+) -> tuple[OperatorRow, ...]:
+    """All of them; of too many those that chunks and moments name, and the peak's."""
+    wanted: Sequence[int] = range(len(plan.names))
+    if len(wanted) > OPERATORS_LIMIT:
+        named = {step for row in chunks if not row.is_weight for step in (row.begin, row.last)}
+        named |= {step for run in runs for step in (run.first, run.last)}
+        wanted = sorted(named & set(wanted))
+    return tuple(
+        OperatorRow(
+            step=step,
+            name=_short(plan.names[step]),
+            id=_short(steps[step].id) if steps is not None else "",
+            type=_short(steps[step].type) if steps is not None else "",
+        )
+        for step in wanted
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
