@@ -102,6 +102,38 @@ OPENED: dict[str, Any] = {
         "Reading “%(name)s” took more time or memory than one profile may have. Profile a smaller "
         "model, or upload fewer passes."
     ),
+    "opened_static_memory_missing": _(
+        "A part that every memory plan has is missing in “%(name)s”. Have it written once more by "
+        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_bad": _(
+        "“%(name)s” has a value that no memory plan can have. Have it written once more by "
+        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_twice": _(
+        "In “%(name)s” a chunk or an operator stands twice. Each plan needs a folder of its own: "
+        "have the plan written to an empty one, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_operator": _(
+        "“%(name)s” has memory of operators that it does not list: something was cut out of it. "
+        "Upload StaticMemoryInfo.json as load_and_run --get_static_mem_info wrote it."
+    ),
+    "opened_static_memory_many": _(
+        "“%(name)s” has more than a million operators or pieces of memory, the most that is read. "
+        "Have the plan of a smaller model written."
+    ),
+    "opened_static_memory_zip": _(
+        "“%(name)s” holds no memory plan. Upload the StaticMemoryInfo.json that load_and_run "
+        "--get_static_mem_info wrote."
+    ),
+    "opened_graph_alone": _(
+        "“%(name)s” is the graph that belongs to a memory plan. Open it together with the "
+        "StaticMemoryInfo.json of the same folder."
+    ),
+    "opened_graph_of_another": _(
+        "“%(name)s” does not belong to the memory plan. Open the graph.json and the "
+        "StaticMemoryInfo.json of the same folder together."
+    ),
     "opened_device_total_zero": _(
         "In “%(name)s” all times on the device are 0: its clock measured nothing. Profile a larger "
         "input."

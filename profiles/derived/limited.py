@@ -20,18 +20,23 @@ from profiles.analysis.data import LeftOut
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import OtherGraphError
 from profiles.analysis.totals import totals
-from profiles.derived.run import Run
+from profiles.derived.run import Run, second_of_kind
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
 from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
+from profiles.static_memory.packed import unpack
+from profiles.static_memory.reading import read_static_memory
+from profiles.static_memory.summary import decode_static_memory
 from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import encode_summary
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"
 OUT_OF_MEMORY = 3
+#: of what a device packed, which is a memory plan
+_PACKED = ".zip"
 #: others on this machine have a reader who waits
 NICENESS = 10
 
@@ -97,6 +102,7 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
     run = Run(order.left_out)
     problems: dict[str, Problem] = {}
     kinds = {name: _kind_of(folder / name) for name in order.files}
+    run.company = {kind: folder / name for name, kind in reversed(kinds.items())}
     # sorted is stable: passes stay in their order
     for name in sorted(order.files, key=lambda each: _ORDER[kinds[each]]):
         try:
@@ -123,6 +129,8 @@ def out_of_memory(order: Order) -> Problem:
 
 
 def _kind_of(path: Path) -> FileKind:
+    if path.suffix == _PACKED:
+        return "static_memory"
     with path.open("rb") as file:
         return kind_of(file.read(HEAD_BYTES))
 
@@ -144,6 +152,25 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
     run.add_beside("trace", encode_summary(found.summary))
 
 
+def _add_static_memory(run: Run, path: Path, order: Order) -> None:
+    graph = run.company.get("graph")
+    if path.suffix == _PACKED:
+        path, graph = unpack(path, path.with_suffix(""), max_bytes=order.max_bytes)
+    run.add_beside("static_memory", read_static_memory(path, graph))
+
+
+def _add_graph(run: Run, path: Path, _order: Order) -> None:
+    """It was read with the plan; what cannot be used of it is told."""
+    if "static_memory" not in run.beside:
+        raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
+    if path != run.company["graph"]:
+        raise second_of_kind()
+    state = decode_static_memory(run.beside["static_memory"]).graph
+    if state in ("graph_unreadable", "not_a_profile"):
+        text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
+        raise ProfileFormatError("graph_of_another", f"The plan has no names of tensors. {text}")
+
+
 def _refuse(_run: Run, _path: Path, _order: Order) -> None:
     raise ProfileFormatError("not_a_profile", "It is a part of what a run left.")
 
@@ -153,8 +180,8 @@ _ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
     "profile": _add_profile,
     "trace": _add_trace,
     "memory_flow": _refuse,
-    "static_memory": _refuse,
-    "graph": _refuse,
+    "static_memory": _add_static_memory,
+    "graph": _add_graph,
 }
 _ORDER = {kind: place for place, kind in enumerate(_ADD)}
 

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
 from django.conf import settings
 
 from agent.protocol import Plan
-from agent.protocol.artifacts import LOG_NAME, profile_name, profile_number
+from agent.protocol.artifacts import LOG_NAME, artifact_of, profile_name, profile_number
 from agent.protocol.measurement import Measurement
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
@@ -22,6 +23,10 @@ from tasks.models import Attempt, Task
 from tasks.reasons import Reason
 from webprofile.errors import DomainError
 
+log = structlog.get_logger()
+
+#: artifacts that are read with the profiles
+_BESIDE = (artifact_of("get_static_mem_info"),)
 #: a DomainError of storage that is final, and what it means for the task
 _STORAGE = {
     "object_missing": Reason.PROFILE_MISSING,
@@ -52,7 +57,7 @@ def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
     Raises UnusableError, DomainError storage_unreachable.
     """
     measurement = _measurement(attempt)
-    derived = _derived(attempt) if wants_profile(attempt.task) else None
+    derived = _derived(attempt) if wants_profile(attempt.task) else _beside(attempt)
     if derived is not None:
         profile = _profile(attempt, derived, profile)
         if measurement is not None:
@@ -90,9 +95,32 @@ def _measurement(attempt: Attempt) -> Measurement | None:
     return measurement
 
 
-def _derived(attempt: Attempt) -> Derived:
+def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
+    """(name, object key) of what else is shown of the attempt's run beside its profiles."""
+    found = attempt.artifacts.filter(is_stored=True, name__in=_BESIDE)
+    names = sorted(found.values_list("name", flat=True))
+    return [(name, artifact_key(str(attempt.pk), name)) for name in names]
+
+
+def _beside(attempt: Attempt) -> Derived | None:
+    """What an attempt without profiled passes left; None if that is nothing that can be read."""
+    files = files_beside(attempt)
     try:
-        return derive(profile_files(attempt))
+        return derive(files) if files else None
+    except (ProfileFormatError, AnalysisError) as error:
+        log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
+    except DomainError as error:
+        if error.code not in _STORAGE:
+            raise
+    return None
+
+
+def _derived(attempt: Attempt) -> Derived:
+    passes = profile_files(attempt)
+    try:
+        found = derive([*passes, *files_beside(attempt)])
+        # a run whose passes cannot be read is no result, whatever else it left
+        return found if found.data.has_operators else derive(passes)
     except ProfileFormatError as error:
         heavy = error.code == "too_heavy"
         reason = Reason.PROFILE_TOO_HEAVY if heavy else Reason.PROFILE_UNREADABLE
@@ -130,7 +158,7 @@ def _take_iterations(profile: Profile, measurement: Measurement) -> None:
 
 def _device_totals(attempt: Attempt, derived: Derived | None) -> Sequence[float | None]:
     """Device total of each profiled pass, s; None for one that is missing or was not merged."""
-    if derived is None:
+    if derived is None or not derived.data.has_operators:
         return []
     totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, "device"), strict=True))
     last = profile_number(profile_files(attempt)[-1][0]) or 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
@@ -18,6 +19,13 @@ from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph
 
 
+def second_of_kind() -> AnalysisError:
+    """What is said of a file whose kind another file of the run has already."""
+    return AnalysisError(
+        "second_of_kind", "Another file of this kind is shown; one run has one of them."
+    )
+
+
 class Run:
     """Filled file by file; a file that cannot be used leaves it as it was.
 
@@ -25,6 +33,7 @@ class Run:
     lead: operators of the first pass, whose graph is shown and which the others are compared with
     leads: the kind of file that the passes are of
     beside: as `ProfileData.beside`
+    company: the first file of each kind, for kinds that are read together
     """
 
     def __init__(self, left_out: Sequence[LeftOut]) -> None:
@@ -32,6 +41,7 @@ class Run:
         self.lead: ProfileColumns | None = None
         self.leads: FileKind | None = None
         self.beside: dict[str, bytes] = {}
+        self.company: dict[FileKind, Path] = {}
         self._graph = empty_graph(())
         self._passes: list[PassTimes] = []
 
@@ -61,9 +71,7 @@ class Run:
         Raises AnalysisError second_of_kind where another file of its kind did before.
         """
         if kind in self.beside:
-            raise AnalysisError(
-                "second_of_kind", "Another file of this kind is shown; one run has one of them."
-            )
+            raise second_of_kind()
         self.beside[kind] = said
 
     def data(self, unlike: Sequence[LeftOut]) -> ProfileData:

@@ -19,6 +19,8 @@ FormatCode = Literal[
     "static_memory_twice",  # an id of a chunk or operator
     "static_memory_operator",  # a chunk of operators that the plan does not have, or a gap in them
     "static_memory_many",  # chunks or operators
+    "graph_alone",  # the graph.json of a memory plan, without the plan
+    "graph_of_another",  # a graph.json that does not belong to the plan
     "static_memory_zip",  # what a device left is no archive with a plan in it
 ]
 

@@ -99,6 +99,9 @@ def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
         "object_missing": _("It did not arrive in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),
+        "graph_alone": _("It is a part of a memory plan, and the plan is not here."),
+        "graph_of_another": _("It does not belong to the memory plan."),
+        "static_memory_zip": _("It holds no memory plan that can be read."),
         "device_total_zero": _("Its operators took no time that the device could measure."),
     }
     return {
