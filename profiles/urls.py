@@ -49,5 +49,10 @@ urlpatterns = [
     path("<int:profile_id>/pictures/scopes/", pictures.scopes, name="picture-scopes"),
     path("<int:profile_id>/pictures/roofline/", pictures.roofline, name="picture-roofline"),
     path("<int:profile_id>/pictures/memory/", pictures.memory, name="picture-memory"),
+    path(
+        "<int:profile_id>/pictures/static-memory/",
+        pictures.static_memory,
+        name="picture-static-memory",
+    ),
     path("<int:profile_id>/pictures/cumulative/", pictures.cumulative, name="picture-cumulative"),
 ]

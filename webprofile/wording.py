@@ -325,6 +325,10 @@ WORDINGS: dict[str, Any] = {
         "This result was made by another version of this site and is being made anew from its raw "
         "files. Reload the page in a moment."
     ),
+    "static_memory_none": _(
+        "None of the files of this profile is a memory plan. Run the task with "
+        "--get_static_mem_info, or open its StaticMemoryInfo.json."
+    ),
     "trace_none": _(
         "This is no trace of a dynamic graph. Ask for its statistics and operators instead."
     ),

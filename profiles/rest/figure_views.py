@@ -14,6 +14,7 @@ from profiles.rest import picture_answers as pictures
 from profiles.rest.access import NOT_READY, DataView, ResultView, without_result, written
 from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
 from profiles.rest.questions import MemoryQuery, TimelineQuery
+from profiles.rest.static_memory_answers import StaticMemoryAnswer
 from profiles.rest.trace_answers import TraceAnswer
 from profiles.selectors import measurement_of, measurement_view
 from profiles.shown import picture_data
@@ -83,6 +84,20 @@ class Trace(DataView):
     def get(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
         return self.beside(profile_id, "trace")
+
+
+class StaticMemory(DataView):
+    """The memory plan of a static graph."""
+
+    @documented(
+        "Show the static memory",
+        answers={200: StaticMemoryAnswer},
+        errors={409: ["profile_outdated", "profile_damaged", "static_memory_none"]},
+        operation_id="profiles_static_memory",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Peak, weights, reuse, and where and how long each tensor lies, as planned."""
+        return self.beside(profile_id, "static_memory")
 
 
 class Advice(DataView):

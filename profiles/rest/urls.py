@@ -56,6 +56,11 @@ urlpatterns = [
     path("<int:profile_id>/raw/<int:number>/", operators.Raw.as_view(), name="profile-raw"),
     path("<int:profile_id>/statistics/", figures.Statistics.as_view(), name="profile-statistics"),
     path("<int:profile_id>/trace/", figures.Trace.as_view(), name="profile-trace"),
+    path(
+        "<int:profile_id>/static-memory/",
+        figures.StaticMemory.as_view(),
+        name="profile-static-memory",
+    ),
     path("<int:profile_id>/advice/", figures.Advice.as_view(), name="profile-advice"),
     path("<int:profile_id>/graph/", graph.Graph.as_view(), name="profile-graph"),
     path("<int:profile_id>/graph/netron/", graph.NetronGraph.as_view(), name="profile-netron"),

@@ -35,12 +35,16 @@ GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
 
 
 class OperatorRow(Struct, frozen=True):
-    """An operator by its step, counted from 0; id and type as in graph.json, else empty."""
+    """An operator by its step, counted from 0.
+
+    id, type, makes: as in graph.json, else empty; makes: the name of its first output
+    """
 
     step: int
     name: str
     id: str
     type: str
+    makes: str
 
 
 class ChunkRow(Struct, frozen=True):
@@ -261,9 +265,14 @@ def _operators(
             name=_short(plan.names[step]),
             id=_short(steps[step].id) if steps is not None else "",
             type=_short(steps[step].type) if steps is not None else "",
+            makes=_first_name(steps[step]) if steps is not None else "",
         )
         for step in wanted
     )
+
+
+def _first_name(step: Step) -> str:
+    return _short(step.outputs[0].name) if step.outputs else ""
 
 
 def _short(text: str) -> str:

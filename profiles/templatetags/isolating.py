@@ -2,7 +2,8 @@
 
 from django import template
 
-from profiles.shown.isolating import isolated
+from profiles.shown.isolating import isolated, visible
 
 register = template.Library()
 register.filter("isolated", isolated)
+register.filter("visible", visible)

@@ -16,10 +16,14 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.data import ProfileData
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import profile_data, run_data
+from profiles.models import Profile
 from profiles.shown import picture_data
 from profiles.shown.roofs import roofs_of
+from profiles.shown.static_memory_view import KIND as STATIC_MEMORY
+from profiles.shown.static_memory_view import static_memory_data
 from profiles.views.access import profile_or_404
+from webprofile.errors import DomainError
 
 #: raised when the JSON of an unchanged profile changes
 FORMAT = 2
@@ -95,6 +99,21 @@ def cumulative(request: HttpRequest, profile_id: int) -> HttpResponseBase:
     return _answer(request, profile_id, picture_data.cumulative_data)
 
 
+@login_required
+@require_GET
+@gzip_page
+def static_memory(request: HttpRequest, profile_id: int) -> HttpResponseBase:
+    """Addresses and lives of the tensors of a memory plan; 404 without one."""
+    return _answer(request, profile_id, static_memory_data, load=_with_plan)
+
+
+def _with_plan(profile: Profile) -> ProfileData:
+    data = run_data(profile)
+    if STATIC_MEMORY not in data.beside:
+        raise DomainError("static_memory_none", status=404)
+    return data
+
+
 def _window(request: HttpRequest) -> tuple[float, float] | None:
     try:
         low, high = float(request.GET.get("from", "")), float(request.GET.get("to", ""))
@@ -104,7 +123,12 @@ def _window(request: HttpRequest) -> tuple[float, float] | None:
 
 
 def _answer(
-    request: HttpRequest, profile_id: int, build: Build, question: str = ""
+    request: HttpRequest,
+    profile_id: int,
+    build: Build,
+    question: str = "",
+    *,
+    load: Callable[[Profile], ProfileData] = profile_data,
 ) -> HttpResponseBase:
     """JSON that the browser keeps and asks again whether it still holds."""
     profile = profile_or_404(request, profile_id)
@@ -112,7 +136,7 @@ def _answer(
     etag = quote_etag(hashlib.sha256(stamp.encode(errors="replace")).hexdigest()[:32])
     response = get_conditional_response(request, etag=etag)
     if response is None:
-        body = msgspec.json.encode(build(profile_data(profile)))
+        body = msgspec.json.encode(build(load(profile)))
         response = HttpResponse(body, content_type="application/json")
         response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"

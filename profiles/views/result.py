@@ -16,6 +16,7 @@ from profiles.derived.loading import profile_data, run_data
 from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.static_memory_view import static_memory_view
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_view import trace_view
 from profiles.tables.form import form_context
@@ -92,6 +93,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "statistics": statistics_view(data, profile, measured["row"] if measured else None),
         "has_measurement": has_operators or "task" in context,
         "trace": trace_view(data) if data else None,
+        "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:
         asked = read_request(request.GET, passes=len(data.passes))

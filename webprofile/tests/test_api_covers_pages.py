@@ -63,7 +63,9 @@ SAME = {
     "profiles:compare-graph": ["compare-graph"],
     "profiles:compare-csv": ["compare-csv"],
     "profiles:compare-json": ["compare"],
-    "profiles:detail": ["profile", "profile-statistics", "profile-trace", "profile-advice"],
+    "profiles:detail": [
+        "profile", "profile-statistics", "profile-trace", "profile-static-memory", "profile-advice",
+    ],
     "profiles:original": ["profile-raw"],
     "profiles:export": ["profile-export"],
     "profiles:operators": ["profile-operators"],
@@ -74,6 +76,7 @@ SAME = {
     "profiles:graph-model": ["profile-model"],
     "profiles:trace": ["profile-trace", "profile-raw"],
     "profiles:trace-file": ["profile-raw"],
+    "profiles:picture-static-memory": ["profile-static-memory"],
     **{
         f"profiles:picture-{name}": [f"profile-picture-{name}"]
         for name in (

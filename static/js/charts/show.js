@@ -1,0 +1,130 @@
+// The pictures of a part of the page: each is fetched and drawn when it comes into view.
+
+import { getJson } from "../requests.js";
+import { onWhole } from "../result/printing.js";
+import { loadECharts } from "./echarts.js";
+import { Frame } from "./frame.js";
+import { onColours } from "./palette.js";
+import { fillWhenOpened } from "./table.js";
+
+/** Pictures are made a little before they are seen. */
+const AHEAD = "300px";
+
+/** Texts of a part of the page, from its template. */
+function wordsOf(section) {
+  const elements = [...section.querySelector("template").content.querySelectorAll("[data-word]")];
+  return Object.fromEntries(elements.map((element) => [element.dataset.word, element.textContent]));
+}
+
+function partsOf(figure) {
+  const parts = {};
+  for (const element of figure.querySelectorAll("[data-part]")) parts[element.dataset.part] ??= element;
+  return parts;
+}
+
+class Show {
+  /** `all`: what the pictures of a part share: section, words, kinds, fetchOperators. */
+  constructor(figure, all) {
+    this.figure = figure;
+    this.all = all;
+    this.parts = partsOf(figure);
+    this.frame = null;
+    this.parts.retry.addEventListener("click", () => this.start());
+    this.parts.device?.addEventListener("change", (event) => this.start({ device: event.target.value }));
+  }
+
+  async start(parameters = {}) {
+    this.say("loading");
+    try {
+      const [echarts, known, data] = await Promise.all([
+        loadECharts(this.all.section.dataset.echarts),
+        this.all.fetchOperators(),
+        this.fetch(parameters),
+      ]);
+      this.draw(echarts, known, data);
+    } catch (error) {
+      this.say("error");
+      console.warn("A picture could not be drawn:", error.message);
+    }
+  }
+
+  fetch(parameters) {
+    const url = new URL(this.figure.dataset.url, location.href);
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+    return getJson(url.pathname + url.search, { login: this.all.section.dataset.login, cache: "no-cache" });
+  }
+
+  draw(echarts, known, data) {
+    this.parts.sentence.textContent = data.sentence;
+    this.parts.sentence.hidden = !data.sentence;
+    this.parts.notes.replaceChildren(
+      ...data.notes.map((text) => {
+        const note = document.createElement("li");
+        note.textContent = text;
+        return note;
+      }),
+    );
+    // hidden canvases have no size
+    this.say("ready");
+    this.chart ??= echarts.init(this.parts.canvas, null, { renderer: "canvas" });
+    const { words, kinds } = this.all;
+    const fetchMore = (parameters) => this.fetch(parameters);
+    const context = { data, operators: known, words, chart: this.chart, echarts, parts: this.parts, fetchMore };
+    const picture = kinds[this.figure.dataset.picture](context);
+    this.say(picture.length ? "ready" : "empty");
+    if (this.parts.table) fillWhenOpened(this.parts.table, { rows: () => picture.tableRows(), count: picture.tableCount });
+    if (!picture.length) return;
+    if (picture.height) {
+      this.parts.canvas.style.height = `${picture.height}px`;
+      this.chart.resize();
+    }
+    if (this.frame) {
+      this.frame.picture = picture;
+      this.frame.moveTo(-1);
+      this.frame.paint();
+    } else {
+      this.frame = new Frame(this.parts, this.chart, picture, words);
+      onColours(() => this.frame.paint());
+      this.watchSize();
+    }
+    picture.redraw = (change) => this.frame.redraw(change);
+  }
+
+  watchSize() {
+    let waiting = 0;
+    new ResizeObserver(() => {
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(() => this.frame.resize());
+    }).observe(this.parts.canvas);
+  }
+
+  say(state) {
+    this.figure.dataset.state = state;
+    this.parts.stage.setAttribute("aria-busy", String(state === "loading"));
+  }
+}
+
+/**
+ * Start the pictures of `section`. `kinds`: what draws each, by `data-picture`; `fetchOperators`
+ * resolves to what they share of operators (`operators.js`), null for pictures that need none.
+ */
+export function startPictures(section, kinds, fetchOperators = async () => null) {
+  const all = { section, kinds, fetchOperators, words: wordsOf(section) };
+  const figures = [...section.querySelectorAll("[data-picture]")];
+  const started = new Map();
+
+  function start(figure) {
+    observer.unobserve(figure);
+    if (!started.has(figure)) started.set(figure, new Show(figure, all).start());
+    return started.get(figure);
+  }
+
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) if (entry.isIntersecting) start(entry.target);
+    },
+    { rootMargin: AHEAD },
+  );
+  for (const figure of figures) observer.observe(figure);
+  onWhole(() => Promise.all(figures.map(start)));
+}
