@@ -8,6 +8,7 @@ Written by MegEngine's `StaticMemRecorder` (`src/plugin/impl/static_mem_record.c
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -69,7 +70,7 @@ class PlanFile:
     high: Whole
     overwrites: Whole
 
-    @property
+    @cached_property
     def size(self) -> Whole:
         """(k,) int64, bytes."""
         return self.high - self.low
@@ -116,8 +117,10 @@ def _explained(data: bytes, error: msgspec.ValidationError) -> ProfileFormatErro
     """Name the entry that has another form than it should."""
     try:
         file = _LOOSE.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        file = {}
+    except RecursionError:
+        return ProfileFormatError("too_deep", "Its brackets are nested too deep.")
+    except (msgspec.DecodeError, UnicodeDecodeError) as damage:
+        return ProfileFormatError("not_json", f"The file is not JSON: {damage}.")
     for section, form in _ENTRY.items():
         entries = file.get(section)
         if not isinstance(entries, dict):
@@ -160,9 +163,8 @@ def _check_entries(section: str, entries: Mapping[str, _Operator | _Chunk], data
 
 def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
     """(k,) int64 of texts that are whole numbers; `place` names one of them for an error."""
-    joined = ",".join(texts)
-    is_plain = joined.isascii() and not re.search(r"[^0-9,]", joined)
-    if not (is_plain and all(0 < len(text) <= _MOST_DIGITS for text in texts)):
+    is_plain = all(map(str.isdigit, texts)) and "".join(texts).isascii()
+    if not is_plain or max(map(len, texts), default=0) > _MOST_DIGITS:
         for number, text in enumerate(texts):
             if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
                 shown = f"{place(number)} is {text[:40]!r}, not a whole number."

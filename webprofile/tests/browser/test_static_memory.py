@@ -48,7 +48,8 @@ class Page:
         return self.js(
             """
             const canvas = document.querySelector(arguments[0] + " canvas");
-            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
             return new Set(new Uint32Array(data.buffer)).size;
             """,
             FIGURE,

@@ -1,0 +1,275 @@
+"""What is computed of a memory plan: as MegEngine's own tool, and checked by brute force."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiles.parsers.errors import ProfileFormatError
+from profiles.static_memory import summary as summaries
+from profiles.static_memory.reading import read_static_memory
+from profiles.static_memory.summary import StaticMemory, decode_static_memory
+from profiles.tests.shared_data import DATA
+from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
+
+
+def read(folder: Path, made: Plan | bytes, graph: bytes | None = None) -> StaticMemory:
+    path, beside = folder / "plan.json", folder / "graph.json"
+    path.write_bytes(made if isinstance(made, bytes) else to_bytes(made))
+    if graph is not None:
+        beside.write_bytes(graph)
+    return decode_static_memory(read_static_memory(path, None if graph is None else beside))
+
+
+def by_hand(made: Plan) -> dict:
+    """The same figures, chunk by chunk and operator by operator."""
+    alive = [0] * len(made["opr"])
+    here: list[set[int]] = [set() for _ in alive]
+    for each in made["chunk"].values():
+        if each["type"] == "weight_mem":
+            continue
+        size = int(each["logic_addr_end"]) - int(each["logic_addr_begin"])
+        first = int(each["time_begin"]) + (each["overwrite_dest_id"] != "-1")
+        for step in range(first, int(each["time_end"])):
+            alive[step] += size
+            here[step].add(int(each["id"]))
+    most = max(alive, default=0)
+    static = [each for each in made["chunk"].values() if each["type"] == "static_mem"]
+    return {
+        "alive": alive,
+        "here": here,
+        "most": most,
+        "reached": [step for step, size in enumerate(alive) if size == most and most],
+        "peak": max((int(each["logic_addr_end"]) for each in static), default=0),
+    }
+
+
+def assert_as_by_hand(found: StaticMemory, made: Plan) -> None:
+    hand = by_hand(made)
+    assert (found.peak_bytes, found.most_alive_bytes) == (hand["peak"], hand["most"])
+    assert list(found.curve_bytes) == hand["alive"]
+    reached = [step for run in found.moments for step in range(run.first, run.last + 1)]
+    assert reached == hand["reached"]
+    assert found.reached_count == len(reached)
+    for run in found.moments:
+        for step in range(run.first, run.last + 1):
+            assert set(run.chunks) == hand["here"][step]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_of_real_plans_are_those_counted_by_hand(name, tmp_path):
+    made = json.loads(plan_of(name))
+    found = read(tmp_path, made, graph_of(name))
+    assert_as_by_hand(found, made)
+    weights = [each for each in made["chunk"].values() if each["type"] == "weight_mem"]
+    assert found.weight_bytes == sum(
+        int(each["logic_addr_end"]) - int(each["logic_addr_begin"]) for each in weights
+    )
+    assert found.overlaps_count == 0
+    assert found.graph == "used"
+
+
+def test_the_figures_of_a_real_plan(tmp_path):
+    found = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
+    assert (found.peak_bytes, found.weight_bytes) == (1_939_968, 3_456_448)
+    assert (found.most_alive_bytes, found.peak_alive_bytes) == (1_433_088, 718_848)
+    assert (found.sum_bytes, found.in_place_count) == (12_048_336, 9)
+    (moment,) = found.moments
+    assert (moment.first, moment.last, moment.percent) == (31, 31, (56.02, 43.98))
+    names = {each.id: each.variable for each in found.chunks}
+    workspace = "conv_bias(data,fuse[1725]@1726,const{1,16,1,1}[1717])[24]:workspace"
+    assert [names[each] for each in moment.chunks] == ["RELU", workspace]
+
+
+def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
+    """load_and_run's profile of the same model tells for each variable in which chunk it lies."""
+    found = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
+    path = DATA / "load_and_run" / "resnet18_opt__profile" / "profile.json"
+    graph = json.loads(path.read_text())["graph_exec"]
+    sizes: dict[str, set[int]] = {}
+    for each in graph["var"].values():
+        if each["mem_plan"]:
+            size = graph["mem_chunk"][each["mem_plan"]["mem_chunk_id"]]["size"]
+            sizes.setdefault(each["name"], set()).add(size)
+    moving = [each for each in found.chunks if not each.is_weight]
+    assert sum(not each.variable for each in moving) == 0
+    told = [each for each in moving if sizes.get(each.variable)]
+    assert len(told) > 40
+    # a chunk of the plan may be an own piece of what is one chunk of the run
+    assert [each.variable for each in told if each.size_bytes not in sizes[each.variable]] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "unnamed"), [("resnet18_opt", 0), ("lstm", 2), ("bert_tiny", 20), ("dynamic_shape", 1)]
+)
+def test_what_fits_more_than_one_output_has_no_name(name, unnamed, tmp_path):
+    found = read(tmp_path, plan_of(name), graph_of(name))
+    assert sum(not each.variable for each in found.chunks) == unnamed
+
+
+def test_sizes_that_only_a_run_knows_are_told(tmp_path):
+    assert read(tmp_path, plan_of("dynamic_shape"), graph_of("dynamic_shape")).unplanned == 4
+    assert read(tmp_path, plan_of("lstm"), graph_of("lstm")).unplanned == 0
+    assert read(tmp_path, plan_of("lstm")).unplanned == -1
+
+
+def test_without_its_graph_or_with_another_a_plan_has_figures_but_no_names(tmp_path):
+    for graph, state in (
+        (None, "none"),
+        (b"{", "graph_unreadable"),
+        (graph_of("lstm"), "not_a_profile"),
+    ):
+        found = read(tmp_path, plan_of("tiny"), graph)
+        assert (found.graph, found.peak_bytes) == (state, 64)
+        assert {each.variable for each in found.chunks} == {""}
+        assert found.operators[2].name.startswith("MUL(")
+
+
+def test_the_order_of_the_file_does_not_matter(tmp_path):
+    made = json.loads(plan_of("two_inputs"))
+    for section in made:
+        made[section] = dict(reversed(made[section].items()))
+    turned = json.dumps(dict(reversed(made.items()))).encode()
+    assert read(tmp_path, turned) == read(tmp_path, plan_of("two_inputs"))
+
+
+@st.composite
+def plans(draw) -> Plan:
+    operators = draw(st.integers(1, 12))
+    chunks = []
+    for number in range(draw(st.integers(0, 12))):
+        begin = draw(st.integers(0, operators - 1))
+        low = draw(st.integers(0, 40))
+        changes = {}
+        if number and draw(st.booleans()):
+            changes["overwrite_dest_id"] = str(draw(st.integers(0, number - 1)))
+        if draw(st.integers(0, 5)) == 0:
+            changes["type"] = "weight_mem"
+        end = draw(st.integers(begin, operators))
+        high = low + draw(st.integers(0, 20))
+        chunks.append(chunk(number, (begin, end), (low, high), **changes))
+    return plan(operators, *draw(st.permutations(chunks)))
+
+
+@given(plans())
+def test_any_plan_is_counted_as_by_hand(tmp_path_factory, made):
+    found = read(tmp_path_factory.mktemp("plan"), made)
+    assert_as_by_hand(found, made)
+    rows = {each.id: each for each in found.chunks}
+    static = [each for each in rows.values() if not each.is_weight and each.size_bytes]
+
+    def meet(one, other) -> bool:
+        ends = one.address + one.size_bytes, other.address + other.size_bytes
+        return one is not other and one.address < ends[1] and other.address < ends[0]
+
+    for each in static:
+        assert each.shares == sum(meet(each, other) for other in static)
+    together = {
+        frozenset((one.id, other.id))
+        for one in static
+        for other in static
+        if meet(one, other)
+        and max(one.counted_from, other.counted_from) <= min(one.last, other.last)
+        and one.counted_from <= one.last
+        and other.counted_from <= other.last
+    }
+    assert bool(found.overlaps_count) == bool(together)
+    assert {frozenset((each.one, each.other)) for each in found.overlaps} <= together
+
+
+def test_chunks_that_lie_on_each_other_at_the_same_time_are_named(tmp_path):
+    made = plan(3, chunk(0, (0, 2), (0, 64)), chunk(1, (1, 3), (32, 96)), chunk(2, (2, 3), (0, 8)))
+    (found,) = read(tmp_path, made).overlaps
+    assert (found.one, found.other, found.size_bytes) == (0, 1, 32)
+
+
+def test_a_plan_without_anything_is_one(tmp_path):
+    found = read(tmp_path, b'{"opr": {}, "chunk": {}}')
+    assert (found.peak_bytes, found.peak_step, found.moments, found.chunks) == (0, -1, (), ())
+
+
+def test_what_is_kept_is_bounded_and_what_is_left_out_is_counted(tmp_path, monkeypatch):
+    whole = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    for name in ("CHUNKS_LIMIT", "WEIGHTS_LIMIT", "OPERATORS_LIMIT", "MOMENT_CHUNKS_LIMIT"):
+        monkeypatch.setattr(summaries, name, 5)
+    monkeypatch.setattr(summaries, "MOMENTS_LIMIT", 1)
+    monkeypatch.setattr(summaries, "POINTS_LIMIT", 50)
+    found = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    assert (len(found.chunks), found.chunks_left_out) == (10, 199)
+    assert (len(found.moments), found.moments_left_out) == (1, 2)
+    assert found.moments[0].chunks == whole.moments[0].chunks[:5]
+    assert found.moments[0].chunks_left_out == len(whole.moments[0].chunks) - 5
+    assert set(found.moments[0].chunks) <= {each.id for each in found.chunks}
+    assert max(found.curve_bytes) == whole.most_alive_bytes
+    assert len(found.curve_steps) == 50
+    named = {each.step for each in found.operators}
+    assert {each.begin for each in found.chunks if not each.is_weight} <= named
+    assert (found.peak_bytes, found.sum_bytes) == (whole.peak_bytes, whole.sum_bytes)
+
+
+def changed(**changes: str) -> bytes:
+    return to_bytes(plan(3, chunk(0, (0, 2), (0, 64)), chunk(1, (1, 3), (64, 96), **changes)))
+
+
+ONCE_MORE = to_bytes(chunk(1, (0, 1), (0, 1))) + b", "
+DAMAGED = {
+    "nothing": (b"", "empty"),
+    "white space": (b" \n ", "empty"),
+    "cut": (plan_of("tiny")[:-200], "not_json"),
+    "cut within a number": (plan_of("tiny")[:-40], "not_json"),
+    "bytes that are no text": (b'{"opr": {}, "chunk": {"\xff": 1}}', "not_utf8"),
+    "brackets": (b'{"opr":' + b"[" * 100_000, "too_deep"),
+    "no chunks": (b'{"opr": {}}', "static_memory_missing"),
+    "no operators": (b'{"chunk": {}}', "static_memory_missing"),
+    "a list": (b'{"opr": [], "chunk": {}}', "static_memory_bad"),
+    "no address": (changed().replace(b'"logic_addr_end": "96", ', b""), "static_memory_missing"),
+    "a number that is none": (changed(time_end="3.0"), "static_memory_bad"),
+    "a number in words": (changed(logic_addr_end="many"), "static_memory_bad"),
+    "an exponent": (changed(logic_addr_end="1e3"), "static_memory_bad"),
+    "a negative number": (changed(logic_addr_begin="-64"), "static_memory_bad"),
+    "a negative time": (changed(time_begin="-1"), "static_memory_bad"),
+    "an empty number": (changed(time_begin=""), "static_memory_bad"),
+    "a comma": (changed(time_begin="1,1"), "static_memory_bad"),
+    "other digits": (changed(time_begin="١"), "static_memory_bad"),
+    "a number that is no text": (changed().replace(b'"96"', b"96"), "static_memory_bad"),
+    "another kind of memory": (changed(type="magic_mem"), "static_memory_bad"),
+    "an end before its begin": (changed(time_begin="2", time_end="1"), "static_memory_bad"),
+    "an address that ends first": (changed(logic_addr_end="63"), "static_memory_bad"),
+    "an exabyte": (changed(logic_addr_end=str(2**60)), "static_memory_bad"),
+    "a number without end": (changed(logic_addr_end="9" * 400), "static_memory_bad"),
+    "another id": (changed(id="7").replace(b'"7": {', b'"8": {'), "static_memory_bad"),
+    "an unknown operator": (changed(time_end="4"), "static_memory_operator"),
+    "a writer behind the end": (changed(time_begin="3", time_end="3"), "static_memory_operator"),
+    "a gap between operators": (changed().replace(b'"2"', b'"5"'), "static_memory_operator"),
+    "a chunk twice": (
+        changed().replace(b'"chunk": {', b'"chunk": {"1": ' + ONCE_MORE),
+        "static_memory_twice",
+    ),
+    "an operator twice": (
+        changed().replace(b'"opr": {', b'"opr": {"1": {"id": "1", "name": "x"},'),
+        "static_memory_twice",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_cannot_be_a_plan_is_named(case, tmp_path):
+    data, code = DAMAGED[case]
+    with pytest.raises(ProfileFormatError) as caught:
+        read(tmp_path, data)
+    assert caught.value.code == code
+    assert len(caught.value.detail) < 300
+
+
+def test_more_bytes_together_than_any_memory_has_are_refused(tmp_path):
+    chunks = [chunk(n, (0, 1), (0, 2**50)) for n in range(9)]
+    with pytest.raises(ProfileFormatError, match="8 PiB"):
+        read(tmp_path, plan(1, *chunks))
+
+
+def test_a_name_that_looks_like_a_key_is_a_name(tmp_path):
+    made = plan(2, chunk(0, (0, 1), (0, 8)))
+    made["opr"]["1"]["name"] = '"time_begin": "name": time_begin'
+    assert read(tmp_path, made).operators[1].name == '"time_begin": "name": time_begin'
