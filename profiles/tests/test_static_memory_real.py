@@ -1,0 +1,122 @@
+"""Memory plans beside MegEngine itself: its own tool's figures, and plans written anew."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.conftest import find_megengine_python
+from profiles.static_memory.reading import read_static_memory
+from profiles.static_memory.summary import StaticMemory, decode_static_memory
+from profiles.tests.shared_data import DATA
+from profiles.tests.static_plans import NAMES, graph_of, plan_of
+
+#: runs the tool's own functions with a writer that keeps what they would write for TensorBoard
+_TOOL = """
+import json, sys, types
+module = types.ModuleType("megengine.utils.tensorboard")
+module.SummaryWriterExtend = object
+sys.modules[module.__name__] = module
+from megengine.tools import graph_info_analyze as tool
+
+class Writer:
+    def __init__(self):
+        self.texts = []
+    def add_text(self, tag, text, step=None):
+        self.texts.append([tag, text[0]])
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+found = {}
+for path in sys.argv[1:]:
+    writer = Writer()
+    tool.peak_mem_regist(path, writer)
+    sizes = {key: opr["size"] for key, opr in tool.load_mem_info(path)["opr"].items()}
+    found[path] = {"texts": writer.texts, "sizes": sizes}
+print(json.dumps(found))
+"""
+#: writes a plan as load_and_run does on the wheel; arguments: the agent's folder, the model
+_WRITE = """
+import sys, warnings
+warnings.simplefilter("ignore")
+sys.path.append(sys.argv[1])
+from load_and_run import graph_passes
+job = {"model": sys.argv[2], "flags": {"get_static_mem_info": "m"}, "path": "", "shapes": {}}
+graph_passes.work(job)
+"""
+AGENT = Path(__file__).parents[2] / "agent"
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return find_megengine_python()
+
+
+def run(python: str, script: str, *arguments: object, cwd: Path) -> str:
+    command = [python, "-W", "ignore", "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def summary(plan: Path, graph: Path | None = None) -> StaticMemory:
+    return decode_static_memory(read_static_memory(plan, graph))
+
+
+@pytest.fixture(scope="module")
+def told(python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
+    """What the tool and what we say of each sample."""
+    folder = tmp_path_factory.mktemp("plans")
+    paths = {name: folder / f"{name}.json" for name in NAMES}
+    for name, path in paths.items():
+        path.write_bytes(plan_of(name))
+    found = json.loads(run(python, _TOOL, *paths.values(), cwd=folder).splitlines()[-1])
+    return {name: (found[str(path)], summary(path)) for name, path in paths.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_those_of_graph_info_analyze(told, name):
+    tool, ours = told[name]
+    texts = tool["texts"]
+
+    def in_brackets(tag: str) -> int:
+        (text,) = [text for found, text in texts if found == tag]
+        return int(re.search(r"\((\d+) B\)", text)[1])
+
+    assert in_brackets("PEAK_MEMORY_SIZE") == ours.peak_bytes
+    assert in_brackets("WEIGHT_MEMORY_SIZE") == ours.weight_bytes
+    sizes = [tool["sizes"][str(step)] for step in range(ours.operators_count)]
+    assert list(ours.curve_bytes) == sizes
+    assert max(sizes) == ours.most_alive_bytes
+    steps = [step for run in ours.moments for step in range(run.first, run.last + 1)]
+    assert [step for step, size in enumerate(sizes) if size == max(sizes)] == steps
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(told, name):
+    tool, ours = told[name]
+    names = {each.step: each.name for each in ours.operators}
+    writers = {each.id: names[each.begin] for each in ours.chunks if not each.is_weight}
+    first = ours.moments[0]
+    of_first = [(tag, text) for tag, text in tool["texts"] if tag.startswith("PEAK0/MAX")]
+    shares = [text.split()[1] for _, text in of_first if text.startswith("percent:")]
+    assert shares == [f"{percent}%" for percent in first.percent]
+    owners = [text.split(None, 1)[1] for _, text in of_first if text.startswith("owner_opr:")]
+    # alike sizes are in the file's order there, which is that of a hash
+    assert sorted(owners) == sorted(writers[number] for number in first.chunks)
+    reached = [text for tag, text in tool["texts"] if tag == "PEAK0/<SUMMARY_INFO>"]
+    assert reached[0].split(None, 1)[1] == names[first.first]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
+    model = DATA / "models" / f"{name}.mge"
+    if not model.exists():
+        pytest.skip("the shared data is not here")
+    run(python, _WRITE, AGENT, model, cwd=tmp_path)
+    made = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
+    (tmp_path / "plan").write_bytes(plan_of(name))
+    (tmp_path / "graph").write_bytes(graph_of(name))
+    assert made == summary(tmp_path / "plan", tmp_path / "graph")
