@@ -32,6 +32,7 @@ from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import DATA, good_profile
+from profiles.tests.static_plans import chunk, plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import around, operator, span, to_trace
 from profiles.viewer import viewer_tag
@@ -62,6 +63,8 @@ EVERYTHING = frozenset(
 )
 #: the routes of a trace's timeline, of which another profile has none
 _TRACES = "profiles:trace*.profile_id"
+#: that of a memory plan's picture, the same
+_PLANS = "profiles:picture-static-memory.profile_id"
 _KNOWN = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},
@@ -141,6 +144,7 @@ class World:
             "profile_id": self.own["other user"]["profile"],
             "file_id": TaskFile.objects.get(task=bobs.attempt.task_id, kind="model").pk,
             _TRACES: _make_trace(bob).pk,
+            _PLANS: _make_plan(bob).pk,
         }
         #: the part of an address after the question mark, by route
         self.queries = _queries(profile, other)
@@ -217,6 +221,13 @@ def _make_trace(owner: Any) -> Profile:
     step = around(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
     name = SECRET if owner.email.startswith("alice@") else "step"
     return make_opened(owner, to_trace(*step), name=name).profile
+
+
+def _make_plan(owner: Any) -> Profile:
+    """A profile of a memory plan alone; only such has a picture of it."""
+    made = plan(2, chunk(0, (0, 2), (0, 64)))
+    name = SECRET if owner.email.startswith("alice@") else "plan"
+    return make_opened(owner, to_bytes(made), name=name).profile
 
 
 def _session_of(user: Any) -> str:
@@ -335,6 +346,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
         _TRACES: _make_trace(alice).pk,
+        _PLANS: _make_plan(alice).pk,
         "perfetto.tag": perfetto_tag(),
         "/perfetto/*.tag": perfetto_tag(),
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,

@@ -19,6 +19,7 @@ from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.shared_data import good_profile
+from profiles.tests.static_plans import graph_of, plan_of
 from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks import services
 from tasks.models import Attempt, SavedView, Task
@@ -87,6 +88,8 @@ def states_of(world: World) -> list[Page]:
         "/workers/?q=nothing+like+this", f"/tasks/new/?from={world.values['task_id']}",
         "/no/such/page/", *ERRORS,
     ]  # fmt: skip
+    plan = make_opened(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
+    addresses.append(f"/profiles/{plan.pk}/?chunk=rnn")
     SavedView.objects.create(owner=root, name="failures", query="status=failed")
     newcomer = _session_of(make_user("newcomer"))
     # who logs in at another site alone
