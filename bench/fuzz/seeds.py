@@ -76,6 +76,12 @@ def write_seeds(target: str, patterns: tuple[str, ...], folder: Path) -> int:
     return len(small) + len(made)
 
 
+def _of_plan(name: str) -> Callable[[], bytes]:
+    """A file of a real memory plan."""
+    path = ROOT / "profiles" / "tests" / "static_memory" / "tiny.zip"
+    return lambda: zipfile.ZipFile(path).read(name)
+
+
 def _columns() -> bytes:
     """The columns of a real profile, as the site keeps them."""
     profile = DATA / "profiles" / "tiny.json"
@@ -92,4 +98,9 @@ def _dump() -> bytes:
     return file.getvalue()
 
 
-_BUILT: dict[str, Callable[[], bytes]] = {"dump": _dump, "columns": _columns}
+_BUILT: dict[str, Callable[[], bytes]] = {
+    "dump": _dump,
+    "columns": _columns,
+    "static_memory": _of_plan("StaticMemoryInfo.json"),
+    "static_graph": _of_plan("graph.json"),
+}

@@ -6,7 +6,9 @@ Imported under `atheris.instrument_imports`, so that the fuzzer sees which lines
 import contextlib
 import io
 import json
+import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,9 @@ from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.model_start import model_form
 from profiles.parsers.npz import DAMAGE, columns_from_arrays
+from profiles.static_memory.packed import unpack
+from profiles.static_memory.reading import read_static_memory
+from profiles.static_memory.summary import decode_static_memory, encode_static_memory
 from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import decode_summary, encode_summary
 from tasks.asking import inspection
@@ -41,6 +46,8 @@ from webprofile.batchfile.yaml_text import YamlError, read_yaml
 from webprofile.errors import DomainError
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
+_SAMPLE = Path(__file__).parents[2] / "profiles" / "tests" / "static_memory" / "tiny.zip"
+_PLAN = zipfile.ZipFile(_SAMPLE).read("StaticMemoryInfo.json")
 MOST_BYTES = 1 << 20
 
 
@@ -77,6 +84,38 @@ def feed_trace(data: bytes) -> None:
         return
     if decode_summary(encode_summary(found.summary)) != found.summary:
         raise BrokenPromiseError("the summary is not the same after a round")
+
+
+def feed_static_memory(data: bytes) -> None:
+    try:
+        found = read_static_memory(_written("plan.json", data), None)
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+        return
+    _is_same_after_a_round(found)
+
+
+def feed_static_graph(data: bytes) -> None:
+    """A graph beside a plan of six operators, whose names are those of the samples' smallest."""
+    _is_same_after_a_round(read_static_memory(_written("plan.json", _PLAN), _written("g", data)))
+
+
+def feed_static_zip(data: bytes) -> None:
+    """What a device packs: unpacked, then read."""
+    path = _written("plan.zip", data)
+    folder = Path(tempfile.mkdtemp(dir=_FOLDER))
+    try:
+        plan, graph = unpack(path, folder / "plan", max_bytes=MOST_BYTES)
+        _is_same_after_a_round(read_static_memory(plan, graph))
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _is_same_after_a_round(found: bytes) -> None:
+    if encode_static_memory(decode_static_memory(found)) != found:
+        raise BrokenPromiseError("the plan is not the same after a round")
 
 
 def feed_columns(data: bytes) -> None:
@@ -243,6 +282,9 @@ _FRAMES = "agent/protocol/tests/frames/*/*.json"
 TARGETS = {
     "profile": Target(feed_profile, ("profiles/*.json", "bad/profiles/*.json"), is_json=True),
     "trace": Target(feed_trace, ("traces/*/*.json",), is_json=True),
+    "static_memory": Target(feed_static_memory, (), is_json=True),
+    "static_graph": Target(feed_static_graph, (), is_json=True),
+    "static_zip": Target(feed_static_zip, ("profiles/tests/static_memory/*.zip",)),
     "columns": Target(feed_columns, ("bad/inputs/*.npz",)),
     "dump": Target(feed_dump, ("bad/inputs/*.npz",)),
     "tensor": Target(feed_tensor, ()),

@@ -110,6 +110,7 @@ def test_nothing_is_wider_than_the_page(open_plan, browser, screenshots, size):
     wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
     assert not page.js(wide)
     if screenshots:
+        browser.set_window_size(size[0], 3_500)
         for theme in ("light", "dark"):
             page.js("document.documentElement.dataset.theme = arguments[0]", theme)
             page.js("dispatchEvent(new Event('colours'))")
