@@ -16,6 +16,7 @@ from profiles.tests.hostile import (
     variables,
 )
 from profiles.tests.shared_data import DATA, good_profile
+from profiles.tests.static_plans import chunk, graph_of, plan, plan_of, to_bytes
 from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
 
 #: why each cannot be opened
@@ -45,12 +46,17 @@ REFUSED = {
         "too_large": ("names too long",),
         "not_json": (
             "cut in half", "without its last byte", "two of them", "lone surrogate",
-            "byte order mark", "UTF-16", "null", "text", "tensorboard events",
+            "byte order mark", "UTF-16", "null", "text", "tensorboard events", "plan cut",
         ),
         "svg": ("foreign_svg",),
         "list": ("list", "tensorboard scalars", "brackets 100,000 deep"),
         "not_a_profile": ("object", "another tool's object", "trace below zero"),
         "not_utf8": ("no UTF-8",),
+        "static_memory_missing": ("plan without addresses",),
+        "static_memory_bad": ("plan that ends before it begins",),
+        "static_memory_twice": ("plan with a chunk twice",),
+        "static_memory_operator": ("plan of unknown operators",),
+        "graph_alone": ("graph of a plan",),
         "too_deep": ("brackets 100,000 deep inside", "objects 100,000 deep"),
         "empty": ("only white space",),
     }.items()
@@ -232,6 +238,21 @@ def _trace_cases() -> dict[str, bytes]:
     }
 
 
+def _plan_cases() -> dict[str, bytes]:
+    """Memory plans, which have no operators' pages."""
+    whole = plan_of("two_inputs")
+    one = b'"chunk": { "0": { "overwrite_dest_id": "-1", "logic_addr_end": "1", "logic_addr_begin":'
+    one += b' "0", "time_begin": "0", "time_end": "1", "type": "static_mem", "id": "0"}, '
+    return {
+        "plan cut": whole[: len(whole) // 2],
+        "plan without addresses": whole.replace(b"logic_addr_begin", b"logic_address"),
+        "plan that ends before it begins": to_bytes(plan(3, chunk(0, (2, 1), (0, 8)))),
+        "plan with a chunk twice": whole.replace(b'"chunk": { ', one, 1),
+        "plan of unknown operators": to_bytes(plan(3, chunk(0, (0, 4), (0, 8)))),
+        "graph of a plan": graph_of("two_inputs"),
+    }
+
+
 def _whole_cases() -> dict[str, bytes]:
     good = good_profile()
     deep = b"[" * 100_000 + b"]" * 100_000
@@ -246,6 +267,7 @@ def _whole_cases() -> dict[str, bytes]:
         "text": b'"profile"',
         "trace cut": (DATA / f"{trace}chrome_timeline.json").read_bytes()[:200_000],
         **_trace_cases(),
+        **_plan_cases(),
         "foreign_svg": b'<svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
