@@ -28,6 +28,8 @@ from agent.results import ResultError, check_files, end_of_log, keep_artifacts
 from agent.retry import Policies
 from agent.runner import Limits, RunResult, build_environment, signal_name
 from agent.sandbox import Sandbox
+from agent.script_rules import NOT_ALLOWED, ScriptRules
+from agent.script_runs import ScriptRuns
 from agent.spool import Folder, Spool
 from agent.transfer import Transfer
 from agent.warm import WarmPool, WarmProcess
@@ -70,6 +72,7 @@ class Tools:
     limits: Limits = field(default_factory=Limits)
     sandbox: Sandbox = field(default_factory=Sandbox)
     require_sandbox: bool = False
+    scripts: ScriptRules = field(default_factory=ScriptRules)
     log_limit_bytes: int = 1 << 20
     stop_grace_s: float = 5.0
 
@@ -168,7 +171,8 @@ class Attempt:
         return self._finished(EndReason.AGENT_ERROR, detail=f"{type(error).__name__}: {text}")
 
     async def _run(self) -> AttemptFinished:
-        warm = self._tools.warm.take(self._order.runtime)
+        # what waits is in a model's sandbox: a script begins in its own, or not at all
+        warm = self._tools.warm.take("" if self._order.script else self._order.runtime)
         try:
             return await self._run_with(warm)
         finally:
@@ -181,21 +185,24 @@ class Attempt:
         opening = asyncio.create_task(self._open(folder))
         try:
             runtime, recipe = self._prepare()
+            box = tools.scripts.sandbox if order.script else tools.sandbox
             since = tools.bench.look()
             limits = tools.limits.for_task(order.timeout_s)
-            report = self._report = Report(order, tools.facts, runtime, limits, tools.sandbox)
-            report.options, report.environment = (
-                recipe.options,
-                build_environment(folder.work, self.id),
-            )
+            report = self._report = Report(order, tools.facts, runtime, limits, box)
+            report.environment = build_environment(folder.work, self.id)
             # the disk and the network at the same time: the device's queue waits for both
             download_s = await self._unless_halted(self._download(folder, report))
         finally:
             await opening
-        launcher = Launcher(folder, self.id, limits, tools.sandbox, tools.warm)
+        launcher = Launcher(folder, self.id, limits, box, tools.warm)
         launcher.offer(warm)
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
-        measuring = Measuring(order, recipe, folder, tools.known, runtime)
+        measuring: Measuring | ScriptRuns
+        if recipe is None:
+            measuring = ScriptRuns(order, folder, runtime)
+        else:
+            report.options = recipe.options
+            measuring = Measuring(order, recipe, folder, tools.known, runtime)
         report.passes = measuring.done
         feeding = Feeding(order, folder.work, runtime.info.kind, report)
         watch = report.watch = await tools.bench.begin(self._halted, since)
@@ -209,7 +216,11 @@ class Attempt:
         return await asyncio.to_thread(self._keep, end, folder, report, measuring)
 
     async def _measure(
-        self, measuring: Measuring, launcher: Launcher, progress: Progress, feeding: Feeding
+        self,
+        measuring: Measuring | ScriptRuns,
+        launcher: Launcher,
+        progress: Progress,
+        feeding: Feeding,
     ) -> AttemptFinished:
         """All passes. A failure is an end like any other: what was measured before is kept."""
         folder, limits = launcher.folder, self._tools.limits
@@ -226,7 +237,8 @@ class Attempt:
             before = measure_folder(folder.work).bytes
             watch = Watchdog(folder.work, folder.output, limits.watch, before - self._added_bytes)
             result = await process.wait(left_s, self._grace_s, self._halted, watch)
-            self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
+            if self._order.script is None:  # whose folder is made anew
+                self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
             if self._stopping and result.reason is EndReason.CANCELLED:
                 raise Stopped
             return result
@@ -248,7 +260,11 @@ class Attempt:
         return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
 
     def _keep(
-        self, end: AttemptFinished, folder: Folder, report: Report, measuring: Measuring
+        self,
+        end: AttemptFinished,
+        folder: Folder,
+        report: Report,
+        measuring: Measuring | ScriptRuns,
     ) -> AttemptFinished:
         """Move what is to be uploaded into the result's folder. Runs in a thread."""
         report.write(folder.result)
@@ -277,22 +293,34 @@ class Attempt:
         self.announce()
 
     async def _download(self, folder: Folder, report: Report) -> float:
-        files = (self._order.model, *self._order.data)
+        files, target = (self._order.model, *self._order.data), folder.work
+        if self._order.script:
+            target = folder.given
+            target.mkdir(mode=0o700)
         try:
             report.begun_at, begin = time.time(), time.monotonic()
-            report.received = await self._tools.transfer.fetch_all(files, folder.work)
+            report.received = await self._tools.transfer.fetch_all(files, target)
         except TransferError as exc:
             raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
         report.download_s = time.monotonic() - begin
         return report.download_s
 
-    def _prepare(self) -> tuple[Runtime, Recipe]:
-        """Everything that can be refused before a byte is fetched. Raises Ending."""
+    def _prepare(self) -> tuple[Runtime, Recipe | None]:
+        """Everything that can be refused before a byte is fetched; no recipe for a script.
+
+        Raises Ending.
+        """
         order, tools = self._order, self._tools
+        if order.script and not tools.scripts.allowed:
+            raise Ending(EndReason.REFUSED, NOT_ALLOWED)
         runtime = tools.runtimes.get(order.runtime)
         if runtime is None or not runtime.command:
             why = runtime.info.problem if runtime else "not configured on this device"
             raise Ending(EndReason.NO_RUNTIME, f"MegEngine {order.runtime}: {why}")
+        if order.script:
+            if refusal := tools.scripts.refusal(order, runtime):
+                raise Ending(*refusal)
+            return runtime, None
         if tools.require_sandbox and not tools.sandbox.bwrap:
             raise Ending(EndReason.NO_SANDBOX, tools.sandbox.problem)
         try:

@@ -13,7 +13,14 @@ from pydantic_core import ErrorDetails
 
 from agent.protocol.contents import MAX_LABELS, Labels
 from agent.runtimes.checks import Record, read_checks
-from agent.tables import CacheTable, COprLibrary, GateLimits, MeasureTable, RunLimits
+from agent.tables import (
+    CacheTable,
+    COprLibrary,
+    GateLimits,
+    MeasureTable,
+    RunLimits,
+    ScriptTable,
+)
 
 LOG_LIMIT_BYTES = 1 << 20
 #: a device whose owner asks for no gate waits for nothing
@@ -52,6 +59,7 @@ class Config:
     `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
     `checks` holds what was found of each runtime, by version (`agent runtime check`). `labels` tell
     tasks what this device is. `update`: an agent that was installed as one file replaces itself.
+    `allow_scripts`: tasks may run programs of their users here, in a closed sandbox.
     """
 
     server: str
@@ -76,6 +84,7 @@ class Config:
     checks: Mapping[str, Record] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     update: bool = False
+    allow_scripts: bool = False
 
     @property
     def socket_url(self) -> str:
@@ -110,6 +119,7 @@ class _File(BaseModel):
     c_opr_lib: list[COprLibrary] = Field(default_factory=list)
     labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
     update: bool = False
+    scripts: ScriptTable = ScriptTable()
 
 
 def load_config(path: Path) -> Config:
@@ -142,6 +152,7 @@ def load_config(path: Path) -> Config:
         checks=read_checks(path),
         labels=parsed.labels,
         update=parsed.update,
+        allow_scripts=parsed.scripts.allow,
     )
 
 

@@ -11,16 +11,18 @@ from agent.attempt import Tools
 from agent.attempts import Attempts
 from agent.bench import Bench
 from agent.cache import ContentCache
+from agent.closed_sandbox import find_closed_sandbox
 from agent.config import Config, ConfigError
 from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.facts import read_facts, read_gpus
 from agent.inventory import Runtime, take_inventory
 from agent.outbox import Outbox
-from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, Facts, Hello
+from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Facts, Hello
 from agent.pulse import Heart
 from agent.retry import Policies
 from agent.runner import adopt_orphans, choose_limits, drop_privileges
 from agent.sandbox import Sandbox, find_sandbox
+from agent.script_rules import ScriptRules
 from agent.session import AgentTooOld, Session
 from agent.spool import Spool
 from agent.transfer import Transfer
@@ -82,6 +84,7 @@ async def work(
             limits=limits,
             sandbox=sandbox,
             require_sandbox=config.require_sandbox,
+            scripts=await _script_rules(config, sandbox),
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
@@ -117,15 +120,27 @@ async def _find_sandbox(config: Config) -> Sandbox:
     )
 
 
+async def _script_rules(config: Config, sandbox: Sandbox) -> ScriptRules:
+    if not config.allow_scripts:
+        return ScriptRules()
+    return ScriptRules(True, await asyncio.to_thread(find_closed_sandbox, sandbox))
+
+
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     attempts = Attempts(tools)
     tools.bench.held = attempts.held
     attempts.recover()
+    features = {FEATURE_PARTS, FEATURE_PLANS}
+    problem = tools.scripts.problem(tools.runtimes.values())
+    if not problem:
+        features.add(FEATURE_SCRIPTS)
+    elif config.allow_scripts:
+        log.warning("scripts_impossible problem=%r", problem)
 
     def greet() -> Hello:
         return Hello(
             agent_version=__version__,
-            features=frozenset({FEATURE_PARTS, FEATURE_PLANS}),
+            features=frozenset(features),
             facts=facts,
             runtimes=tuple(runtime.info for runtime in tools.runtimes.values()),
             running=attempts.held(),

@@ -10,14 +10,16 @@ from pathlib import Path
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from agent.closed_sandbox import find_closed_sandbox
 from agent.config import Config, ConfigError, load_config
 from agent.cores import CoresUnavailable, as_list, choose_cores
 from agent.device.gpu import GpuReader
 from agent.device.state import sample_before
 from agent.enrol import explain_refusal, not_ours, unreachable
-from agent.inventory import take_inventory
+from agent.inventory import Runtime, take_inventory
 from agent.protocol import PROTOCOL_VERSION
-from agent.sandbox import find_sandbox
+from agent.sandbox import Sandbox, find_sandbox
+from agent.script_rules import ScriptRules
 from agent.session import CLOCK_SLACK_S, ENROL_AGAIN
 
 #: a model, its data, a profile and a flood of output fit in this
@@ -59,9 +61,13 @@ def examine(config_path: Path) -> Iterator[Check]:
     for warning in config.warnings:
         yield Check("note", "config", warning)
     yield from _check_server(config)
-    yield from _check_runtimes(config)
+    runtimes = take_inventory(config.runtimes)
+    yield from _check_runtimes(runtimes)
     yield from _check_spool(config)
-    yield from _check_sandbox(config)
+    if config.spool.is_dir():  # otherwise told already, and a sandbox hides it
+        sandbox = find_sandbox(config.hidden_folders(), config.secret_files, config.show)
+        yield _check_sandbox(config, sandbox)
+        yield _check_scripts(config, sandbox, runtimes)
     yield from _check_measuring(config)
 
 
@@ -103,10 +109,10 @@ def _compare_clocks(ahead_s: float) -> Check:
     return Check("note", "clock", text)
 
 
-def _check_runtimes(config: Config) -> Iterator[Check]:
-    if not config.runtimes:
+def _check_runtimes(runtimes: dict[str, Runtime]) -> Iterator[Check]:
+    if not runtimes:
         yield Check("problem", "runtime", "none: add a [[runtime]] to the configuration")
-    for version, runtime in take_inventory(config.runtimes).items():
+    for version, runtime in runtimes.items():
         info = runtime.info
         if info.problem:
             yield Check("problem", "runtime", f"MegEngine {version}: {info.problem}")
@@ -133,17 +139,24 @@ def _check_spool(config: Config) -> Iterator[Check]:
     yield Check("ok", "cache", f"downloaded files: {cached}")
 
 
-def _check_sandbox(config: Config) -> Iterator[Check]:
-    if not config.spool.is_dir():
-        return  # told already, and a sandbox hides it
-    sandbox = find_sandbox(config.hidden_folders(), config.secret_files, config.show)
+def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
     if not sandbox.problem:
-        yield Check("ok", "sandbox", sandbox.bwrap)
-    elif config.require_sandbox:
+        return Check("ok", "sandbox", sandbox.bwrap)
+    if config.require_sandbox:
         text = f"none, so no model is run (`require_sandbox`). {sandbox.problem}"
-        yield Check("problem", "sandbox", text)
-    else:
-        yield Check("note", "sandbox", f"models run without one. {sandbox.problem}")
+        return Check("problem", "sandbox", text)
+    return Check("note", "sandbox", f"models run without one. {sandbox.problem}")
+
+
+def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> Check:
+    if not config.allow_scripts:
+        return Check("ok", "scripts", "not allowed: tasks may run models only")
+    closed = find_closed_sandbox(sandbox)
+    problem = ScriptRules(True, closed).problem(runtimes.values())
+    if problem:
+        return Check("problem", "scripts", f"allowed, but none is run: {problem}")
+    text = "allowed: whoever may use this device runs programs here, in a closed sandbox"
+    return Check("ok", "scripts", text)
 
 
 def _check_measuring(config: Config) -> Iterator[Check]:

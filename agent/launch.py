@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from agent.closed_sandbox import ClosedSandbox
 from agent.processes import mark_process
 from agent.runner import Limits, Run, limit_cpu, start_run
 from agent.sandbox import Sandbox
@@ -13,7 +14,12 @@ class Launcher:
     """One process after the other, all in the same folder; stdout and stderr go to its output."""
 
     def __init__(
-        self, folder: Folder, attempt: UUID, limits: Limits, sandbox: Sandbox, warm: WarmPool
+        self,
+        folder: Folder,
+        attempt: UUID,
+        limits: Limits,
+        sandbox: Sandbox | ClosedSandbox,
+        warm: WarmPool,
     ) -> None:
         self.folder, self._attempt = folder, attempt
         self._limits, self._sandbox, self._pool = limits, sandbox, warm

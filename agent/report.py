@@ -13,6 +13,7 @@ from typing import Any
 from agent import __version__
 from agent.bench import Watch
 from agent.cache import sha256_of
+from agent.closed_sandbox import ClosedSandbox
 from agent.inventory import Runtime
 from agent.measure import Passes
 from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
@@ -37,7 +38,7 @@ class Report:
     facts: Facts
     runtime: Runtime
     limits: Limits
-    sandbox: Sandbox
+    sandbox: Sandbox | ClosedSandbox
     options: dict[str, Value] = field(default_factory=dict)
     received: tuple[StoredFile, ...] = ()
     inputs: tuple[InputRecord, ...] = ()
@@ -95,6 +96,7 @@ class Report:
             seed=order.seed,
             options=self.options,
             plan=order.plan,
+            script=order.script,
             commands=self.passes.commands(),
             runtime=_describe_runtime(self.runtime),
             host=_describe_host(self.facts),
@@ -104,8 +106,14 @@ class Report:
                 if name.startswith(_ENVIRONMENT)
             },
             limits=self.limits.to_json(),
-            sandbox="bubblewrap" if self.sandbox.bwrap else f"none: {self.sandbox.problem}",
+            sandbox=self._sandbox_words(),
         )
+
+    def _sandbox_words(self) -> str:
+        if not self.sandbox.bwrap:
+            return f"none: {self.sandbox.problem}"
+        is_closed = isinstance(self.sandbox, ClosedSandbox)
+        return "bubblewrap, closed" if is_closed else "bubblewrap"
 
 
 def _phase(name: str, started_at: float, span_s: float) -> Phase:

@@ -78,7 +78,7 @@ def keep_profile(folder: Folder, made: str, name: str) -> bool:
     A link is none: it would let the process have any file of the device uploaded.
     """
     path = folder.work / made
-    size = _size_of_plain_file(path)
+    size = size_of_plain_file(path)
     if not size or size > (limit_of(name) or 0):
         return False
     path.rename(folder.result / name)
@@ -106,7 +106,7 @@ def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
 
 
 def _move(option: str, made: Path, target: Path) -> None:
-    size = _size_of_plain_file(made)
+    size = size_of_plain_file(made)
     if not size:
         raise ResultError(f"--{option} wrote no file", missing=True)
     _check_size(option, size, target.name)
@@ -144,11 +144,12 @@ def _plain_files(folder: Path) -> Iterator[Path]:
     except OSError:
         return
     for name in names:
-        if _size_of_plain_file(folder / name) is not None:
+        if size_of_plain_file(folder / name) is not None:
             yield folder / name
 
 
-def _size_of_plain_file(path: Path) -> int | None:
+def size_of_plain_file(path: Path) -> int | None:
+    """None for what is no file, or has another name elsewhere."""
     try:
         state = os.lstat(path)
     except OSError:

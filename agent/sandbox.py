@@ -18,7 +18,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 #: devices that compute: NVIDIA with Jetson's, DRM, Mali, Ascend, Cambricon
-_DEVICES = (
+DEVICES = (
     "/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dri", "/dev/mali*", "/dev/davinci*",
     "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/cambricon*",
 )  # fmt: skip
@@ -49,7 +49,7 @@ class Sandbox:
         if not self.bwrap:
             return list(command)
         prefix = [self.bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        for pattern in _DEVICES:
+        for pattern in DEVICES:
             for device in sorted(glob.glob(pattern)):
                 prefix += ["--dev-bind-try", device, device]
         # services listen there, and a socket is no network; NixOS keeps its drivers there
@@ -64,8 +64,9 @@ class Sandbox:
         for file in self.hidden_files:
             prefix += ["--ro-bind", "/dev/null", str(file)]
         prefix += ["--bind", str(work), str(work), "--chdir", str(work)]
-        # of an agent that runs as root, nothing of root's powers may be left inside
-        prefix += ["--cap-drop", "ALL", "--die-with-parent"]
+        # of an agent that runs as root, nothing of root's powers may be left inside: without
+        # capabilities root still owns the kernel's settings below /proc/sys
+        prefix += ["--cap-drop", "ALL", "--die-with-parent", "--remount-ro", "/proc"]
         prefix += ["--unshare-net", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         return [*prefix, "--", *command]
 
@@ -79,12 +80,12 @@ class Sandbox:
             prefix += self._empty(str(home))
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
         # the program may stand behind another one that sets it up, such as stdbuf
-        scripts = [part for part in command[:3] if part.startswith("/")]
-        parts = (*command, *libraries, *map(_interpreter, scripts))
+        programs = [part for part in command[:3] if part.startswith("/")]
+        parts = (*command, *libraries, *map(_interpreter, programs))
         needed = [Path(part) for part in parts if part.startswith("/")]
         back: dict[str, None] = {}
         for path in needed:
-            back.update(dict.fromkeys(map(str, _needs_of(path, self.homes))))
+            back.update(dict.fromkeys(map(str, needs_of(path, self.homes))))
         for shown in (*back, *map(str, self.shown)):
             if _lies_in(Path(shown), self.homes):
                 prefix += ["--ro-bind-try", shown, shown]
@@ -160,7 +161,7 @@ def _interpreter(program: str) -> str:
     return first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
 
 
-def _needs_of(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
+def needs_of(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
     """What to put back for one path of a command: it, what it links to, and what lies beside."""
     seen = 0
     while seen < 16:  # a chain of links that is longer leads nowhere

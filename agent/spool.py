@@ -4,6 +4,7 @@
     <spool>/attempts/<uuid>/record.json   the Record below, replaced atomically
                             output        what the process printed, as it came
                             work/         model, data, profile; the process's own folder
+                            given/        of a script: its files as they came, for each run anew
                             result/       what is uploaded: log.txt, profile.json
     <spool>/warm/<uuid>/                  folder of a process that waits for an attempt; it becomes
                                           the attempt's by a rename
@@ -66,6 +67,7 @@ class Folder:
     def __init__(self, path: Path, record: Record) -> None:
         self.path, self.record = path, record
         self.work, self.result = path / "work", path / "result"
+        self.given = path / "given"
         self.output = path / "output"
 
     def write(self, *, durable: bool = True, **changes: object) -> None:
@@ -88,6 +90,7 @@ class Folder:
     def remove_work(self) -> None:
         """Delete model, data and whatever the process left."""
         remove_tree(self.work)
+        remove_tree(self.given)
 
     def remove(self) -> None:
         """Forget the attempt. The record goes first: without it the rest is litter."""

@@ -49,6 +49,12 @@ class RunLimits(_Table):
     processes: int = Field(default=256, ge=0)
 
 
+class ScriptTable(_Table):
+    """`[scripts]`: whether tasks may run programs here, which is more than to load a model."""
+
+    allow: bool = False
+
+
 class COprLibrary(_Table):
     """One `[[c_opr_lib]]`: a library of custom operators that a task may ask for by name."""
 

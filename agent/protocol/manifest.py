@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent.protocol.option import Value
 from agent.protocol.plan import Plan
+from agent.protocol.script import Script
 
 
 class _Part(BaseModel):
@@ -43,6 +44,7 @@ class Manifest(_Part):
     seed: int = 0
     options: dict[str, Value] = Field(default_factory=dict)
     plan: Plan
+    script: Script | None = None
     commands: tuple[str, ...] = ()
     runtime: dict[str, Any] = Field(default_factory=dict)
     host: dict[str, Any] = Field(default_factory=dict)

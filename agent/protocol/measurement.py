@@ -17,11 +17,12 @@ class PassRecord(_Part):
     `kept` false: it only found out what the model's inputs are, or how many iterations the clean
     pass needs. `host_ms` is null where a version does not print it. `profile` is the artifact's
     name, empty without one. `start_s`: what the process did beside warm-ups and iterations
-    (imports, load, compile, its end).
+    (imports, load, compile, its end). A `script` has no times of iterations; its `profile` is a
+    trace.
     """
 
     number: int = Field(ge=1)
-    kind: Literal["inspect", "clean", "profiled", "dump"]
+    kind: Literal["inspect", "clean", "profiled", "dump", "script"]
     kept: bool = True
     argv: tuple[str, ...] = ()
     started_at: float = 0.0

@@ -16,6 +16,7 @@ from agent.protocol import RuntimeInfo
 from agent.retry import Policies, Policy
 from agent.sandbox import Sandbox
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
+from agent.tests.scripted import Scripted, allow_scripts
 from agent.tests.warmed import Warmed
 
 QUICK = Policies(
@@ -102,3 +103,11 @@ async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[Device]:
 def warmed(device: Device, monkeypatch: pytest.MonkeyPatch) -> Warmed:
     monkeypatch.setattr(warm, "REST_S", 0.1)
     return Warmed(device)
+
+
+@pytest.fixture
+async def scripted(device: Device, server: FakeServer, megengine_python: str) -> Scripted:
+    """A started device that runs scripts with MegEngine."""
+    allow_scripts(device, megengine_python)
+    device.start()
+    return Scripted(device, server)

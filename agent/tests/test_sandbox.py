@@ -1,7 +1,6 @@
 """What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import pytest
 
 from agent.protocol import AttemptStarted, Cancel, EndReason
 from agent.sandbox import find_sandbox
+from agent.tests.scripted import need_bubblewrap
 
 LOOK_AROUND = """\
 import socket
@@ -32,16 +32,11 @@ try_to("memory", lambda: os.listdir("/dev/shm"))
 try_to("powers", lambda: open("/proc/self/status").read().split("CapEff:")[1].split()[0])
 disks = ("vd", "sd", "nvme")
 try_to("disk", lambda: [name for name in os.listdir("/dev") if name.startswith(disks)])
+try_to("kernel", lambda: open("/proc/sys/kernel/core_pattern", "a"))
 try_to("parent", lambda: os.kill({agent}, 0))
 try_to("processes", lambda: len([name for name in os.listdir("/proc") if name.isdigit()]) < 5)
 write_profile()
 """
-
-
-def need_bubblewrap() -> None:
-    if not shutil.which("bwrap"):
-        reason = "no bwrap: install the distribution's bubblewrap"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 @pytest.fixture
@@ -97,6 +92,7 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
     assert "memory []" in lines
     assert "powers 0000000000000000" in lines
     assert "disk []" in lines
+    assert "kernel OSError" in lines or "kernel PermissionError" in lines
     assert "parent ProcessLookupError" in lines
     assert "bwrap" not in server.of(AttemptStarted)[0].command
 

@@ -1,0 +1,148 @@
+"""A script's runs, one for each format of trace: MegEngine 1.13 crashes when it writes two."""
+
+import asyncio
+import re
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from agent.closed_sandbox import TRACES
+from agent.inventory import Runtime
+from agent.measure import Feeder, Passes, PassFailed, Runner
+from agent.protocol import EndReason, Script, Start, TraceFormat
+from agent.protocol.artifacts import limit_of
+from agent.protocol.measurement import PassRecord
+from agent.results import size_of_plain_file
+from agent.runner import FILE_LIMIT_BYTES, RunResult
+from agent.script_program import lay_out
+from agent.spool import Folder
+from agent.tail import PASS_HEAD
+from agent.watchdog import LimitCode, LimitHit, measure_folder
+
+#: runs a program under the Profiler; a folder that a runtime's Python runs by its path
+RUNNER = Path(__file__).resolve().parent / "script_runner"
+
+_NO_TRACE = (
+    "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "
+    "way that nothing can follow (os._exit, exec, a crash at its very end)"
+)
+_END_BYTES = 16 << 10
+_RAISED = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*$", re.MULTILINE
+)
+
+
+class ScriptRuns:
+    """One attempt's runs. `done` may be read at any time, also after a failure."""
+
+    def __init__(self, order: Start, folder: Folder, runtime: Runtime) -> None:
+        self.done = Passes()
+        self._order, self._script = order, order.script or Script()
+        self._folder, self._runtime = folder, runtime
+
+    async def run(self, run: Runner, feed: Feeder) -> None:
+        """Do all. Raises PassFailed, InputError, OSError, and what `run` raises."""
+        formats = self._script.formats
+        for number, kind in enumerate(formats, start=1):
+            program = await asyncio.to_thread(
+                lay_out,
+                self._order,
+                self._folder.given,
+                self._folder.work,
+                last=number == len(formats),
+            )
+            await self._once(run, number, kind, program)
+
+    def promised(self) -> list[str]:
+        """Options whose artifacts must be there: a script has none."""
+        return []
+
+    async def _once(self, run: Runner, number: int, kind: TraceFormat, program: str) -> None:
+        command = self._command(kind, program)
+        self._say(number, kind, program)
+        offset = self._printed_bytes()
+        started_at = time.time()
+        result = self._judged(await run(command))
+        self.done.run_s += result.run_s
+        # also of a script that failed: how far it came is what its user looks for
+        problem = await asyncio.to_thread(self._keep_trace, kind)
+        self.done.records.append(
+            PassRecord(
+                number=number,
+                kind="script",
+                argv=tuple(command),
+                started_at=started_at,
+                run_s=result.run_s,
+                exit_code=result.exit_code,
+                profile="" if problem else kind,
+            )
+        )
+        if result.reason is not EndReason.EXITED or result.limit:
+            raise PassFailed(result, result.reason)
+        if result.exit_code:
+            raise PassFailed(result, result.reason, self._raised(offset))
+        if problem:
+            raise PassFailed(result, EndReason.NO_PROFILE, problem)
+
+    def _command(self, kind: TraceFormat, program: str) -> list[str]:
+        script = self._script
+        flags = [
+            f"--format={kind}",
+            f"--sample_rate={script.sample_rate}",
+            f"--profile_device={int(script.profile_device)}",
+        ]
+        return [self._runtime.path, str(RUNNER), *flags, program, *script.arguments]
+
+    def _say(self, number: int, kind: TraceFormat, program: str) -> None:
+        """Head the run in the log, if there are several."""
+        count = len(self._script.formats)
+        if count == 1:
+            return
+        call = shlex.join([program, *self._script.arguments])[:1000]
+        line = f"{PASS_HEAD}{number} (script): run {number} of {count}: {kind}: {call}\n"
+        with self._folder.output.open("ab") as sink:
+            sink.write(line.encode())
+
+    def _printed_bytes(self) -> int:
+        return self._folder.output.stat().st_size if self._folder.output.exists() else 0
+
+    def _judged(self, result: RunResult) -> RunResult:
+        """Python takes the signal at the largest size of a file for an error like any other."""
+        failed = result.reason is EndReason.EXITED and result.exit_code and not result.limit
+        if failed and measure_folder(self._folder.work).largest_bytes >= FILE_LIMIT_BYTES:
+            text = f"a file reached the limit of {FILE_LIMIT_BYTES >> 30} GiB"
+            return replace(result, limit=LimitHit(LimitCode.OUTPUT_TOO_LARGE, text))
+        return result
+
+    def _keep_trace(self, kind: TraceFormat) -> str:
+        """Move the trace to the results; return why there is none, empty if there is one.
+
+        Of several the latest: a program that forked may leave those of its processes too.
+        """
+        found, folder = [], self._folder.work / TRACES
+        # a link in its place could lead to another attempt's
+        for path in () if folder.is_symlink() else folder.glob(f"*.{kind}"):
+            size = size_of_plain_file(path) if path.name.split(".")[0].isdigit() else None
+            if size:
+                found.append((path.stat().st_mtime_ns, size, path))
+        if not found:
+            return _NO_TRACE.format(kind)
+        _, size, path = max(found)
+        limit = limit_of(kind) or 0
+        if size >= limit:
+            return f"{kind} has {size >> 20} MiB, below {limit >> 20} MiB are kept: record less"
+        path.rename(self._folder.result / kind)
+        return ""
+
+    def _raised(self, offset: int) -> str:
+        """The last exception that it printed, in a line; empty without."""
+        try:
+            with self._folder.output.open("rb") as source:
+                source.seek(0, 2)
+                source.seek(max(offset, source.tell() - _END_BYTES))
+                text = source.read(_END_BYTES).decode("utf-8", errors="replace")
+        except OSError:
+            return ""
+        lines = _RAISED.findall(text)
+        return lines[-1][:300] if lines and "Traceback (most recent call last)" in text else ""

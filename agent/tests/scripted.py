@@ -1,0 +1,105 @@
+"""Scripts for a device that allows them, with a real MegEngine in a real sandbox."""
+
+import io
+import json
+import os
+import shutil
+import textwrap
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.inventory import Runtime
+from agent.protocol import AttemptFinished, RuntimeInfo, Script
+from agent.runtimes.command import command_for
+from agent.sandbox import find_sandbox
+from agent.tests.fakes import TOKEN, FakeServer
+
+if TYPE_CHECKING:
+    from agent.tests.conftest import Device
+
+PATIENCE_S = 90.0
+
+#: one step of training; prints its arguments and the loss
+STEP = """\
+import sys
+import numpy as np
+import megengine as mge
+import megengine.functional as F
+import megengine.module as M
+from megengine.autodiff import GradManager
+from megengine.optimizer import SGD
+
+net = M.Sequential(M.Conv2d(3, 4, 3), M.ReLU())
+manager = GradManager().attach(net.parameters())
+optimizer = SGD(net.parameters(), lr=0.1)
+with manager:
+    loss = net(mge.tensor(np.ones((1, 3, 8, 8), "float32"))).mean()
+    manager.backward(loss)
+optimizer.step().clear_grad()
+print("arguments", sys.argv, "loss is finite", bool(np.isfinite(loss.numpy())))
+"""
+
+
+def need_bubblewrap() -> None:
+    if not shutil.which("bwrap"):
+        reason = "no bwrap: install the distribution's bubblewrap"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+def zip_bytes(files: dict[str, str | bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+class Scripted:
+    """Runs programs on the device and reads what came of them."""
+
+    def __init__(self, device: "Device", server: FakeServer) -> None:
+        self.device, self.server = device, server
+
+    def put(self, program: str | bytes | dict[str, str | bytes]) -> str:
+        """Store a program, a dict as zip; return its name."""
+        name = "script.zip" if isinstance(program, dict) else "script.py"
+        if isinstance(program, dict):
+            program = zip_bytes(program)
+        elif isinstance(program, str):
+            program = textwrap.dedent(program).encode()
+        self.server.storage.files[name] = program
+        return name
+
+    def order(self, program, data=(), timeout_s=60, **script):
+        name = self.put(program)
+        files = tuple(self.server.storage.input_file(each) for each in data)
+        return self.server.order(
+            model=self.server.storage.input_file(name),
+            data=files,
+            script=Script(**script),
+            timeout_s=timeout_s,
+        )
+
+    async def run(self, program, **changes) -> AttemptFinished:
+        order = self.order(program, **changes)
+        await self.server.send(order)
+        return await self.server.end_of(order, PATIENCE_S)
+
+    def trace(self) -> list[dict]:
+        return json.loads(self.server.storage.stored["chrome_timeline.json"])["traceEvents"]
+
+
+def allow_scripts(device: "Device", python: str) -> None:
+    """Make it a device with a wheel and bubblewrap, whose owner allows scripts."""
+    need_bubblewrap()
+    info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
+    device.runtimes = {"1.13.0": Runtime(info, tuple(command_for("wheel", python)), path=python)}
+    device.spool.mkdir(exist_ok=True)
+    token = device.folder / "agent.token"
+    token.write_text(TOKEN)
+    device.sandbox = find_sandbox((device.spool,), (token,))
+    if device.sandbox.problem:
+        pytest.skip(device.sandbox.problem)
+    device.changes |= {"allow_scripts": True, "warm": False}

@@ -1,0 +1,204 @@
+"""Users' programs on a device whose owner allows them: what they see, and what comes back."""
+
+import json
+import uuid
+
+import pytest
+
+from agent.inventory import Runtime
+from agent.protocol import AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
+from agent.sandbox import Sandbox
+from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
+
+pytestmark = pytest.mark.megengine
+
+
+async def test_a_training_step_comes_back_as_a_trace_and_its_output(scripted, server):
+    end = await scripted.run(STEP, arguments=("--epochs", "1", "a b", ""))
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    assert {"chrome_timeline.json", "log.txt", "manifest.json", "measurement.json"} == {
+        file.name for file in end.files
+    }
+    names = {event["name"] for event in scripted.trace()}
+    assert any("Conv" in name for name in names)
+    text = server.log_text()
+    assert "arguments ['script.py', '--epochs', '1', 'a b', ''] loss is finite True" in text
+    started = server.of(AttemptStarted)[0]
+    assert "--format=chrome_timeline.json" in started.command
+    assert "script.py --epochs 1 'a b' ''" in started.command
+    assert "bwrap" not in started.command
+
+    manifest = json.loads(server.storage.stored["manifest.json"])
+    assert manifest["script"]["arguments"] == ["--epochs", "1", "a b", ""]
+    assert manifest["sandbox"] == "bubblewrap, closed"
+    assert manifest["runtime"]["version"] == "1.13.0"
+    (record,) = json.loads(server.storage.stored["measurement.json"])["passes"]
+    assert (record["kind"], record["profile"]) == ("script", "chrome_timeline.json")
+
+
+async def test_each_format_is_a_run_of_its_own_in_a_fresh_folder(scripted, server):
+    program = STEP + "import os; print('before', os.path.exists('left'))\nopen('left', 'w')\n"
+    both = ("chrome_timeline.json", "memory_flow.svg")
+    end = await scripted.run(program, formats=both, sample_rate=1)
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    assert scripted.trace()
+    assert b"</svg>" in server.storage.stored["memory_flow.svg"]
+    text = server.log_text()
+    assert "(script): run 1 of 2: chrome_timeline.json: script.py" in text
+    assert "(script): run 2 of 2: memory_flow.svg: script.py" in text
+    assert text.count("before False") == 2
+    assert [phase.name for phase in end.phases].count("pass script") == 2
+
+
+async def test_a_zip_runs_as_it_would_by_hand(scripted, server):
+    files = {
+        "train/step.py": "from parts.net import run\nimport sys, os, megengine\n"
+        "print('called', __name__, sys.argv, os.path.basename(sys.path[0]), os.listdir('.'))\n"
+        "print('file', os.path.relpath(__file__), 'main', sys.modules['__main__'].__dict__ is "
+        "globals())\nprint(run(open('data/words.txt').read()), len(open('data.npy', 'rb').read()))",
+        "train/parts/__init__.py": "",
+        "train/parts/net.py": "def run(words): return 'net ' + words",
+        "data/words.txt": "of words",
+        "other.py": "",
+    }
+    end = await scripted.run(files, entry="train/step.py", arguments=("x",), data=("data.npy",))
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    text = server.log_text()
+    assert "called __main__ ['train/step.py', 'x'] train " in text
+    assert "file train/step.py main True" in text
+    assert "net of words 140" in text
+
+
+async def test_a_program_that_fails_tells_how_and_leaves_its_trace(scripted, server):
+    end = await scripted.run(STEP + "def broken():\n    raise ValueError('no batch')\nbroken()\n")
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
+    assert end.detail == "ValueError: no batch"
+    assert scripted.trace()
+    text = server.log_text()
+    assert "in broken" in text
+    assert "script_runner" not in text.split("Traceback")[1]
+
+
+@pytest.mark.parametrize(("code", "left"), [("0", 0), ("7", 7), ("'words'", 1)])
+async def test_the_exit_code_is_the_programs_own(scripted, server, code, left):
+    end = await scripted.run(STEP + f"sys.exit({code})")
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, left)
+    assert scripted.trace()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["import os; os._exit(0)", "import os; os.execv('/bin/true', ['true'])"],
+    ids=["_exit", "exec"],
+)
+async def test_an_end_that_nothing_can_follow_is_told(scripted, ending):
+    end = await scripted.run(STEP + ending)
+    assert end.reason is EndReason.NO_PROFILE
+    assert "os._exit" in end.detail
+
+
+async def test_a_program_without_megengine_has_no_trace(scripted):
+    end = await scripted.run("print('hello')")
+    assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
+    assert "did not import megengine" in end.detail
+
+
+async def test_what_a_program_marks_itself_is_what_is_kept(scripted, server):
+    program = STEP + (
+        "from megengine.utils.profiler import Profiler\n"
+        "x = mge.tensor(np.ones((4, 4), 'float32'))\n"
+        "with Profiler('mine', formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
+        "    F.matmul(x, x).numpy()\n"
+    )
+    end = await scripted.run(program)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    names = {event["name"] for event in scripted.trace()}
+    assert any("MatrixMul" in name for name in names)
+    assert not any("Conv" in name for name in names)
+    assert "a Profiler of its own" in server.log_text()
+
+
+async def test_threads_processes_and_a_closed_output_do_no_harm(scripted, server):
+    program = STEP + (
+        "import multiprocessing, threading, os\n"
+        "def work(n): return n * n\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(2) as pool:\n"
+        "        print('squares', pool.map(work, [1, 2, 3]), flush=True)\n"
+        "    thread = threading.Timer(0.3, lambda: F.relu(mge.tensor([1.0])).numpy())\n"
+        "    thread.start()\n"
+        "    sys.stdout.close()\n"
+        "    os.close(2)\n"
+    )
+    end = await scripted.run("if __name__ != '__main__': pass\n" + program)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert "squares [1, 4, 9]" in server.log_text()
+    # the thread ended after the program's last line
+    assert any(event["name"].startswith("Elemwise") for event in scripted.trace())
+
+
+async def test_a_cancelled_script_is_gone_at_once(scripted, server):
+    order = scripted.order("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order, 10)
+    assert end.reason is EndReason.CANCELLED
+
+
+async def test_a_device_that_was_not_asked_runs_no_script(device, server):
+    device.start()
+    hello = await server.expect(Hello)
+    assert "scripts" not in hello.features
+    scripted = Scripted(device, server)
+    end = await scripted.run("print('hello')")
+    assert end.reason is EndReason.REFUSED
+    assert "scripts are not allowed on this device" in end.detail
+    assert server.storage.requests == []
+
+
+async def test_scripts_never_run_without_a_sandbox(device, server, megengine_python):
+    allow_scripts(device, megengine_python)
+    device.sandbox = Sandbox(problem="bubblewrap is not installed")
+    device.start()
+    hello = await server.expect(Hello)
+    assert "scripts" not in hello.features
+    end = await Scripted(device, server).run("print('hello')")
+    assert (end.reason, end.detail) == (EndReason.NO_SANDBOX, "bubblewrap is not installed")
+
+
+async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server, megengine_python):
+    allow_scripts(device, megengine_python)
+    info = RuntimeInfo(version="1.13.0", kind="binary")
+    device.runtimes = {"1.13.0": Runtime(info, ("/bin/true",), path="/bin/true")}
+    device.start()
+    assert "scripts" not in (await server.expect(Hello)).features
+    end = await Scripted(device, server).run("print('hello')")
+    assert end.reason is EndReason.REFUSED
+    assert "without the Python" in end.detail
+
+
+async def test_a_device_that_runs_scripts_says_so(scripted, server):
+    assert "scripts" in (await server.expect(Hello)).features
+
+
+@pytest.mark.parametrize(
+    ("files", "script", "words"),
+    [
+        ({"a.py": "", "b/c.py": ""}, {}, "its Python files are a.py, b/c.py"),
+        ({"a.py": ""}, {"entry": "main.py"}, "holds no main.py: its Python files are a.py"),
+        ({"notes.txt": ""}, {}, "there is no Python file in it"),
+        ({"a.py": "", "data.npy": ""}, {"data": ("data.npy",)}, "rename one of both"),
+        (b"PK\x03\x04 no zip", {}, "cannot be unpacked"),
+    ],
+)
+async def test_a_zip_that_cannot_be_run_is_explained(scripted, server, files, script, words):
+    order = scripted.order(files if isinstance(files, dict) else {"a.py": ""}, **script)
+    if isinstance(files, bytes):
+        server.storage.files["script.zip"] = files
+        model = server.storage.input_file("script.zip")
+        order = order.model_copy(update={"model": model, "attempt": uuid.uuid4()})
+    await server.send(order)
+    end = await server.end_of(order, PATIENCE_S)
+    assert end.reason is EndReason.INPUT_WRONG
+    assert words in end.detail
