@@ -12,6 +12,7 @@ from uuid import UUID
 from agent.bench import Bench
 from agent.delivery import Delivery
 from agent.feeding import Feeding
+from agent.held import measure_folder
 from agent.incoming import TransferError
 from agent.inputs import InputError
 from agent.inventory import Runtime
@@ -33,7 +34,7 @@ from agent.script_runs import ScriptRuns
 from agent.spool import Folder, Spool
 from agent.transfer import Transfer
 from agent.warm import WarmPool, WarmProcess
-from agent.watchdog import LimitCode, Watchdog, measure_folder
+from agent.watchdog import LimitCode, Watchdog
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.closed_sandbox import TRACES
+from agent.held import measure_folder
 from agent.inventory import Runtime
 from agent.measure import Feeder, Passes, PassFailed, Runner
 from agent.protocol import EndReason, Script, Start, TraceFormat
@@ -18,7 +19,7 @@ from agent.runner import FILE_LIMIT_BYTES, RunResult
 from agent.script_program import lay_out
 from agent.spool import Folder
 from agent.tail import PASS_HEAD
-from agent.watchdog import LimitCode, LimitHit, measure_folder
+from agent.watchdog import LimitCode, LimitHit
 
 #: runs a program under the Profiler; a folder that a runtime's Python runs by its path
 RUNNER = Path(__file__).resolve().parent / "script_runner"

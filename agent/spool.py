@@ -12,10 +12,12 @@
 No presigned URL is written: an attempt that a restart interrupted is never run again.
 """
 
+import contextlib
 import fcntl
 import logging
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -182,6 +184,16 @@ def remove_tree(path: Path) -> None:
     """Delete a folder even if the process took its own rights away; what stays is logged."""
     if not path.exists():
         return
+    # Python before 3.13 goes down by calling itself
+    with contextlib.suppress(RecursionError):
+        _remove(path)
+    if path.exists():  # deeper than Python may go, or than a path may be long
+        subprocess.run(["rm", "-rf", "--", str(path)], check=False, capture_output=True)
+    if path.exists():
+        log.warning("folder_not_removed folder=%s", path.name)
+
+
+def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     if not path.exists():
         return
@@ -191,5 +203,3 @@ def remove_tree(path: Path) -> None:
             if not os.path.islink(inner):
                 os.chmod(inner, 0o700)
     shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        log.warning("folder_not_removed folder=%s", path.name)

@@ -42,6 +42,12 @@ class _ReadsLittle(io.FileIO):
             raise InputError("too_large", "the zip file's list of files is too long")
         return super().read(size)
 
+    def seek(self, position: int, whence: int = 0, /) -> int:
+        try:
+            return super().seek(position, whence)
+        except OSError as error:  # before its begin
+            raise zipfile.BadZipFile("it names a place outside of itself") from error
+
 
 def unpack(archive: Path, target: Path) -> list[str]:
     """Unpack into the empty folder `target`; return the paths of the files, sorted.

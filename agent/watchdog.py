@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from uuid import UUID
 
 from agent.device.table import Row, descendants, read_table, read_tree, task_count, tree_cpu_s
+from agent.held import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
 from agent.processes import ATTEMPT_VARIABLE
 
 POLL_S = 0.5
@@ -26,8 +26,6 @@ _SEARCH_S = 10.0
 _MANY_NEW = 64
 #: a hung process may have a thread that looks at a clock; what works uses more than that
 _AWAKE_CPU_S = 0.05
-#: small files fill a disk by their number
-_MOST_FILES = 20_000
 #: less than this is no room for anything
 _FULL_BYTES = 1 << 20
 #: looking at the files takes at most this share of one core; the most files are 10 s apart
@@ -84,7 +82,9 @@ class Watchdog:
         # what was there before is not the run's: its model, the output of an earlier process
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
-        self._large_before = {path for path, size in _files(work) if size >= limits.file_bytes}
+        self._large_before = {
+            path for path, size in sizes_of_files(work) if size >= limits.file_bytes
+        }
         self._output_begin = _size(output)
         self._active_s = time.monotonic()
         self._active_cpu_s, self._active_output = 0.0, self._output_begin
@@ -110,7 +110,7 @@ class Watchdog:
         return (
             self._too_many(rows)
             or self._too_long()
-            or self._too_large_now_and_then()
+            or self._too_large_now_and_then(rows)
             or self._too_fat(rows)
             or self._silent(rows)
         )
@@ -181,32 +181,41 @@ class Watchdog:
         text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
         return LimitHit(LimitCode.LOG_TOO_LONG, text)
 
-    def _too_large_now_and_then(self) -> LimitHit | None:
+    def _too_large_now_and_then(self, rows: dict[int, Row]) -> LimitHit | None:
         """Pause in proportion to what the last look at the files took."""
         if time.monotonic() < self._next_scan_s:
             return None
         begin_s = time.thread_time()
-        hit = self._too_large()
+        hit = self._too_large(rows)
         took_s = time.thread_time() - begin_s
         self._next_scan_s = time.monotonic() + min(took_s / _SCAN_SHARE, _MOST_SCAN_PAUSE_S)
         return hit
 
-    def _too_large(self) -> LimitHit | None:
+    def _too_large(self, rows: dict[int, Row]) -> LimitHit | None:
         held = measure_folder(self._work)
         added, most = held.bytes - self._work_begin, self._limits.disk_bytes
+        if most:
+            # a file without a name fills the disk like any other
+            added += deleted_bytes(rows)
         if most and added > most:
             text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
             return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
-        if held.files > _MOST_FILES:
-            text = f"more than {_MOST_FILES} files in its folder"
+        if held.files > MOST_FILES:
+            text = f"more than {MOST_FILES} files in its folder"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        if held.unseen and most:
+            text = f"made {held.unseen}, so that what it writes cannot be counted"
             return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
         largest = self._limits.file_bytes
         if largest and held.largest_bytes >= largest:
-            names = {path for path, size in _files(self._work) if size >= largest}
-            for path in sorted(names - self._large_before):
+            for path in sorted(self._large_files() - self._large_before):
                 text = f"the file {path.name} reached the limit of {_amount(largest)}"
                 return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
         return None
+
+    def _large_files(self) -> set[Path]:
+        largest = self._limits.file_bytes
+        return {path for path, size in sizes_of_files(self._work) if size >= largest}
 
     def _too_fat(self, rows: dict[int, Row]) -> LimitHit | None:
         most = self._limits.memory_bytes
@@ -228,51 +237,6 @@ class Watchdog:
             return None
         text = f"neither printed nor computed anything for {quiet_s:.0f} s"
         return LimitHit(LimitCode.SILENT, text)
-
-
-@dataclass(frozen=True)
-class Held:
-    """What a folder holds. `bytes` are those on the disk: a sparse file has fewer than its size."""
-
-    bytes: int = 0
-    files: int = 0
-    largest_bytes: int = 0
-
-
-def measure_folder(folder: Path) -> Held:
-    """Add up; stops counting above `_MOST_FILES`, which is too many anyway."""
-    total = files = largest = 0
-    for entry in _walk(folder):
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue  # gone meanwhile
-        total += found.st_blocks * 512
-        files += 1
-        largest = max(largest, found.st_size)
-        if files > _MOST_FILES:
-            break
-    return Held(total, files, largest)
-
-
-def _walk(folder: Path | str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            found = list(entries)
-    except OSError:
-        return
-    for entry in found:
-        yield entry
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path)
-
-
-def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    for entry in _walk(folder):
-        try:
-            yield Path(entry.path), entry.stat(follow_symlinks=False).st_size
-        except OSError:
-            continue
 
 
 def _size(path: Path) -> int:

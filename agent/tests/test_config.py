@@ -45,6 +45,8 @@ def test_a_file_with_all_keys_is_read(tmp_path):
         cores = [0, 2]
         [cache]
         size_bytes = 0
+        [scripts]
+        allow = true
         [limits]
         silence_s = 10
         [[c_opr_lib]]
@@ -67,6 +69,7 @@ def test_a_file_with_all_keys_is_read(tmp_path):
     assert config.gate == GateLimits(enabled=True, max_load=0.2, wait_s=5)
     assert (config.cores, config.cache_bytes) == ((0, 2), 0)
     assert config.limits == RunLimits(silence_s=10)
+    assert config.allow_scripts
     assert config.c_opr_libs == {"my-op_1": tmp_path / "libop.so"}
     (warning,) = config.warnings
     assert "'gone'" in warning
@@ -78,6 +81,7 @@ def test_what_is_not_written_has_a_default(tmp_path):
     assert not config.gate.enabled
     assert (config.cores, config.require_sandbox, config.c_opr_libs) == ("auto", False, {})
     assert config.cache_bytes == 10 << 30
+    assert not config.allow_scripts
     limits = config.limits
     assert (limits.silence_s, limits.disk_bytes) == (60, 4 << 30)
     assert (limits.print_bytes, limits.processes) == (64 << 20, 256)
@@ -108,6 +112,8 @@ def test_paths_are_relative_to_the_file(tmp_path):
         (GOOD + '[measure]\ncores = "all"', "'measure.cores"),
         (GOOD + "[cache]\nsize_bytes = -1", "'cache.size_bytes'"),
         (GOOD + "[limits]\nspeed = 1", "unknown key 'limits.speed'"),
+        (GOOD + '[scripts]\nallow = "yes"', "'scripts.allow'"),
+        (GOOD + "[scripts]\nsandbox = false", "unknown key 'scripts.sandbox'"),
         (GOOD + '[[c_opr_lib]]\nname = "a b"\npath = "x"', "'c_opr_lib.0.name'"),
         (GOOD + '[[c_opr_lib]]\nname = "a"\npath = "x"\n' * 2, "c_opr_lib 'a' is given twice"),
     ],

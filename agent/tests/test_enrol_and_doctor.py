@@ -11,6 +11,7 @@ import pytest
 from agent.cli import main
 from agent.config import load_config
 from agent.tests.http_sites import Answering, serving
+from agent.tests.scripted import need_bubblewrap
 
 
 class Site:
@@ -144,6 +145,7 @@ def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys
     assert "ok      cores     " in out
     assert "ok      device    load, memory; " in out
     assert "ok      cache     downloaded files: at most 10.0 GiB" in out
+    assert "ok      scripts   not allowed: tasks may run models only" in out
     assert "mgw_secret" not in out
 
 
@@ -170,6 +172,30 @@ def test_doctor_tells_what_keeps_models_from_running(site, tmp_path, capsys, mon
     assert "problem sandbox   none, so no model is run (`require_sandbox`). bubblewrap is" in out
     assert "problem cores     cores [999] are not available" in out
     assert "ok      gate      others below 0.5 cores, 85 degrees Celsius; waits up to 7 s" in out
+
+
+def test_doctor_tells_why_no_script_runs_where_they_are_allowed(
+    site, tmp_path, capsys, monkeypatch
+):
+    site.healthy()
+    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n")
+    assert main(["doctor", "--config", str(config)]) == 1
+    assert "problem scripts   allowed, but none is run: " in capsys.readouterr().out
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["doctor", "--config", str(config)]) == 1
+    words = "allowed, but none is run: scripts run in a sandbox only: bubblewrap is not installed"
+    assert words in capsys.readouterr().out
+
+
+@pytest.mark.megengine
+def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megengine_python):
+    need_bubblewrap()
+    site.healthy()
+    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
+    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    main(["doctor", "--config", str(config)])
+    words = "allowed: whoever may use this device runs programs here, in a closed sandbox"
+    assert f"ok      scripts   {words}" in capsys.readouterr().out
 
 
 def test_doctor_tells_a_configuration_that_cannot_be_read(tmp_path, capsys):

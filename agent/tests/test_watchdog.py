@@ -11,10 +11,12 @@ import uuid
 import pytest
 
 from agent import runner, watchdog
+from agent.held import measure_folder
 from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import EndReason
 from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
-from agent.watchdog import LimitCode, Watchdog, WatchLimits, measure_folder
+from agent.spool import remove_tree
+from agent.watchdog import LimitCode, Watchdog, WatchLimits
 
 PYTHON = [sys.executable, "-SEc"]
 LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
@@ -136,7 +138,7 @@ async def test_the_kernel_stops_a_file_at_its_limit(kennel):
 
 
 async def test_many_small_files_are_too_large(kennel, monkeypatch):
-    monkeypatch.setattr("agent.watchdog._MOST_FILES", 50)
+    monkeypatch.setattr("agent.watchdog.MOST_FILES", 50)
     make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
     result = await kennel.run([*PYTHON, make])
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
@@ -211,6 +213,28 @@ async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(kennel
         [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
     )
     assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
+
+
+async def test_what_is_deleted_but_open_counts(kennel):
+    body = (
+        "import os, time\nfiles = []\n"
+        "for n in range(3):\n files.append(open('f', 'wb', 0)); os.unlink('f')\n"
+        " files[-1].write(b'x' * (2 << 20))\ntime.sleep(30)"
+    )
+    result = await kennel.run([*PYTHON, body], disk_bytes=5 << 20)
+    assert result.limit.text == "wrote 6 MiB into its folder, at most 5 MiB are allowed"
+
+
+async def test_a_folder_too_deep_to_look_into_ends_the_run_and_can_be_removed(kennel):
+    deep = (
+        "import os, time\nfor n in range(3000): os.mkdir('d'); os.chdir('d')\n"
+        "open('f', 'wb').write(b'x' * (6 << 20)); time.sleep(30)"
+    )
+    result = await kennel.run([*PYTHON, deep], disk_bytes=5 << 20)
+    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert "folders more than 64 deep" in result.limit.text
+    remove_tree(kennel.work)
+    assert not kennel.work.exists()
 
 
 def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(kennel, monkeypatch):

@@ -1,0 +1,239 @@
+"""Programs that want more than to compute: what they reach, and how they end."""
+
+import contextlib
+import os
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.processes import ATTEMPT_VARIABLE
+from agent.protocol import AttemptStarted, Cancel, EndReason
+from agent.tables import RunLimits
+from agent.tests.fakes import TOKEN
+from agent.tests.scripted import Scripted, allow_scripts
+
+pytestmark = pytest.mark.megengine
+
+LOOK_AROUND = """\
+import ctypes, fcntl, os, socket, subprocess, sys, termios
+
+def try_to(name, act):
+    try:
+        print(name, act(), flush=True)
+    except Exception as error:
+        print(name, type(error).__name__, flush=True)
+
+def reach(family, address):
+    with socket.socket(family) as reaching:
+        reaching.settimeout(2)
+        reaching.connect(address)
+    return "reached"
+
+def write(folder):
+    with open(os.path.join(folder, "written"), "w"):
+        return "written"
+
+token, work, agent, port, unix, abstract = sys.argv[1:]
+attempts = os.path.dirname(os.path.dirname(os.path.dirname(os.getcwd())))
+try_to("token", lambda: open(token).read())
+try_to("others", lambda: os.listdir(attempts) == [os.path.basename(work)])
+places = "/etc/shadow /etc/passwd /etc/ssh /etc/hostname /root/.ssh /var /run /home /boot /mnt /srv"
+for path in (*places.split(), "/proc/" + agent):
+    try_to("sees " + path, lambda: os.path.exists(path))
+try_to("kill", lambda: os.kill(int(agent), 0))
+try_to("processes", lambda: len([name for name in os.listdir("/proc") if name.isdigit()]))
+try_to("network", lambda: reach(socket.AF_INET, ("127.0.0.1", int(port))))
+try_to("world", lambda: reach(socket.AF_INET, ("1.1.1.1", 53)))
+try_to("unix", lambda: reach(socket.AF_UNIX, unix))
+try_to("abstract", lambda: reach(socket.AF_UNIX, "\\0" + abstract))
+places = "/ /dev /etc /usr /usr/lib /proc /sys /root"
+for folder in (*places.split(), os.path.dirname(sys.executable), os.path.dirname(os.__file__)):
+    try_to("writes " + folder, lambda: write(folder))
+for folder in (".", "..", "/tmp", "/dev/shm"):
+    try_to("may write " + folder, lambda: write(folder))
+try_to("kernel", lambda: open("/proc/sys/kernel/core_pattern", "a") and "opened")
+try_to("terminal", lambda: open("/dev/tty", "w") and "opened")
+try_to("push", lambda: [fcntl.ioctl(fd, termios.TIOCSTI, b"x") for fd in (0, 1, 2)])
+try_to("secrets", lambda: [name for name in os.environ if "TOKEN" in name or "KEY" in name])
+try_to("values", lambda: [name for name in os.environ if os.environ[name] == "mgw_secret"])
+libc = ctypes.CDLL(None, use_errno=True)
+try_to("namespace", lambda: libc.unshare(0x10000000) and ctypes.get_errno())
+try_to("mount", lambda: libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) and ctypes.get_errno())
+try_to("root", lambda: libc.setuid(0) and ctypes.get_errno())
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+print("powers", {status[name].strip() for name in status if name.startswith("Cap")}, flush=True)
+print("new ones", status["NoNewPrivs"].strip())
+"""
+
+
+@contextlib.contextmanager
+def listening(family, address):
+    with socket.socket(family) as listener:
+        listener.bind(address)
+        listener.listen()
+        yield
+
+
+async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
+    device, abstract = scripted.device, f"web-profile-{os.getpid()}"
+    (device.spool / "attempts" / "another").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as public:
+        unix = f"{public}/service.sock"
+        with listening(socket.AF_UNIX, unix), listening(socket.AF_UNIX, "\0" + abstract):
+            order = scripted.order(LOOK_AROUND)
+            work = device.spool / "attempts" / str(order.attempt)
+            arguments = (
+                *(str(device.folder / "agent.token"), str(work), str(os.getpid())),
+                *(str(server.port), unix, abstract),
+            )
+            script = order.script.model_copy(update={"arguments": arguments})
+            await server.send(order.model_copy(update={"script": script}))
+            await server.end_of(order, 60)
+    lines = server.log_text().splitlines()
+    told = dict(line.rsplit(" ", 1) for line in lines if line.count(" "))
+    assert told["token"] == "FileNotFoundError"
+    assert "others True" in lines
+    seen = {name.removeprefix("sees "): told[name] for name in told if name.startswith("sees ")}
+    assert set(seen.values()) == {"False"}, seen
+    assert len(seen) == 12
+    assert told["kill"] == "ProcessLookupError"
+    assert int(told["processes"]) < 4
+    for way in ("network", "world", "unix", "abstract"):
+        assert told[way] in ("ConnectionRefusedError", "OSError", "FileNotFoundError"), way
+    written = {name: told[name] for name in told if name.startswith("writes ")}
+    assert set(written.values()) <= {"OSError", "PermissionError", "FileNotFoundError"}, written
+    assert len(written) == 10
+    assert {told[f"may write {each}"] for each in (".", "..", "/tmp", "/dev/shm")} == {"written"}
+    assert told["kernel"] in ("OSError", "PermissionError", "FileNotFoundError")
+    assert told["terminal"] == "OSError"
+    assert told["push"] == "OSError"
+    assert "secrets []" in lines
+    assert "values []" in lines
+    assert told["namespace"] not in ("0", "None")
+    assert (told["mount"], told["root"]) != ("0", "0")
+    assert "powers {'0000000000000000'}" in lines
+    assert told["new ones"] == "1"
+    assert TOKEN not in server.log_text()
+
+
+def survivors(attempt) -> list[str]:
+    wanted, found = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                found.append(name)
+    return found
+
+
+#: doubles eight times, so that a failure of the test spares the machine
+FORK_BOMB = """\
+import os, time
+for level in range(8):
+    os.fork()
+    time.sleep(0.05)
+time.sleep(30)
+"""
+#: the first leaves its session, the second takes another program's place
+LEAVE = """\
+import os, subprocess, time
+for n in range(8):
+    subprocess.Popen(["setsid", "-f", "sleep", "60"])
+time.sleep(0.5)
+"""
+WRITE_3_GB = """\
+block = b"x" * (64 << 20)
+with open("large", "wb") as file:
+    for n in range(48):
+        file.write(block)
+"""
+WRITE_EVERYWHERE = """\
+import os, time
+for number, folder in enumerate((".", "..", "/tmp", "/dev/shm")):
+    with open(os.path.join(folder, "part"), "wb") as file:
+        file.write(b"x" * (40 << 20))
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "timeout_s", "reason", "words"),
+    [
+        ("while True: pass", 2, EndReason.TIMED_OUT, "stopped after 2 s"),
+        ("import time\ntime.sleep(60)", 60, EndReason.SILENT, "neither printed nor computed"),
+        (FORK_BOMB, 60, EndReason.TOO_MANY_PROCESSES, "at most 60 are allowed"),
+        ("while True: print('x' * 1000)", 60, EndReason.LOG_TOO_LONG, "at most 8 MiB"),
+        (WRITE_3_GB, 60, EndReason.OUTPUT_TOO_LARGE, "limit of 2"),
+        (WRITE_EVERYWHERE, 60, EndReason.OUTPUT_TOO_LARGE, "at most 150 MiB are allowed"),
+        ("b = bytearray(1 << 42)", 60, EndReason.EXITED, "MemoryError"),
+        ("import os\nos.kill(os.getpid(), 11)", 60, EndReason.EXITED, "SIGSEGV"),
+    ],
+    ids=["endless", "silent", "forks", "prints", "file", "everywhere", "memory", "crash"],
+)
+async def test_what_never_ends_or_takes_all_is_ended(
+    device, server, megengine_python, program, timeout_s, reason, words
+):
+    allow_scripts(device, megengine_python)
+    disk_bytes = (150 << 20) if program is WRITE_EVERYWHERE else (4 << 30)
+    device.changes["limits"] = RunLimits(
+        silence_s=3, disk_bytes=disk_bytes, print_bytes=8 << 20, processes=60
+    )
+    device.start()
+    scripted = Scripted(device, server)
+    order = scripted.order(program, timeout_s=timeout_s)
+    await server.send(order)
+    end = await server.end_of(order, 60)
+    assert end.reason is reason
+    assert words in end.detail
+    assert survivors(order.attempt) == []
+    await device.forgets_all()
+
+
+async def test_what_leaves_the_program_does_not_outlive_it(scripted, server):
+    order = scripted.order(LEAVE)
+    await server.send(order)
+    await server.end_of(order, 60)
+    assert survivors(order.attempt) == []
+
+
+async def test_a_script_that_minds_no_signal_is_gone_within_two_seconds(scripted, server):
+    program = """\
+        import os, signal, subprocess, sys, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for n in range(5):
+            subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+        print("begun", flush=True)
+        time.sleep(60)
+    """
+    order = scripted.order(program)
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    await server.wait(
+        lambda: any("begun" in each.text for each in server.seen if each.type == "attempt.log")
+    )
+    begin_s = time.monotonic()
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.end_of(order, 10)
+    assert end.reason is EndReason.CANCELLED
+    assert time.monotonic() - begin_s < 2
+    assert survivors(order.attempt) == []
+
+
+async def test_a_link_in_place_of_the_traces_brings_nothing_out(scripted, server):
+    other = scripted.device.spool / "attempts" / "another"
+    other.mkdir(parents=True)
+    (other / "7.chrome_timeline.json").write_text("of another")
+    program = (
+        f"import os, shutil\nshutil.rmtree('../traces')\nos.symlink({str(other)!r}, '../traces')"
+    )
+    end = await scripted.run(program)
+    assert end.reason is EndReason.NO_PROFILE
+    assert "chrome_timeline.json" not in server.storage.stored
+
+
+async def test_a_zip_bomb_is_not_unpacked(scripted, server):
+    end = await scripted.run({"main.py": "", "zeros": bytes(100 << 20)})
+    assert end.reason is EndReason.INPUT_WRONG
+    assert "times as large as it is" in end.detail

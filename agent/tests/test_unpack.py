@@ -1,0 +1,191 @@
+"""Zip files of strangers: what is unpacked, and that nothing else ever is."""
+
+import io
+import random
+import stat
+import zipfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent import unpack as unpacking
+from agent.inputs import InputError
+from agent.script_program import choose_program
+from agent.tests.scripted import zip_bytes
+from agent.unpack import unpack
+
+
+def unpack_bytes(folder, content: bytes) -> list[str]:
+    archive, target = folder / "script.zip", folder / "target"
+    archive.write_bytes(content)
+    target.mkdir()
+    return unpack(archive, target)
+
+
+def one(name="main.py", content=b"", mode=0, **changes) -> bytes:
+    info = zipfile.ZipInfo(name)
+    info.filename = info.orig_filename = name
+    info.external_attr = mode << 16
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(info, content)
+    packed = bytearray(file.getvalue())
+    for offset, value in changes.get("patch", ()):
+        at = offset + packed.rindex(b"PK\x01\x02") if offset >= 0 else -offset
+        packed[at : at + len(value)] = value
+    return bytes(packed)
+
+
+def test_files_folders_and_their_rights_come_out(tmp_path):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("模型/", "")
+        archive.writestr("模型/main.py", "print()")
+        archive.writestr("__MACOSX/._main.py", "litter")
+        runs = zipfile.ZipInfo("run.sh")
+        runs.external_attr = (stat.S_IFREG | 0o4777) << 16
+        archive.writestr(runs, "true")
+    assert unpack_bytes(tmp_path, file.getvalue()) == ["run.sh", "模型/main.py"]
+    assert (tmp_path / "target/模型/main.py").read_text() == "print()"
+    assert stat.S_IMODE((tmp_path / "target/run.sh").stat().st_mode) == 0o700
+    assert not (tmp_path / "target/__MACOSX").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../main.py", "a/../../main.py", "/etc/main.py", "a//main.py", "./main.py", "C:/main.py",
+        "a\\..\\main.py", "a\nb.py", "a\x1b[2J.py", "a\u202eyp.py", "x" * 256, "a/" * 40 + "b",
+        "a/" + "é" * 200, "..", ".", "/",
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"^script\.zip: ") as refused:
+        unpack_bytes(tmp_path, one(name))
+    assert refused.value.code == "name"
+    assert refused.value.text.isprintable()
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK]
+)
+def test_links_and_devices_are_refused(tmp_path, kind):
+    with pytest.raises(InputError, match="a link or a device"):
+        unpack_bytes(tmp_path, one(content=b"/etc/passwd", mode=kind | 0o777))
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ((8, b"\x01"), "encrypted"),
+        ((10, b"\x0e"), "deflate"),
+        ((24, b"\xff\xff\xff\x7f"), "at most 1024 MiB"),
+        ((24, b"\x09"), "cannot be unpacked|off its size"),
+    ],
+    ids=["encrypted", "lzma", "size", "longer"],
+)
+def test_what_cannot_be_read_is_explained(tmp_path, patch, words):
+    with pytest.raises(InputError, match=words):
+        unpack_bytes(tmp_path, one(content=b"print()", patch=[patch]))
+
+
+@pytest.mark.parametrize(
+    "names", [("a.py", "a.py"), ("a", "a/b.py"), ("a/b.py", "a"), ("a/", "a")], ids=str
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_stands_for_one_file(tmp_path, names):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    with pytest.raises(InputError, match=r"is in it twice|lies below a file") as refused:
+        unpack_bytes(tmp_path, file.getvalue())
+    assert refused.value.code == "name"
+
+
+def test_a_bomb_is_refused_before_it_goes_off(tmp_path):
+    with pytest.raises(InputError, match="times as large as it is") as refused:
+        unpack_bytes(tmp_path, zip_bytes({"main.py": "", "zeros": bytes(80 << 20)}))
+    assert refused.value.code == "too_large"
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+def test_small_files_may_shrink_as_they_like(tmp_path):
+    assert unpack_bytes(tmp_path, zip_bytes({"zeros.npy": bytes(8 << 20)})) == ["zeros.npy"]
+
+
+def test_too_many_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_FILES", 20)
+    with pytest.raises(InputError, match="it holds 21 files, at most 20"):
+        unpack_bytes(tmp_path, zip_bytes({f"{n}.py": "" for n in range(21)}))
+
+
+def test_a_list_of_files_is_not_read_at_any_length(tmp_path, monkeypatch):
+    content = zip_bytes({f"{n}.py": "" for n in range(2000)})
+    monkeypatch.setattr(unpacking, "_MOST_READ_BYTES", 80_000)
+    with pytest.raises(InputError, match="list of files is too long"):
+        unpack_bytes(tmp_path, content)
+
+
+GOOD = zip_bytes({"main.py": "print('hello')" * 9, "data/a.npy": bytes(300), "b.py": "x"})
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, len(GOOD)))
+def test_a_broken_zip_is_refused_and_never_writes_outside(tmp_path_factory, seed, hits, cut):
+    folder = tmp_path_factory.mktemp("zip")
+    chance, content = random.Random(seed), bytearray(GOOD)
+    for _ in range(hits):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    if cut % 3 == 0:
+        del content[cut:]
+    try:
+        files = unpack_bytes(folder, bytes(content))
+    except InputError as error:
+        assert error.text.startswith("script.zip")
+    else:
+        assert all((folder / "target" / each).is_file() for each in files)
+    assert {path.name for path in folder.iterdir()} <= {"script.zip", "target"}
+    assert not any(path.is_symlink() for path in folder.rglob("*"))
+
+
+names = st.text(st.sampled_from("ab./\\:~\0 \n-é中"), min_size=1, max_size=12)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(names, min_size=1, max_size=4, unique=True))
+def test_no_list_of_names_leads_outside(tmp_path_factory, given_names):
+    folder = tmp_path_factory.mktemp("names")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in given_names:
+            info = zipfile.ZipInfo("x")
+            info.filename = info.orig_filename = name
+            archive.writestr(info, "text")
+    try:
+        unpack_bytes(folder, file.getvalue())
+    except InputError:
+        return
+    finally:
+        assert {path.name for path in folder.iterdir()} <= {"script.zip", "target"}
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "program"),
+    [
+        (["a.py", "main.py"], None, "main.py"),
+        (["__main__.py", "main.py"], None, "__main__.py"),
+        (["deep/only.py", "notes.txt"], None, "deep/only.py"),
+        (["a.py", "b.py"], "b.py", "b.py"),
+    ],
+)
+def test_the_program_of_a_zip_is_found(files, wanted, program):
+    assert choose_program("script.zip", files, wanted) == program
+
+
+def test_a_long_list_of_programs_is_cut():
+    with pytest.raises(InputError, match=r"b19\.py and 30 more"):
+        choose_program("script.zip", [f"b{n}.py" for n in range(50)], None)
