@@ -189,6 +189,8 @@ class Attempt:
             box = tools.scripts.sandbox if order.script else tools.sandbox
             since = tools.bench.look()
             limits = tools.limits.for_task(order.timeout_s)
+            if order.script and tools.scripts.sandbox.owner is not None:
+                limits = limits.for_a_user_of_its_own()
             report = self._report = Report(order, tools.facts, runtime, limits, box)
             report.environment = build_environment(folder.work, self.id)
             # the disk and the network at the same time: the device's queue waits for both
@@ -200,7 +202,7 @@ class Attempt:
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
         measuring: Measuring | ScriptRuns
         if recipe is None:
-            measuring = ScriptRuns(order, folder, runtime)
+            measuring = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         else:
             report.options = recipe.options
             measuring = Measuring(order, recipe, folder, tools.known, runtime)
@@ -236,7 +238,13 @@ class Attempt:
             left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
             # what one pass adds to the folder counts for all that follow
             before = measure_folder(folder.work).bytes
-            watch = Watchdog(folder.work, folder.output, limits.watch, before - self._added_bytes)
+            watch = Watchdog(
+                folder.work,
+                folder.output,
+                limits.watch,
+                before - self._added_bytes,
+                wary=self._order.script is not None,
+            )
             result = await process.wait(left_s, self._grace_s, self._halted, watch)
             if self._order.script is None:  # whose folder is made anew
                 self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)

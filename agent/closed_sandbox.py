@@ -5,10 +5,14 @@ was forgotten, so here only the system's programs and libraries, the runtime and
 folder exist: no home, no spool, no token, no service's socket, no `/etc` but a few files, no other
 process. Its network has no interfaces. Everything but the folder is read-only, also `/` and `/dev`;
 `/tmp` and `/dev/shm` are parts of the folder, so that what is written there counts.
+
+Below an agent that runs as root a script is another user, to whom limits of processes apply; below
+any other it is the agent's user, in a namespace where it cannot make further ones.
 """
 
 import glob
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -16,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.sandbox import DEVICES, Sandbox, needs_of
+from agent.seccomp import build_filter
 
 #: folders of an attempt's work: the program's own, for traces, and what looks like these there
 PROGRAM, TRACES = "program", "traces"
@@ -29,25 +34,31 @@ _SETTINGS = (
     "/etc/localtime", "/etc/OpenCL", "/nix/store", "/run/opengl-driver",
 )  # fmt: skip
 _PROCESSORS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
-#: tried in this order: a user of its own, who cannot make further namespaces
-_USERS: tuple[tuple[str, ...], ...] = (
-    ("--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns"),
-    ("--unshare-user", "--uid", "1000", "--gid", "1000"),
-    (),
-)
+_SPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
+#: below an agent that is root: nobody's number, also not systemd's (up to 65,519)
+_STRANGER = 65531
+_NAMESPACE = ("--unshare-user", "--uid", "1000", "--gid", "1000")
+#: what changing the user takes; it goes with it
+_TO_CHANGE = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _TRIAL_S = 10
+#: bubblewrap reads the filter of system calls from a descriptor
+_WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
 
 
 @dataclass(frozen=True)
 class ClosedSandbox:
     """`bwrap` is the program's path, empty for none; `problem` says why there is none.
 
-    `hidden` is not shown even where it lies in what is; `shown` is what the owner names.
+    What is hidden is not shown even where it lies in what is; `shown` is what the owner names.
+    `user` are bubblewrap's flags, `setpriv` the program that changes to the user `owner`, if any;
+    `filter` is the file of refused system calls.
     """
 
     bwrap: str = ""
     problem: str = "it was not looked for"
     user: tuple[str, ...] = ()
+    setpriv: str = ""
+    filter: Path | None = None
     hidden_folders: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
     homes: tuple[Path, ...] = ()
@@ -61,9 +72,13 @@ class ClosedSandbox:
         """
         if not self.bwrap:
             raise FileNotFoundError(f"no sandbox for scripts: {self.problem}")
-        prefix = [self.bwrap, *self.user, "--unshare-all", "--hostname", "sandbox"]
+        prefix = [*_WITH_FILTER, str(self.filter)] if self.filter else []
+        prefix += [self.bwrap, *(("--seccomp", "9") if self.filter else ())]
+        prefix += [*self.user, *_SPACES, "--unshare-cgroup-try", "--hostname", "sandbox"]
         # a session of its own has no terminal that input could be pushed into
         prefix += ["--new-session", "--die-with-parent", "--cap-drop", "ALL"]
+        if self.owner is not None:
+            prefix += [part for power in _TO_CHANGE for part in ("--cap-add", power)]
         prefix += ["--setenv", "USER", "script", "--setenv", "LOGNAME", "script"]
         prefix += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/usr", "/usr"]
         for folder in _SYSTEM:
@@ -76,17 +91,42 @@ class ClosedSandbox:
             prefix += ["--bind", str(work / name), place]
         prefix += self._devices()
         prefix += self._show(command[:2])
-        prefix += ["--bind", str(work), str(work), "--chdir", str(work)]
+        prefix += [*_way_to(work), "--bind", str(work), str(work), "--chdir", str(work)]
         for place in ("/proc", "/dev", "/"):
             prefix += ["--remount-ro", place]
-        return [*prefix, "--", *command]
+        return [*prefix, "--", *self._change_user(), *command]
+
+    @property
+    def owner(self) -> int | None:
+        """Whom its files must belong to; None: to the agent's own user, as they do."""
+        return _STRANGER if self.setpriv else None
+
+    def hand_over(self, work: Path, output: Path) -> None:
+        """Give the files of a run to whom it runs as. Raises OSError."""
+        output.touch(mode=0o600)
+        if self.owner is None:
+            return
+        for parent, _, files in os.walk(work):
+            for path in (parent, *(os.path.join(parent, name) for name in files)):
+                os.lchown(path, self.owner, self.owner)
+        # bubblewrap goes there before it is that user, and without root's powers; /tmp may be
+        # on the way
+        for folder in (work, *(work / name for name in _OWN)):
+            folder.chmod(0o711)
+        os.lchown(output, self.owner, self.owner)
+
+    def _change_user(self) -> list[str]:
+        if self.owner is None:
+            return []
+        user = ["--reuid", str(self.owner), "--regid", str(self.owner), "--clear-groups"]
+        return [self.setpriv, *user, "--bounding-set=-all", "--inh-caps=-all", "--"]
 
     def _devices(self) -> list[str]:
         """Those that compute, and with them what libraries read of them below /sys."""
         devices = [each for pattern in DEVICES for each in sorted(glob.glob(pattern))]
         prefix = [part for each in devices for part in ("--dev-bind-try", each, each)]
         for place in ("/sys",) if devices else _PROCESSORS:
-            prefix += ["--ro-bind-try", place, place]
+            prefix += [*_way_to(Path(place)), "--ro-bind-try", place, place]
         return prefix
 
     def _show(self, command: Sequence[str]) -> list[str]:
@@ -98,8 +138,8 @@ class ClosedSandbox:
         prefix: list[str] = []
         # what holds others comes before them, and a folder that is there already stays as it is
         for place in sorted(places):
-            if not _lies_in(place, ("/usr", *_SYSTEM)):
-                prefix += ["--ro-bind-try", place, place]
+            if os.path.exists(place) and not _lies_in(place, ("/usr", *_SYSTEM)):
+                prefix += [*_way_to(Path(place)), "--ro-bind", place, place]
         # what is not there needs no hiding, and bubblewrap could not make its place in /usr
         for folder in self.hidden_folders:
             prefix += ["--tmpfs", str(folder)] if _lies_in(str(folder), places) else []
@@ -109,26 +149,49 @@ class ClosedSandbox:
         return prefix
 
 
-def find_closed_sandbox(found: Sandbox) -> ClosedSandbox:
-    """Try what the model's sandbox was found with. `problem` says why there is none."""
+def _way_to(place: Path) -> list[str]:
+    """The folders above a place: bubblewrap itself would make them for their owner alone."""
+    return [part for each in reversed(place.parents[:-1]) for part in ("--dir", str(each))]
+
+
+def find_closed_sandbox(found: Sandbox, folder: Path) -> ClosedSandbox:
+    """Try what the model's sandbox was found with; the filter is written into `folder`.
+
+    `problem` says why there is none. Raises OSError.
+    """
     if not found.bwrap:
         return ClosedSandbox(problem=found.problem)
     closed = ClosedSandbox(
         found.bwrap,
-        "",
-        (),
-        found.hidden_folders,
-        found.hidden_files,
-        found.homes,
-        found.shown,
+        problem="",
+        filter=_write_filter(folder),
+        hidden_folders=found.hidden_folders,
+        hidden_files=found.hidden_files,
+        homes=found.homes,
+        shown=found.shown,
     )
+    setpriv = shutil.which("setpriv") if os.geteuid() == 0 else None
+    kinds = [replace(closed, setpriv=setpriv)] if setpriv else []
+    kinds += [
+        replace(closed, user=(*_NAMESPACE, "--disable-userns")),
+        replace(closed, user=_NAMESPACE),
+        closed,
+    ]
     problem = ""
-    for user in _USERS:
-        tried = replace(closed, user=user)
+    for tried in kinds:
         problem = _try(tried)
         if not problem:
             return tried
     return ClosedSandbox(problem=problem)
+
+
+def _write_filter(folder: Path) -> Path | None:
+    content = build_filter()
+    if not content:
+        return None
+    path = folder / "seccomp.bpf"
+    path.write_bytes(content)
+    return path
 
 
 #: a sandbox that shows a secret, or lets the system be written to, is none
@@ -137,6 +200,7 @@ for path in "$@"; do [ -s "$path" ] && echo "it shows ${path##*/}" >&2 && exit 9
 for path in / /usr /dev /proc/sys/kernel/core_pattern; do
     [ -w "$path" ] && echo "$path can be written" >&2 && exit 9
 done
+unshare --user true 2>/dev/null && echo "it lets a program be root again" >&2 && exit 9
 : > program/file
 """
 
@@ -144,12 +208,14 @@ done
 def _try(closed: ClosedSandbox) -> str:
     """Return what is wrong with it, empty for nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in FOLDERS:
-            (Path(folder) / name).mkdir()
+        work = Path(folder) / "work"
+        work.mkdir()
+        make_folders(work)
         secrets = [str(file) for file in closed.hidden_files]
         try:
+            closed.hand_over(work, Path(folder) / "output")
             done = subprocess.run(
-                closed.wrap(["/bin/sh", "-c", _LOOK, "look", *secrets], Path(folder)),
+                closed.wrap(["/bin/sh", "-c", _LOOK, "look", *secrets], work),
                 capture_output=True,
                 text=True,
                 timeout=_TRIAL_S,

@@ -123,7 +123,7 @@ async def _find_sandbox(config: Config) -> Sandbox:
 async def _script_rules(config: Config, sandbox: Sandbox) -> ScriptRules:
     if not config.allow_scripts:
         return ScriptRules()
-    return ScriptRules(True, await asyncio.to_thread(find_closed_sandbox, sandbox))
+    return ScriptRules(True, await asyncio.to_thread(find_closed_sandbox, sandbox, config.spool))
 
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:

@@ -151,7 +151,7 @@ def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
 def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> Check:
     if not config.allow_scripts:
         return Check("ok", "scripts", "not allowed: tasks may run models only")
-    closed = find_closed_sandbox(sandbox)
+    closed = find_closed_sandbox(sandbox, config.spool)
     problem = ScriptRules(True, closed).problem(runtimes.values())
     if problem:
         return Check("problem", "scripts", f"allowed, but none is run: {problem}")

@@ -38,6 +38,8 @@ _CPU_SLACK_S = 30
 _CPU_GRACE_S = 5
 #: RLIMIT_NPROC counts all threads of the user, of whom a desktop's owner has a thousand or two
 _TASKS_PER_PROCESS = 16
+#: of a user who has nothing else; but one process may have a thread for each core of a server
+_OWN_TASKS_PER_PROCESS = 4
 
 _OPTIONS = {
     "core": resource.RLIMIT_CORE,
@@ -57,7 +59,8 @@ class Limits:
     the host's and the device's memory, which costs nothing and would pass any sensible limit.
 
     `cpu_s` depends on the task: see `for_task`. `processes` becomes a limit on the user's tasks,
-    which only slows a fork bomb; what an attempt may have is the watchdog's (`watch`).
+    which only slows a fork bomb; what an attempt may have is the watchdog's (`watch`). `tasks` is
+    that limit itself.
     """
 
     memory_bytes: int | None = None
@@ -66,12 +69,18 @@ class Limits:
     file_bytes: int = FILE_LIMIT_BYTES
     cpu_s: int | None = None
     processes: int | None = None
+    tasks: int | None = None
     cores: tuple[int, ...] = ()
     watch: WatchLimits = field(default_factory=WatchLimits)
 
     def for_task(self, timeout_s: float) -> "Limits":
         """With the CPU time that a task of this timeout could use on all cores it may run on."""
         return replace(self, cpu_s=cpu_limit_s(timeout_s, len(self.cores)))
+
+    def for_a_user_of_its_own(self) -> "Limits":
+        """For processes of a user who has no others: their number can be limited tightly."""
+        most = self.processes
+        return replace(self, tasks=most * _OWN_TASKS_PER_PROCESS if most else None)
 
     def rows(self) -> list[tuple[str, int, int, int]]:
         """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
@@ -81,7 +90,9 @@ class Limits:
         if self.cpu_s is not None:
             wanted["cpu"] = self.cpu_s
         # it does not bind root, and would mislead a reader of the limits
-        if self.processes is not None and os.geteuid() != 0:
+        if self.tasks is not None:
+            wanted["nproc"] = self.tasks
+        elif self.processes is not None and os.geteuid() != 0:
             wanted["nproc"] = self.processes * _TASKS_PER_PROCESS
         return [_row(option, value) for option, value in wanted.items()]
 

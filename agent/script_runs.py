@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from agent.closed_sandbox import TRACES
+from agent.closed_sandbox import TRACES, ClosedSandbox
 from agent.held import measure_folder
 from agent.inventory import Runtime
 from agent.measure import Feeder, Passes, PassFailed, Runner
@@ -37,8 +37,11 @@ _RAISED = re.compile(
 class ScriptRuns:
     """One attempt's runs. `done` may be read at any time, also after a failure."""
 
-    def __init__(self, order: Start, folder: Folder, runtime: Runtime) -> None:
+    def __init__(
+        self, order: Start, folder: Folder, runtime: Runtime, sandbox: ClosedSandbox
+    ) -> None:
         self.done = Passes()
+        self._sandbox = sandbox
         self._order, self._script = order, order.script or Script()
         self._folder, self._runtime = folder, runtime
 
@@ -46,18 +49,18 @@ class ScriptRuns:
         """Do all. Raises PassFailed, InputError, OSError, and what `run` raises."""
         formats = self._script.formats
         for number, kind in enumerate(formats, start=1):
-            program = await asyncio.to_thread(
-                lay_out,
-                self._order,
-                self._folder.given,
-                self._folder.work,
-                last=number == len(formats),
-            )
+            program = await asyncio.to_thread(self._lay_out, last=number == len(formats))
             await self._once(run, number, kind, program)
 
     def promised(self) -> list[str]:
         """Options whose artifacts must be there: a script has none."""
         return []
+
+    def _lay_out(self, *, last: bool) -> str:
+        folder = self._folder
+        program = lay_out(self._order, folder.given, folder.work, last=last)
+        self._sandbox.hand_over(folder.work, folder.output)
+        return program
 
     async def _once(self, run: Runner, number: int, kind: TraceFormat, program: str) -> None:
         command = self._command(kind, program)

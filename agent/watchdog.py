@@ -21,6 +21,9 @@ from agent.held import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
 from agent.processes import ATTEMPT_VARIABLE
 
 POLL_S = 0.5
+#: how often the number of processes alone is looked at where somebody may mean harm: in half a
+#: second a program that only forks has thousands
+_WARY_S = 0.1
 #: all processes are looked at this often, and at once if so many came since the last time
 _SEARCH_S = 10.0
 _MANY_NEW = 64
@@ -72,13 +75,21 @@ class Watchdog:
     """One for each process that is run. `work` is its folder, `output` the file it prints to.
 
     `begin_bytes`: what the folder held (`measure_folder`) before the first of several processes
-    that share one limit for what they write; None: this process has the limit for itself.
+    that share one limit for what they write; None: this process has the limit for itself. `wary`:
+    it is looked at as soon as many processes have come.
     """
 
     def __init__(
-        self, work: Path, output: Path, limits: WatchLimits, begin_bytes: int | None = None
+        self,
+        work: Path,
+        output: Path,
+        limits: WatchLimits,
+        begin_bytes: int | None = None,
+        *,
+        wary: bool = False,
     ) -> None:
         self._work, self._output, self._limits = work, output, limits
+        self._wary = wary
         # what was there before is not the run's: its model, the output of an earlier process
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
@@ -98,10 +109,16 @@ class Watchdog:
     async def watch(self, pid: int, mark: UUID) -> LimitHit:
         """Return when a limit is hit; cancel it when the run has ended."""
         while True:
-            await asyncio.sleep(POLL_S)
+            await self._pause()
             hit = self.look(pid, mark)
             if hit is not None:
                 return hit
+
+    async def _pause(self) -> None:
+        for _ in range(round(POLL_S / _WARY_S) if self._wary else 1):
+            await asyncio.sleep(_WARY_S if self._wary else POLL_S)
+            if self._wary and task_count() - self._tasks >= _MANY_NEW:
+                return
 
     def look(self, pid: int, mark: UUID) -> LimitHit | None:
         """Look once."""

@@ -109,7 +109,7 @@ async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
     assert {told[f"may write {each}"] for each in (".", "..", "/tmp", "/dev/shm")} == {"written"}
     assert told["kernel"] in ("OSError", "PermissionError", "FileNotFoundError")
     assert told["terminal"] == "OSError"
-    assert told["push"] == "OSError"
+    assert told["push"] in ("OSError", "PermissionError")
     assert "secrets []" in lines
     assert "values []" in lines
     assert told["namespace"] not in ("0", "None")

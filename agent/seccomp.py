@@ -1,0 +1,83 @@
+"""A filter of system calls for scripts: what no program that computes needs, and what kernels were
+broken with.
+
+A program of the kernel's own small machine (seccomp, classic BPF), as bubblewrap's `--seccomp`
+takes it. Refused are namespaces (in one of its own a script would be root again), mounts, modules,
+keys, io_uring, BPF, performance counters, and pushing input into a terminal. All else is allowed.
+"""
+
+import errno
+import platform
+import struct
+from dataclasses import dataclass
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+#: places in what the machine is given: number, architecture, the low halves of two arguments
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NEW_USER = 0x10000000
+#: TIOCSTI, TIOCLINUX
+_PUSHES = (0x5412, 0x541C)
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Numbers of one architecture. `foreign`: from this number on calls are another one's."""
+
+    architecture: int
+    clone: int
+    ioctl: int
+    refused: tuple[int, ...]
+    foreign: int = 0
+
+
+#: clone3 keeps its flags where a filter cannot look; without it the C library uses clone
+_CLONE3 = 435
+#: the same everywhere: io_uring, open_tree to fspick, mount_setattr
+_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442)
+_CALLS = {
+    "x86_64": _Calls(
+        architecture=0xC000003E,
+        clone=56,
+        ioctl=16,
+        # unshare setns mount umount2 pivot_root chroot swapon swapoff reboot kexec (2) modules (3)
+        # bpf perf_event_open userfaultfd keys (3) handles (2) quotactl acct syslog
+        refused=(
+            *(272, 308, 165, 166, 155, 161, 167, 168, 169, 246, 320, 175, 313, 176),
+            *(321, 298, 323, 250, 248, 249, 304, 303, 179, 163, 103),
+        ),
+        foreign=0x40000000,
+    ),
+    "aarch64": _Calls(
+        architecture=0xC00000B7,
+        clone=220,
+        ioctl=29,
+        refused=(
+            *(97, 268, 40, 39, 41, 51, 224, 225, 142, 104, 294, 105, 273, 106),
+            *(280, 241, 282, 219, 217, 218, 265, 264, 60, 89, 116),
+        ),
+    ),
+}
+
+
+def build_filter(machine: str = "") -> bytes:
+    """The filter for a machine (default: this one); empty for one whose calls nobody listed."""
+    calls = _CALLS.get(machine or platform.machine())
+    if calls is None:
+        return b""
+    refuse, missing = _REFUSE | errno.EPERM, _REFUSE | errno.ENOSYS
+    # a jump tells how many steps are left out if it is so, and if it is not
+    steps = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, calls.architecture)]
+    steps += [(_RETURN, 0, 0, refuse), (_LOAD, 0, 0, _NUMBER)]
+    if calls.foreign:
+        steps += [(_AT_LEAST, 0, 1, calls.foreign), (_RETURN, 0, 0, refuse)]
+    for number in (*calls.refused, *_NEWER):
+        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+    steps += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, missing)]
+    steps += [(_EQUAL, 0, 4, calls.clone), (_LOAD, 0, 0, _FIRST), (_ANY_BIT, 0, 1, _NEW_USER)]
+    steps += [(_RETURN, 0, 0, refuse), (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_EQUAL, 0, 5, calls.ioctl), (_LOAD, 0, 0, _SECOND)]
+    for number in _PUSHES:
+        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+    steps += [(_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
