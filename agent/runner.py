@@ -38,8 +38,9 @@ _CPU_SLACK_S = 30
 _CPU_GRACE_S = 5
 #: RLIMIT_NPROC counts all threads of the user, of whom a desktop's owner has a thousand or two
 _TASKS_PER_PROCESS = 16
-#: of a user who has nothing else; but one process may have a thread for each core of a server
+#: of a user who has nothing else; libraries have some threads for each core
 _OWN_TASKS_PER_PROCESS = 4
+_OWN_TASKS_PER_CORE = 32
 
 _OPTIONS = {
     "core": resource.RLIMIT_CORE,
@@ -79,8 +80,10 @@ class Limits:
 
     def for_a_user_of_its_own(self) -> "Limits":
         """For processes of a user who has no others: their number can be limited tightly."""
-        most = self.processes
-        return replace(self, tasks=most * _OWN_TASKS_PER_PROCESS if most else None)
+        if not self.processes:
+            return self
+        least = _OWN_TASKS_PER_CORE * (os.cpu_count() or 1)
+        return replace(self, tasks=max(self.processes * _OWN_TASKS_PER_PROCESS, least))
 
     def rows(self) -> list[tuple[str, int, int, int]]:
         """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
