@@ -1,10 +1,12 @@
 """Users' programs on a device whose owner allows them: what they see, and what comes back."""
 
+import asyncio
 import json
 import uuid
 
 import pytest
 
+from agent import warm
 from agent.inventory import Runtime
 from agent.protocol import AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
 from agent.sandbox import Sandbox
@@ -179,6 +181,23 @@ async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server,
 
 async def test_a_device_that_runs_scripts_says_so(scripted, server):
     assert "scripts" in (await server.expect(Hello)).features
+
+
+async def test_a_process_that_waits_for_a_model_gets_no_script(
+    device, server, megengine_python, monkeypatch
+):
+    monkeypatch.setattr(warm, "REST_S", 0.1)
+    allow_scripts(device, megengine_python)
+    device.changes["warm"] = True
+    device.start()
+    waiting = device.spool / "warm"
+    async with asyncio.timeout(30):
+        while not waiting.exists() or not list(waiting.iterdir()):
+            await asyncio.sleep(0.05)
+    program = STEP + "import os\nprint('sees users', os.path.exists('/etc/passwd'))\n"
+    end = await Scripted(device, server).run(program)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert "sees users False" in server.log_text()
 
 
 @pytest.mark.parametrize(
