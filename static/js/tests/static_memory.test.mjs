@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { curveOf, itemAt, itemsByRow } from "../charts/static_memory_layout.js";
+
+const DATA = { id: [4, 5, 6], from: [0, 2, 2], to: [2, 4, 3], low: [0, 0, 64], size: [64, 32, 64] };
+
+test("a tensor is found by operator and address, the one drawn last first", () => {
+  assert.equal(itemAt(DATA, 1, 10), 0);
+  assert.equal(itemAt(DATA, 2, 10), 1);
+  assert.equal(itemAt(DATA, 2, 40), -1);
+  assert.equal(itemAt(DATA, 2, 64), 2);
+  assert.equal(itemAt(DATA, 3, 64), -1);
+});
+
+test("an operator finds all that it writes, and none where it is not known", () => {
+  const found = itemsByRow([3, -1, 3]);
+  assert.deepEqual(found.get(3), [0, 2]);
+  assert.equal(found.has(-1), false);
+});
+
+test("what is in use lasts to the next step, and to the end", () => {
+  assert.deepEqual(curveOf([[0, 2], [64, 32]], 5), [[0, 64], [2, 32], [5, 32]]);
+  assert.deepEqual(curveOf([[], []], 5), []);
+});
