@@ -92,6 +92,20 @@ def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints
     assert "ConvolutionForward" in html
 
 
+def test_the_memory_plan_of_a_real_run_stands_beside_its_operators(visitor, shared_data):
+    model = shared_data / "models" / "resnet18_opt.mge"
+    data = {"data": shared_data / "inputs" / "resnet18_opt" / "data.npy"}
+    task = send(visitor, model, data, get_static_mem_info=True)
+    states, _ = watch(visitor, task)
+    assert states[-1] == "succeeded"
+    shown = visitor.get(f"/tasks/{task}/result/").text
+    assert 'id="left-out"' not in shown
+    # the same plan as the sample's
+    assert 'id="static-memory-peak">1.9 MiB<' in shown
+    rows = shown.split('id="static-memory-chunks">')[1].split("</table>")[0]
+    assert rows.count("data-row=") > 100
+
+
 def test_two_inputs_are_fed_by_name(visitor, shared_data):
     folder = shared_data / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
