@@ -23,6 +23,7 @@ from agent.protocol.artifacts import (
     MANIFEST_NAME,
     MEASUREMENT_NAME,
     TRACE_NAMES,
+    artifact_of,
 )
 from profiles.models import Artifact
 from profiles.removal import objects_remove_soon
@@ -39,8 +40,10 @@ PIECE = 200
 PAUSE = datetime.timedelta(hours=1)
 MARK = "retention"
 CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
+#: what results are made from
+_PLAN_NAME = artifact_of("get_static_mem_info")
+_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
 #: values, dumps and models that a run wrote because its options asked for them
-_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES}
 DUMPS = frozenset(LIMITS) - CACHES - _KEPT
 
 
@@ -186,7 +189,7 @@ RULES = {
     for rule in (
         Rule(
             "dumps",
-            "values, memory plans and models that runs wrote",
+            "values and models that runs wrote",
             _dumps,
             "size_bytes",
             "attempt__task__owner_id",

@@ -97,7 +97,7 @@ def _measurement(attempt: Attempt) -> Measurement | None:
 
 def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
     """(name, object key) of what else is shown of the attempt's run beside its profiles."""
-    found = attempt.artifacts.filter(is_stored=True, name__in=_BESIDE)
+    found = attempt.artifacts.filter(is_stored=True, removed_at=None, name__in=_BESIDE)
     names = sorted(found.values_list("name", flat=True))
     return [(name, artifact_key(str(attempt.pk), name)) for name in names]
 
