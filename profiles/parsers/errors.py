@@ -9,6 +9,9 @@ FormatCode = Literal[
     "not_json",
     "too_deep",  # brackets nested beyond what Python's stack takes
     "not_a_profile",  # JSON, but of something else
+    "not_svg",  # no XML, or not a picture
+    "svg_refused",  # a document type that declares something, or nesting without end
+    "no_memory_flow",  # a picture, but without a tensor of MegEngine's
     "missing_key",
     "bad_value",
     "bad_columns",  # not what `to_archive` wrote

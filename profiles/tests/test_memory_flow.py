@@ -1,0 +1,259 @@
+"""`memory_flow.svg`: sizes, times and the peak as anybody can add them up from the file."""
+
+import math
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiles.memory_flow import summary as summaries
+from profiles.memory_flow.amounts import bytes_of, layout_of, ns_of
+from profiles.memory_flow.reader import read_flow
+from profiles.memory_flow.summary import decode_summary, encode_summary, summarize
+from profiles.memory_flow.usage import usage_of
+from profiles.tests.flows import (
+    MLP,
+    RESNET,
+    read,
+    size_text,
+    tensor,
+    time_text,
+    to_flow,
+)
+
+TAG = "{https://megengine.org.cn}"
+WORTH = {
+    "GB": 2**30, "MB": 2**20, "KB": 2**10, "B": 1,
+    "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1,
+}  # fmt: skip
+
+
+def added(text):
+    return sum(int(n) * WORTH[unit] for n, unit in re.findall(r"(\d+)([A-Za-z]+)", text))
+
+
+def told_by(path):
+    """From the text alone: (name, address, size, begin, end) of each tensor."""
+    rows = []
+    for each in ElementTree.parse(path).getroot():
+        if f"{TAG}address" in each.attrib:
+            told = {key.removeprefix(TAG): value for key, value in each.attrib.items()}
+            rows.append(
+                (
+                    told["name"],
+                    int(told["address"], 16),
+                    *(added(told[key]) for key in ("size", "produced", "erased")),
+                )
+            )
+    return rows
+
+
+def held_at(rows, at):
+    """Bytes that the tensors alive at a moment have, each address once."""
+    held, top = 0, 0
+    for low, size in sorted((row[1], row[2]) for row in rows if row[3] <= at < row[4]):
+        held += max(0, low + size - max(low, top))
+        top = max(top, low + size)
+    return held
+
+
+@pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
+def test_the_peak_is_what_all_addresses_at_all_moments_add_up_to(path):
+    rows = told_by(path)
+    moments = sorted({at for row in rows for at in row[3:5]})
+    held = [held_at(rows, at) for at in moments]
+    peak = max(held)
+    at = moments[held.index(peak)]
+    found = summarize(read_flow(path))
+    assert found.count == len(rows)
+    assert (found.peak_bytes, found.peak_s) == (peak, pytest.approx(at / 1e9))
+    alive = [row for row in rows if row[3] <= at < row[4]]
+    assert found.peak_tensors == len(alive)
+    assert found.peak_added_bytes == sum(row[2] for row in alive)
+    shown = sorted((row.name, row.size_bytes) for row in found.tensors if row.at_peak)
+    assert shown == sorted((row[0], row[2]) for row in alive)
+    usage = usage_of(read_flow(path))
+    assert dict(zip(usage.at_ns.tolist(), usage.held.tolist(), strict=True)) == dict(
+        zip(moments, held, strict=True)
+    )
+
+
+def test_the_samples_say_what_was_seen_in_them():
+    found = summarize(read_flow(RESNET))
+    assert (found.count, found.peak_bytes, found.peak_added_bytes) == (589, 1_688_740, 1_689_224)
+    assert (found.broken, found.others, found.never_erased, found.is_cut) == (0, 0, 0, False)
+    # the first one of the file; the name it has is that of another one, too
+    first = next(row for row in found.tensors if row.group == 25_000)
+    assert (first.name, first.address) == ("step[152].ADD:0", "0x7f653c4c2a80")
+    assert (first.size_bytes, first.shape, first.dtype) == (256, (1, 64, 1, 1), "Float32")
+    assert first.produced_s == pytest.approx(45.594283e-3)
+    assert first.erased_s == pytest.approx(82.075249e-3)
+    assert first.duration_s == pytest.approx(36.480966e-3)
+    steps = next(row for row in found.tags if row.tag == "step.ADD")
+    assert steps.tensors == sum(
+        bool(re.fullmatch(r"step(\[\d+\])?\.ADD:0", name)) for name, *_ in told_by(RESNET)
+    )
+
+
+def test_the_picture_leaves_out_addresses_that_nothing_has():
+    found = summarize(read_flow(MLP))
+    addresses = [(row[1], row[1] + row[2]) for row in told_by(MLP)]
+    assert max(high for _, high in addresses) - min(low for low, _ in addresses) > 46e12
+    used, top = 0, 0
+    for low, high in sorted(addresses):
+        used += max(0, high - max(low, top))
+        top = max(top, high)
+    assert found.used_bytes == used < 1_000_000
+    assert all(0 <= row.place_bytes <= used - row.size_bytes for row in found.tensors)
+    assert found.regions[0].place_bytes == 0
+    assert sum(region.size_bytes for region in found.regions) == used
+
+
+@given(st.integers(0, 10**18 - 1), st.integers(0, 2**50))
+def test_times_and_sizes_are_read_as_they_are_written(ns, size):
+    assert ns_of(time_text(ns)) == ns
+    assert bytes_of(size_text(size)) == size
+    assert ns_of(time_text(ns).rstrip()) == ns
+
+
+@given(st.text(alphabet="0123456789 smunKMGB.-+e", max_size=20))
+def test_what_is_no_size_or_time_is_none(text):
+    for found in (ns_of(text), bytes_of(text)):
+        assert found is None or 0 <= found < 2**63
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "dtype"),
+    [
+        ("{10(96),96(1) Float32}", (10, 96), "Float32"),
+        ("{1(1) Int32}", (1,), "Int32"),
+        ("{32(0),10(0) Float32}", (32, 10), "Float32"),
+        ("{3(-1) Quantized8Asymm}", (3,), "Quantized8Asymm"),
+        ("{ Float32}", None, ""),
+        ("", None, ""),
+        ("{1(1)}", None, ""),
+        ("<script>", None, ""),
+    ],
+)
+def test_layouts_tell_shape_and_type(text, shape, dtype):
+    assert layout_of(text) == (shape, dtype)
+
+
+def test_memory_that_tensors_share_counts_once(tmp_path):
+    data = to_flow(
+        tensor("all", at=4096, size=1024, begin=1, end=100),
+        tensor("view", at=4096, size=512, begin=10, end=50),
+        tensor("beside", at=8192, size=100, begin=20, end=30),
+    )
+    found = read(tmp_path, data)
+    assert (found.peak_bytes, found.peak_added_bytes, found.peak_tensors) == (1124, 1636, 3)
+    assert (found.peak_s, found.peak_end_s) == pytest.approx((20e-9, 30e-9))
+    assert found.used_bytes == 1124
+
+
+def test_what_begins_as_another_ends_does_not_stand_beside_it(tmp_path):
+    data = to_flow(
+        tensor("a", at=0, size=64, begin=0, end=10), tensor("b", at=64, size=64, begin=10, end=20)
+    )
+    found = read(tmp_path, data)
+    assert (found.peak_bytes, found.peak_s, found.peak_tensors) == (64, 0.0, 1)
+
+
+def test_one_that_lives_for_no_time_holds_nothing(tmp_path):
+    found = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=5, end=5)))
+    assert (found.count, found.peak_bytes, found.peak_s, found.peak_tensors) == (1, 0, None, 0)
+
+
+def test_one_that_was_never_erased_lives_to_the_end_of_the_file(tmp_path):
+    data = to_flow(
+        tensor("left", at=64, size=64, begin=5, end=None),
+        tensor("other", at=128, size=8, begin=1, end=90),
+    )
+    found = read(tmp_path, data)
+    left = next(row for row in found.tensors if row.name == "left")
+    assert (left.erased_s, left.duration_s) == (None, pytest.approx(85e-9))
+    assert (found.never_erased, found.peak_bytes) == (1, 72)
+
+
+def test_one_that_ends_before_it_begins_holds_nothing(tmp_path):
+    found = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=50, end=5)))
+    assert (found.count, found.peak_bytes, found.never_erased) == (1, 0, 0)
+
+
+def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
+    found = read(tmp_path, to_flow())
+    assert (found.count, found.peak_s, found.tensors, found.curve.at_s) == (0, None, (), ())
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 12), st.integers(0, 30), st.integers(0, 12)),
+        max_size=40,
+    )
+)
+def test_bytes_held_are_those_of_a_plain_count(tmp_path_factory, places):
+    """Against a set of addresses, at every moment."""
+    rectangles = [
+        tensor("t", at=low, size=size, begin=begin, end=begin + life)
+        for low, size, begin, life in places
+    ]
+    path = tmp_path_factory.getbasetemp() / "flow.svg"
+    path.write_bytes(to_flow(*rectangles))
+    usage = usage_of(read_flow(path))
+    for at, held in zip(usage.at_ns.tolist(), usage.held.tolist(), strict=True):
+        addresses = {
+            address
+            for low, size, begin, life in places
+            if begin <= at < begin + life
+            for address in range(low, low + size)
+        }
+        assert held == len(addresses)
+
+
+def test_blocks_of_moments_join_without_a_seam(tmp_path):
+    chance = np.random.default_rng(7)
+    rows = [
+        (int(low), int(size), int(begin), int(begin + life))
+        for low, size, begin, life in zip(
+            chance.integers(0, 5_000, 900),
+            chance.integers(1, 300, 900),
+            chance.integers(0, 4_000, 900),
+            chance.integers(1, 900, 900),
+            strict=True,
+        )
+    ]
+    data = to_flow(
+        *(tensor(f"t{n}", at=a, size=s, begin=b, end=e) for n, (a, s, b, e) in enumerate(rows))
+    )
+    path = tmp_path / "flow.svg"
+    path.write_bytes(data)
+    usage = usage_of(read_flow(path))
+    assert len(usage.at_ns) > 3 * 256
+    plain = [("", *row) for row in rows]
+    assert usage.held.tolist() == [held_at(plain, at) for at in usage.at_ns.tolist()]
+
+
+def test_what_is_kept_is_bounded_and_the_rest_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(summaries, "TENSORS_LIMIT", 10)
+    monkeypatch.setattr(summaries, "AT_PEAK_LIMIT", 4)
+    monkeypatch.setattr(summaries, "TAGS_LIMIT", 3)
+    monkeypatch.setattr(summaries, "POINTS_LIMIT", 5)
+    rectangles = [
+        tensor(f"part{n}.MUL:0", at=n * 100, size=n + 1, begin=n, end=500 + n) for n in range(60)
+    ]
+    found = read(tmp_path, to_flow(*rectangles))
+    assert (len(found.tensors), found.tensors_left_out) == (10, 50)
+    assert (len(found.tags), found.tags_left_out) == (3, 57)
+    assert max(found.curve.held_bytes) == found.peak_bytes == sum(range(1, 61))
+    assert len(found.curve.at_s) == 6
+    assert found.peak_tensors == 60
+    assert "part59.MUL:0" in {row.name for row in found.tensors}
+
+
+def test_a_summary_is_the_same_after_a_round():
+    found = summarize(read_flow(MLP))
+    assert decode_summary(encode_summary(found)) == found
+    assert not any(math.isnan(row.produced_s) for row in found.tensors)
