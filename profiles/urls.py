@@ -2,7 +2,17 @@
 
 from django.urls import path
 
-from profiles.views import compare, exports, graph, opened, operators, pictures, result, timeline
+from profiles.views import (
+    compare,
+    exports,
+    graph,
+    memory_flow,
+    opened,
+    operators,
+    pictures,
+    result,
+    timeline,
+)
 
 app_name = "profiles"
 urlpatterns = [
@@ -43,6 +53,9 @@ urlpatterns = [
     path("<int:profile_id>/graph/model/", graph.model, name="graph-model"),
     path("<int:profile_id>/trace/", timeline.page, name="trace"),
     path("<int:profile_id>/trace/file/", timeline.file, name="trace-file"),
+    path("<int:profile_id>/memory-flow/", memory_flow.picture, name="memory-flow"),
+    path("<int:profile_id>/memory-flow/tensors/", memory_flow.tensors, name="memory-flow-tensors"),
+    path("<int:profile_id>/memory-flow/image.svg", memory_flow.image, name="memory-flow-image"),
     path("<int:profile_id>/pictures/operators/", pictures.operators, name="picture-operators"),
     path("<int:profile_id>/pictures/timeline/", pictures.timeline, name="picture-timeline"),
     path("<int:profile_id>/pictures/types/", pictures.types, name="picture-types"),

@@ -325,6 +325,9 @@ WORDINGS: dict[str, Any] = {
         "This result was made by another version of this site and is being made anew from its raw "
         "files. Reload the page in a moment."
     ),
+    "memory_flow_none": _(
+        "No memory_flow.svg belongs to this profile. Open it together with one of the same run."
+    ),
     "static_memory_none": _(
         "None of the files of this profile is a memory plan. Run the task with "
         "--get_static_mem_info, or open its StaticMemoryInfo.json."

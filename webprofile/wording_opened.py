@@ -81,6 +81,18 @@ OPENED: dict[str, Any] = {
     "opened_second_of_kind": _(
         "A run has one file of the kind of “%(name)s”. Open it by itself, or leave the other out."
     ),
+    "opened_not_svg": _(
+        "“%(name)s” is no SVG, or ends before anything is drawn. Copy memory_flow.svg once more as "
+        "the Profiler wrote it."
+    ),
+    "opened_svg_refused": _(
+        "“%(name)s” has what MegEngine never writes, such as entities or endless nesting, and was "
+        "not read. Open memory_flow.svg as the Profiler wrote it."
+    ),
+    "opened_no_memory_flow": _(
+        "“%(name)s” has no rectangle that is a tensor. Open memory_flow.svg as "
+        "megengine.utils.profiler wrote it."
+    ),
     "opened_missing_key": _(
         "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "
         "wrote it, or profile the model again."

@@ -56,6 +56,11 @@ MADE: dict[str, tuple[bytes | str | dict, ...]] = {
         },
     ),
     "log": ("[01 02:03:04 x.cpp:1] iter 1/10: 2.5ms (exec=1.0,device=0.5)\n",),
+    "memory_flow": (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:tag="https://megengine.org.cn">\n'
+        '<rect tag:name="a<b" tag:address="0x40" tag:size="1KB 1B " tag:layout="{1(1) Int32}" '
+        'tag:produced="1us " tag:erased="2s 1ns " tag:group="7">\n</rect>\n</svg>\n',
+    ),
     "batch": ("models: [a.mge]\nworkers: [x]\n", "a: &a [*a]\n", "models = ['a']\n[[tasks]]\n"),
 }  # fmt: skip
 

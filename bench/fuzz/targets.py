@@ -25,6 +25,8 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log
 from profiles.derived.measurements import measurement_row
+from profiles.memory_flow.reading import read_memory_flow
+from profiles.memory_flow.summary import decode_summary as decode_memory_flow
 from profiles.parsers import execution, first_look, tensor_dump
 from profiles.parsers import run_log as server_log
 from profiles.parsers.errors import ProfileFormatError
@@ -116,6 +118,16 @@ def feed_static_zip(data: bytes) -> None:
 def _is_same_after_a_round(found: bytes) -> None:
     if encode_static_memory(decode_static_memory(found)) != found:
         raise BrokenPromiseError("the plan is not the same after a round")
+
+
+def feed_memory_flow(data: bytes) -> None:
+    try:
+        found = read_memory_flow(_written("memory_flow.svg", data))
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+        return
+    if decode_memory_flow(found).peak_bytes < 0:
+        raise BrokenPromiseError("less than nothing is held")
 
 
 def feed_columns(data: bytes) -> None:
@@ -285,6 +297,7 @@ TARGETS = {
     "static_memory": Target(feed_static_memory, (), is_json=True),
     "static_graph": Target(feed_static_graph, (), is_json=True),
     "static_zip": Target(feed_static_zip, ("profiles/tests/static_memory/*.zip",)),
+    "memory_flow": Target(feed_memory_flow, ("traces/*/*.svg",)),
     "columns": Target(feed_columns, ("bad/inputs/*.npz",)),
     "dump": Target(feed_dump, ("bad/inputs/*.npz",)),
     "tensor": Target(feed_tensor, ()),

@@ -26,7 +26,7 @@ VERSION = 1
 
 _COLUMNS, _GRAPH = "columns.", "graph."
 #: members of their own, by kind: one is there if a file of the run said something
-_BESIDE = ("trace", "static_memory")
+_BESIDE = ("trace", "memory_flow", "static_memory")
 _SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 

@@ -62,7 +62,8 @@ class ProfileData:
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first leads
     left_out: files that could not be merged
     beside: what files of the same run say beside operators, as JSON by the file's kind: `trace`
-        (`traces.summary`), `static_memory` (`static_memory.summary`)
+        (`traces.summary`), `memory_flow` (`memory_flow.summary`), `static_memory`
+        (`static_memory.summary`)
 
     Where no file is of a kind that has operators there are none, and no passes.
     """

@@ -21,6 +21,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import OtherGraphError
 from profiles.analysis.totals import totals
 from profiles.derived.run import Run, second_of_kind
+from profiles.memory_flow.reading import read_memory_flow
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
@@ -152,6 +153,10 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
     run.add_beside("trace", encode_summary(found.summary))
 
 
+def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:
+    run.add_beside("memory_flow", read_memory_flow(path))
+
+
 def _add_static_memory(run: Run, path: Path, order: Order) -> None:
     graph = run.company.get("graph")
     if path.suffix == _PACKED:
@@ -179,7 +184,7 @@ def _refuse(_run: Run, _path: Path, _order: Order) -> None:
 _ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
     "profile": _add_profile,
     "trace": _add_trace,
-    "memory_flow": _refuse,
+    "memory_flow": _add_memory_flow,
     "static_memory": _add_static_memory,
     "graph": _add_graph,
 }

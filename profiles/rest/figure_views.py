@@ -13,6 +13,7 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.rest import picture_answers as pictures
 from profiles.rest.access import NOT_READY, DataView, ResultView, without_result, written
 from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
+from profiles.rest.memory_flow_answers import MemoryFlowAnswer
 from profiles.rest.questions import MemoryQuery, TimelineQuery
 from profiles.rest.static_memory_answers import StaticMemoryAnswer
 from profiles.rest.trace_answers import TraceAnswer
@@ -84,6 +85,20 @@ class Trace(DataView):
     def get(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
         return self.beside(profile_id, "trace")
+
+
+class MemoryFlow(DataView):
+    """What the Profiler says of memory."""
+
+    @documented(
+        "Show memory over time",
+        answers={200: MemoryFlowAnswer},
+        errors={409: ["profile_outdated", "profile_damaged", "memory_flow_none"]},
+        operation_id="profiles_memory_flow",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Tensors with their times and addresses, bytes held over time, and the peak."""
+        return self.beside(profile_id, "memory_flow")
 
 
 class StaticMemory(DataView):

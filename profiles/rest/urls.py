@@ -57,6 +57,11 @@ urlpatterns = [
     path("<int:profile_id>/statistics/", figures.Statistics.as_view(), name="profile-statistics"),
     path("<int:profile_id>/trace/", figures.Trace.as_view(), name="profile-trace"),
     path(
+        "<int:profile_id>/memory-flow/",
+        figures.MemoryFlow.as_view(),
+        name="profile-memory-flow",
+    ),
+    path(
         "<int:profile_id>/static-memory/",
         figures.StaticMemory.as_view(),
         name="profile-static-memory",

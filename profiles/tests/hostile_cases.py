@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from profiles.tests import hostile
+from profiles.tests.flows import to_flow
 from profiles.tests.hostile import (
     SECTIONS,
     chunks,
@@ -59,6 +60,9 @@ REFUSED = {
         "graph_alone": ("graph of a plan",),
         "too_deep": ("brackets 100,000 deep inside", "objects 100,000 deep"),
         "empty": ("only white space",),
+        "svg_refused": ("flow with entities",),
+        "no_memory_flow": ("flow of another program",),
+        "not_svg": ("flow of its beginning",),
     }.items()
     for name in names
 }  # fmt: skip
@@ -269,6 +273,9 @@ def _whole_cases() -> dict[str, bytes]:
         **_trace_cases(),
         **_plan_cases(),
         "foreign_svg": b'<svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
+        "flow with entities": b'<!DOCTYPE svg [<!ENTITY a "b">]>\n' + to_flow()[39:],
+        "flow of another program": to_flow("<circle/>"),
+        "flow of its beginning": to_flow()[:400].split(b"\n<rect")[0][:-1],
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
         "another tool's object": b'{"schemaVersion": 1, "deviceProperties": [], "events": []}',

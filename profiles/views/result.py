@@ -16,6 +16,7 @@ from profiles.derived.loading import profile_data, run_data
 from profiles.models import Artifact, Profile
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.memory_flow_view import memory_flow_view, read_flow_question
 from profiles.shown.static_memory_view import static_memory_view
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_view import trace_view
@@ -24,6 +25,7 @@ from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
 from profiles.views.access import profile_or_404, task_or_404
 from profiles.views.addresses import page_of, places_of
+from profiles.views.memory_flow import original_of
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -93,6 +95,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "statistics": statistics_view(data, profile, measured["row"] if measured else None),
         "has_measurement": has_operators or "task" in context,
         "trace": trace_view(data) if data else None,
+        **_memory_flow(request, profile, data),
         "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:
@@ -107,6 +110,20 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
     response = render(request, "profiles/result.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _memory_flow(
+    request: HttpRequest, profile: Profile | None, data: ProfileData | None
+) -> dict[str, Any]:
+    """The part about memory over time, where such a file was opened."""
+    found = memory_flow_view(data, read_flow_question(request.GET)) if data else None
+    if found is None or profile is None:
+        return {}
+    return {
+        "memory_flow": found,
+        "flow_page": page_of(profile),
+        "flow_file": original_of(profile),
+    }
 
 
 def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:

@@ -13,6 +13,9 @@ export function bytesize(bytes) {
   return `${value.toFixed(step ? 1 : 0)} ${SIZES[step]}`;
 }
 
+/** A step of an axis up to `most` bytes that reads well in binary units. */
+export const binaryStep = (most) => 2 ** Math.ceil(Math.log2(Math.max(most, 1) / 5));
+
 /** Put values into the {places} of a text. */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));

@@ -29,6 +29,7 @@ from profiles import storage
 from profiles.models import Artifact, Profile
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
+from profiles.tests.flows import tensor, to_flow
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import DATA, good_profile
@@ -61,8 +62,8 @@ HOST = "hiddenhost"
 EVERYTHING = frozenset(
     {SECRET, DEVICE, DISTANT, HOST, "alice@", "bob@", "gina@", "root@"},
 )
-#: the routes of a trace's timeline, of which another profile has none
-_TRACES = "profiles:trace*.profile_id"
+#: the routes of what the Profiler left, of which another profile has none
+_OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
 #: that of a memory plan's picture, the same
 _PLANS = "profiles:picture-static-memory.profile_id"
 _KNOWN = {
@@ -143,7 +144,7 @@ class World:
             "other_id": self.own["other user"]["task"],
             "profile_id": self.own["other user"]["profile"],
             "file_id": TaskFile.objects.get(task=bobs.attempt.task_id, kind="model").pk,
-            _TRACES: _make_trace(bob).pk,
+            **dict.fromkeys(_OF_STEPS, _make_step(bob).pk),
             _PLANS: _make_plan(bob).pk,
         }
         #: the part of an address after the question mark, by route
@@ -216,11 +217,12 @@ def _make_result(owner: Any) -> Profile:
     return profile
 
 
-def _make_trace(owner: Any) -> Profile:
-    """A profile that was made of a trace; only such have a timeline."""
+def _make_step(owner: Any) -> Profile:
+    """A profile of what the Profiler left; only such have a timeline, and memory over time."""
     step = around(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
     name = SECRET if owner.email.startswith("alice@") else "step"
-    return make_opened(owner, to_trace(*step), name=name).profile
+    flow = to_flow(tensor(name, at=4096, size=4, begin=1, end=9))
+    return make_opened(owner, to_trace(*step), flow, name=name).profile
 
 
 def _make_plan(owner: Any) -> Profile:
@@ -345,7 +347,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*workers?pool*.object_id": pool.pk,
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
-        _TRACES: _make_trace(alice).pk,
+        **dict.fromkeys(_OF_STEPS, _make_step(alice).pk),
         _PLANS: _make_plan(alice).pk,
         "perfetto.tag": perfetto_tag(),
         "/perfetto/*.tag": perfetto_tag(),

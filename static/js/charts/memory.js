@@ -1,6 +1,6 @@
 // Memory over the order of execution, in three layers, with the blocks that make the peak.
 
-import { bytesize, fill } from "../format.js";
+import { binaryStep, bytesize, fill } from "../format.js";
 import { select } from "../result/selection.js";
 import { axis, stripes } from "./palette.js";
 import { clean } from "./text.js";
@@ -15,9 +15,6 @@ export function layersOf({ persistent, planned, estimated }) {
     { name: "estimated", tops: planned.map((bytes, step) => persistent + bytes + estimated[step]) },
   ];
 }
-
-/** A step of an axis up to `most` bytes that reads well in binary units. */
-export const binaryStep = (most) => 2 ** Math.ceil(Math.log2(Math.max(most, 1) / 5));
 
 export function memoryPicture({ data, operators, words, chart, parts }) {
   const steps = data.rows.length;

@@ -1,7 +1,6 @@
 // Where and how long each tensor of a memory plan lies: addresses upwards, operators to the right.
 
-import { bytesize, fill } from "../format.js";
-import { binaryStep } from "./memory.js";
+import { binaryStep, bytesize, fill } from "../format.js";
 import { axis, stripes } from "./palette.js";
 import { curveOf, itemAt, itemsByRow } from "./static_memory_layout.js";
 import { clean } from "./text.js";

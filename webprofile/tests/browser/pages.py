@@ -15,6 +15,7 @@ from accounts.models import User
 from agent.protocol.measurement import PassRecord
 from profiles.models import ProfileUpload
 from profiles.services import profile_build
+from profiles.tests.flows import MLP
 from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
@@ -175,6 +176,7 @@ def _tasks_in_each_state(owner: User) -> Iterator[Task]:
 def _uploads_in_each_state(owner: User) -> Iterator[ProfileUpload]:
     yield make_upload(owner, good_profile("tiny"))
     yield make_opened(owner, b"{}", name="no profile")
+    yield make_opened(owner, MLP.read_bytes(), name="memory over time")
 
 
 def _new_password_address(user: User) -> str:

@@ -1,0 +1,215 @@
+"""`memory_flow.svg` that is damaged or made to harm: it costs itself, and says why."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiles.memory_flow import elements, reader
+from profiles.memory_flow.reading import read_memory_flow
+from profiles.memory_flow.summary import decode_summary
+from profiles.parsers.errors import ProfileFormatError
+from profiles.tests import hostile
+from profiles.tests.flows import END, HEAD, MLP, RESNET, read, tensor, to_flow
+from webprofile.wording_opened import OPENED
+
+GOOD = tensor("good", at=64, size=64, begin=1, end=9)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:tag="https://megengine.org.cn">\n'
+BILLION = (
+    '<!DOCTYPE svg [<!ENTITY a "lol">'
+    + "".join(
+        f'<!ENTITY {name} "{f"&{before};" * 10}">'
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    + "]>\n"
+)
+BAD = {
+    "empty": (b" \n", "empty", "empty"),
+    "billion laughs": (f"{BILLION}{SVG}{GOOD}<desc>&i;</desc></svg>", "svg_refused", "Internal"),
+    "external entity": (
+        f'<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n{SVG}{GOOD}&x;</svg>',
+        "svg_refused",
+        "Internal",
+    ),
+    "external parameter entity": (
+        f'<!DOCTYPE svg [<!ENTITY % x SYSTEM "http://127.0.0.1:1/x.dtd"> %x;]>\n{SVG}</svg>',
+        "svg_refused",
+        "Internal",
+    ),
+    "attribute defaults": (
+        f'<!DOCTYPE svg [<!ATTLIST rect onload CDATA "alert(1)">]>\n{SVG}{GOOD}</svg>',
+        "svg_refused",
+        "Internal",
+    ),
+    "empty subset": (f"<!DOCTYPE svg []>\n{SVG}{GOOD}</svg>", "svg_refused", "Internal"),
+    "nested": (f"{SVG}{'<g>' * 5_000}", "svg_refused", "deep"),
+    "a page": ("<html><body>memory</body></html>", "not_svg", "html"),
+    "no namespace": (f"<svg>{GOOD}</svg>".replace("tag:", ""), "not_svg", "begins with 'svg'"),
+    "no XML": ("memory flow", "not_svg", "no XML"),
+    "UTF-16": (to_flow(GOOD).decode().encode("utf-16"), "not_utf8", "UTF-8"),
+    "UTF-32": (to_flow(GOOD).decode().encode("utf-32-be"), "not_utf8", "UTF-8"),
+    "NUL": (b"<\0s\0v\0g\0", "not_utf8", "UTF-8"),
+    "only its beginning": (HEAD[:200], "not_svg", "before its picture"),
+    "another picture": (f"{SVG}<rect/><rect/><circle/></svg>", "no_memory_flow", "tensor"),
+    "rectangles of nothing": (f"{SVG}<rect tag:address='0x1'/></svg>", "no_memory_flow", "tensor"),
+}
+
+
+def as_bytes(data):
+    return data if isinstance(data, bytes) else data.encode()
+
+
+@pytest.mark.parametrize(("data", "code", "says"), BAD.values(), ids=BAD)
+def test_what_cannot_be_read_says_why_and_what_to_do(tmp_path, data, code, says):
+    with pytest.raises(ProfileFormatError) as raised:
+        read(tmp_path, as_bytes(data))
+    assert raised.value.code == code
+    assert re.search(says, raised.value.detail)
+    assert f"opened_{code}" in OPENED
+
+
+ADDED = {
+    "script": "<script>alert(1)</script>\n",
+    "handlers": "<rect onload='alert(1)'/>\n",
+    "foreign": "<foreignObject><body xmlns='http://www.w3.org/1999/xhtml'/></foreignObject>\n",
+    "reference": "<image href='http://127.0.0.1:1/x.png'/><use href='#a'/>\n",
+    "include": '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/passwd"/>\n',
+    "style": "<style>@import url(http://127.0.0.1:1/x.css);</style>\n",
+    "instruction": "<?xml-stylesheet href='x.xsl'?>\n<desc/>\n",
+}
+
+
+@pytest.mark.parametrize("added", ADDED.values(), ids=ADDED)
+def test_what_megengine_does_not_write_is_dropped_and_counted(tmp_path, added):
+    found = read(tmp_path, to_flow(GOOD, added, GOOD))
+    assert (found.count, found.broken) == (2, 0)
+    assert 1 <= found.others <= 2
+
+
+ODD = ("a<b", 'say "x"', "&", "a&b;", "&#0;", "&#65;", "]]>")
+
+
+@pytest.mark.parametrize("name", [*hostile.NAMES, *ODD])
+def test_names_are_shown_as_they_are_though_megengine_escapes_nothing(tmp_path, name):
+    data = to_flow(GOOD, tensor(name, at=640, size=64, begin=2, end=5), GOOD)
+    found = read(tmp_path, data)
+    assert (found.count, found.broken, found.is_cut) == (3, 0, False)
+    (shown,) = [row.name for row in found.tensors if row.address == hex(640)]
+    wanted = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
+    wanted = re.sub(r"[\r\n\t]+", " ", wanted)
+    if len(wanted) > reader.LONGEST_NAME:
+        wanted = wanted[: reader.LONGEST_NAME - 1] + reader.OTHERS
+    assert re.sub(" +", " ", shown) == re.sub(" +", " ", wanted)
+
+
+def test_names_that_another_program_escaped_are_shown_without(tmp_path):
+    found = read(tmp_path, to_flow(tensor("a&lt;b&amp;中", at=1, size=1, begin=1, end=2)))
+    assert [row.name for row in found.tensors] == ["a<b&中"]
+
+
+BROKEN = {
+    "no XML": "<rect x='1' <oops>\n</rect>\n",
+    "not closed": GOOD.replace("</rect>\n", ""),
+    "twice": GOOD.replace("<rect ", '<rect tag:name="x" '),
+    "address": tensor("a", at=-5, size=1, begin=1, end=2),
+    "address large": tensor("a", at=1 << 63, size=1, begin=1, end=2),
+    "size": GOOD.replace("64B ", "64 bytes"),
+    "size 0": GOOD.replace("64B ", ""),
+    "size large": GOOD.replace("64B ", "999999999GB "),
+    "time": GOOD.replace("9ns ", "soon"),
+    "no time": GOOD.replace("produced", "made").replace("9ns ", "-9ns"),
+    "entity": GOOD.replace("{2(3)", "&nothing;<{2(3)"),
+    "control": GOOD.replace("{2(3)", "\x01{2(3)"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_broken_rectangle_costs_itself_alone(tmp_path, broken):
+    found = read(tmp_path, to_flow(GOOD, GOOD, broken, GOOD, GOOD))
+    assert found.broken >= 1
+    assert found.count in (3, 4)
+    assert not found.is_cut
+
+
+def test_bytes_that_are_no_utf8_are_replaced_in_names_and_break_other_rectangles(tmp_path):
+    odd = GOOD.encode().replace(b'"good"', b'"g\xff\xfeod"')
+    data = to_flow(GOOD).replace(END.encode(), odd + odd.replace(b"Float32", b"\xff") + b"</svg>")
+    found = read(tmp_path, data)
+    assert [row.name for row in found.tensors] == ["good", "g\ufffd\ufffdod"]
+    assert found.broken == 1
+
+
+def test_what_it_says_of_its_encoding_is_not_heard(tmp_path):
+    data = to_flow(GOOD.replace("good", "中")).replace(b'encoding="UTF-8"', b'encoding="UTF-7"')
+    assert [row.name for row in read(tmp_path, data).tensors] == ["中"]
+
+
+@pytest.mark.parametrize("what", ["attribute", "text", "comment", "name"])
+def test_what_goes_on_without_end_is_passed_over(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(elements, "PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr(elements, "LONGEST_BYTES", 1 << 14)
+    endless = "x" * (1 << 20)
+    added = {
+        "attribute": f'<rect id="{endless}"/>\n',
+        "text": f"{endless}\n",
+        "comment": f"<!--{endless}-->\n",
+        "name": GOOD.replace("good", endless),
+    }[what]
+    found = read(tmp_path, to_flow(GOOD, added, GOOD, GOOD))
+    assert 2 <= found.count <= 3
+    assert found.broken >= 1
+
+
+def test_a_million_rectangles_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "TENSORS_LIMIT", 1_000)
+    monkeypatch.setattr(reader, "TEXTS_LIMIT", 50)
+    rectangles = (tensor(f"t{n}", at=n, size=1, begin=n, end=n + 9) for n in range(3_000))
+    found = read(tmp_path, to_flow(*rectangles))
+    assert (found.count, found.beyond) == (1_000, 2_000)
+    assert len({row.name for row in found.tensors}) == 51
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
+def test_however_it_is_cut_into_pieces_it_is_the_same_file(tmp_path, monkeypatch, piece_bytes):
+    data = to_flow(GOOD, BROKEN["no XML"], *(GOOD.replace("good", f"<{n}>") for n in range(5)))
+    whole = read(tmp_path, data)
+    monkeypatch.setattr(elements, "PIECE_BYTES", piece_bytes)
+    assert read(tmp_path, data) == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1))
+def test_a_file_that_ends_early_gives_what_came_before(tmp_path_factory, part):
+    data = MLP.read_bytes()
+    cut = data[: int(len(data) * part)]
+    path = tmp_path_factory.getbasetemp() / "cut.svg"
+    path.write_bytes(cut)
+    try:
+        found = decode_summary(read_memory_flow(path))
+    except ProfileFormatError as error:
+        assert error.code in ("empty", "not_svg")
+        assert cut.count(b"</rect>") <= 1
+        return
+    assert found.count == max(0, cut.count(b"</rect>") - 1)
+    assert found.is_cut == (b"</svg>" not in cut)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_is_changed_in_it_is_read_or_refused(tmp_path_factory, data):
+    text = bytearray(RESNET.read_bytes()[:6_000] + b"\n</svg>\n")
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at : at + data.draw(st.integers(0, 20))] = data.draw(
+            st.sampled_from([b"<", b'"', b"\0", b"</svg>", b"\n<rect ", b"<!DOCTYPE a []>", b"&"])
+        )
+    path = tmp_path_factory.getbasetemp() / "changed.svg"
+    path.write_bytes(bytes(text))
+    try:
+        found = decode_summary(read_memory_flow(path))
+    except ProfileFormatError as error:
+        assert error.detail
+        assert f"opened_{error.code}" in OPENED
+        return
+    assert found.count <= 16

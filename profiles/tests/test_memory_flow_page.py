@@ -1,0 +1,248 @@
+"""Memory over time: its part of a result page, the picture's data, the file itself, the API."""
+
+import json
+from html import escape
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES
+from profiles.tests import hostile
+from profiles.tests.flows import MLP, RESNET, tensor, to_flow
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import ended_attempt
+from profiles.tests.shared_data import good_profile
+from profiles.tests.sweeping import faults
+from profiles.tests.traces import RESNET as TRACE
+from profiles.views.memory_flow import original_of
+from tasks.tests.make import make_user
+from webprofile.tests.documented_api import caller
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def resnet(alice):
+    return make_opened(alice, RESNET.read_bytes()).profile
+
+
+def page_of(client, profile, query="", language="en"):
+    answer = client.get(f"/profiles/{profile.pk}/{query}", headers={"Accept-Language": language})
+    assert answer.status_code == 200
+    assert faults(answer) == []
+    return answer.content.decode()
+
+
+def rows_of(page):
+    """Tags of the table of tensors, in its order."""
+    body = page.split('id="memory-flow-rows"')[1].split("</table>")[0].split("<tbody>")[1]
+    return [row.split("</th>")[0] for row in body.split('class="hostile">')[1:] if "</th>" in row]
+
+
+def picture_of(client, profile, query=""):
+    answer = client.get(f"/profiles/{profile.pk}/memory-flow/{query}")
+    assert faults(answer) == []
+    return answer.json()
+
+
+def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
+    page = page_of(client, resnet)
+    assert "589 tensors in 82.02 ms" in page
+    assert "1.6 MiB" in page and "1688740 bytes" in page
+    assert "at 12.73 ms, for 281" in page
+    assert "192 tensors are found." in page
+    rows = rows_of(page)
+    assert len(rows) == 50
+    assert "there before the Profiler began" in rows[0]
+    assert rows[1:4] == ["step[142].SUB:0", "step[140].ADD:0", rows[3]]
+    assert "ConvolutionBackwardFilterV2" in rows[3]
+    assert "Rows 1 to 50 of 192" in page
+
+
+def test_alone_it_has_a_page_and_no_table_of_operators(client, resnet):
+    page = page_of(client, resnet)
+    assert 'id="no-operators"' in page
+    assert 'id="part-operators"' not in page
+
+
+def test_with_a_trace_of_the_same_run_the_page_has_both(client, alice):
+    profile = make_opened(alice, TRACE.read_bytes(), RESNET.read_bytes()).profile
+    page = page_of(client, profile)
+    assert 'id="trace"' in page and 'id="memory-flow"' in page and 'id="part-operators"' in page
+
+
+def test_other_profiles_have_no_such_part(client, alice):
+    profile = make_opened(alice, good_profile("tiny")).profile
+    assert 'id="memory-flow"' not in page_of(client, profile)
+    for part in ("", "tensors/", "image.svg"):
+        assert client.get(f"/profiles/{profile.pk}/memory-flow/{part}").status_code == 404
+
+
+def test_in_chinese_its_words_are_chinese(client, resnet):
+    page = page_of(client, resnet, language="zh-hans")
+    for word in ("内存随时间的变化", "曾经用到的地址", "峰值时存活", "Profiler 启动前已存在"):
+        assert word in page
+    for word in ("Memory over time", "Alive at", "Tag contains", "Download"):
+        assert word not in page.split('id="memory-flow"')[1]
+
+
+@pytest.mark.parametrize("tag", ["maxpool", "MAXPOOL", "step.ADD", "conv1"])
+def test_a_tag_in_the_address_filters_table_and_picture(client, resnet, tag):
+    page = page_of(client, resnet, f"?tag={tag}&tensors=all")
+    rows = rows_of(page)
+    part = tag.split(".")[-1].casefold()
+    assert rows and all(part in row.casefold() for row in rows)
+    assert f'value="{tag}"' in page
+    drawn = picture_of(client, resnet, f"?tag={tag}")
+    assert 0 < len(drawn["names"]) < 589
+    assert all(part in name.casefold() for name in drawn["names"])
+    assert any(tag in note for note in drawn["notes"])
+    assert drawn["curve"] == picture_of(client, resnet)["curve"]
+
+
+def test_orders_and_pages_are_those_that_are_asked_for(client, resnet):
+    every = "?tensors=all&flow_order=produced"
+    pages = [rows_of(page_of(client, resnet, f"{every}&flow_page={n}")) for n in range(1, 13)]
+    assert [len(rows) for rows in pages] == [50] * 11 + [39]
+    assert rows_of(page_of(client, resnet, f"{every}&flow_page=99")) == pages[-1]
+    tags = rows_of(page_of(client, resnet, "?tensors=all&flow_order=tag&flow_page=12"))
+    assert tags == sorted(tags, key=str.casefold)
+    assert rows_of(page_of(client, resnet, "?flow_page=x&flow_order=y&tensors=z")) == rows_of(
+        page_of(client, resnet)
+    )
+
+
+def test_without_a_match_it_says_what_to_do(client, resnet):
+    page = page_of(client, resnet, "?tag=nothing-is-called-so")
+    assert "No tensor is found. Leave the tag empty" in page
+
+
+def test_the_piece_of_the_page_is_the_same_as_in_the_page(client, resnet):
+    query = "?tag=conv&flow_order=duration"
+    piece = client.get(f"/profiles/{resnet.pk}/memory-flow/tensors/{query}").content.decode()
+    assert rows_of(piece) == rows_of(page_of(client, resnet, query))
+    assert f'action="/profiles/{resnet.pk}/#memory-flow-tensors"' in piece
+
+
+def test_the_picture_has_each_rectangle_in_used_addresses(client, resnet):
+    drawn = picture_of(client, resnet)
+    columns = ("start", "length", "place", "size", "shape", "address", "at_peak")
+    assert {len(drawn[name]) for name in columns} == {589}
+    assert sum(drawn["at_peak"]) == 192
+    assert drawn["start"] == sorted(drawn["start"])
+    assert drawn["peak"] == {"at": 12729.696, "bytes": 1_688_740}
+    ends = [place + size for place, size in zip(drawn["place"], drawn["size"], strict=True)]
+    assert max(ends) == drawn["used"] == 3_970_528
+    assert max(bytes_ for _, bytes_ in drawn["curve"]) == 1_688_740
+    assert drawn["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
+
+
+def test_the_file_is_shown_as_an_image_and_never_as_a_page_of_ours(client, resnet):
+    page = page_of(client, resnet)
+    address = f"/profiles/{resnet.pk}/memory-flow/image.svg"
+    assert f'<img class="memory-flow__image" src="{address}"' in page
+    answer = client.get(address)
+    assert answer.content == RESNET.read_bytes()
+    assert answer["Content-Type"] == "image/svg+xml"
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert answer["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
+    number = resnet.upload.files.get().number
+    assert f'href="/profiles/{resnet.pk}/export/original/{number}/"' in page
+
+
+def test_a_large_file_is_downloaded_and_not_shown(client, alice):
+    data = to_flow(tensor("a", at=1, size=1, begin=1, end=2)) + b" " * IMAGE_LIMIT_BYTES
+    profile = make_opened(alice, data).profile
+    page = page_of(client, profile)
+    assert "too large to be shown" in page and "memory-flow__image" not in page
+    assert client.get(f"/profiles/{profile.pk}/memory-flow/image.svg").status_code == 404
+
+
+def test_hostile_names_are_text_wherever_they_stand(client, alice):
+    layout = '{1(1) <script>alert(1)</script>"\u202e}'
+    named = [
+        tensor(name, at=n << 22, size=n + 1, begin=n, end=99, layout=escape(layout))
+        for n, name in enumerate(hostile.NAMES)
+    ]
+    script = "<script>alert(1)</script>\n<image href='http://127.0.0.1:1/x'/>\n"
+    far = tensor("far", at=(1 << 62) - 1, size=1 << 40, begin=10**17, end=10**18 - 1)
+    data = to_flow(*named, script, far)
+    profile = make_opened(alice, good_profile("tiny"), data).profile
+    for name in hostile.NAMES:
+        for query in ("?tensors=all", f"?tensors=all&tag={quote(name[:200])}"):
+            for language in ("en", "zh-hans"):
+                assert page_of(client, profile, query, language)
+        assert picture_of(client, profile, query)["used"] == (1 << 40) + sum(range(1, 22))
+    assert "2 elements are none that MegEngine writes" in page_of(client, profile)
+    assert "&lt;script&gt;alert(1)" in page_of(client, profile, "?tensors=all")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (MLP.read_bytes()[:20_000], "The file ends in the middle"),
+        (
+            to_flow(tensor("a", at=1, size=1, begin=5, end=None), "<rect <\n</rect>\n"),
+            "1 rectangle could not be read",
+        ),
+        (to_flow(tensor("a", at=1, size=1, begin=5, end=None)), "1 tensor has no end"),
+    ],
+)
+def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice, data, says):
+    assert says in page_of(client, make_opened(alice, data).profile)
+
+
+def test_a_file_without_tensors_says_so(client, alice):
+    profile = make_opened(alice, to_flow()).profile
+    page = page_of(client, profile)
+    assert "No tensor had memory while the Profiler ran." in page
+    assert picture_of(client, profile)["names"] == []
+    assert page_of(client, profile, language="zh-hans")
+
+
+def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
+    files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
+    attempt = ended_attempt(files, alice)
+    profile_build(attempt)
+    found = original_of(Profile.objects.get(attempt=attempt))
+    answer = client.get(found["download"])
+    assert httpx2.get(answer["Location"]).content == MLP.read_bytes()
+    assert client.get(found["image"]).content == MLP.read_bytes()
+
+
+def test_the_api_answers_all_that_the_page_shows(alice, resnet):
+    found = caller(alice).get(f"/api/v1/profiles/{resnet.pk}/memory-flow/").json()
+    assert (found["count"], found["peak_bytes"], found["peak_tensors"]) == (589, 1_688_740, 192)
+    assert sum(row["at_peak"] for row in found["tensors"]) == 192
+    assert found["tags"][0]["tag"] == "step.ADD"
+    assert found["is_cut"] is False
+
+
+def test_the_api_says_that_another_profile_has_none(alice):
+    profile = make_opened(alice, good_profile("tiny")).profile
+    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "memory_flow_none")
+
+
+def test_a_second_one_is_left_out_and_named(client, alice):
+    profile = make_opened(alice, RESNET.read_bytes(), MLP.read_bytes()).profile
+    page = page_of(client, profile)
+    assert "589 tensors" in page
+    assert "p1.json" in page.split('id="left-out"')[1].split("</section>")[0]
+
+
+def test_its_data_are_json_that_any_reader_takes(client, resnet):
+    body = client.get(f"/profiles/{resnet.pk}/memory-flow/").content
+    json.loads(body, parse_constant=pytest.fail)

@@ -1,0 +1,240 @@
+// Tensors as rectangles: time to the right, the addresses that are ever used upwards; above them
+// the bytes that are held.
+
+import { axis } from "../charts/palette.js";
+import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
+import { showing, within, zoomed } from "../charts/timeline_layout.js";
+import { binaryStep, bytesize, fill } from "../format.js";
+
+const LEFT_PX = 76;
+const RIGHT_PX = 20;
+const CURVE = { top: 26, height: 96 };
+const SPACE_TOP_PX = 156;
+const BOTTOM_PX = 76;
+export const HEIGHT_PX = 520;
+
+/** The top of an axis of bytes, and its step. */
+export function bytesAxis(most) {
+  const interval = Math.max(1, binaryStep(most));
+  return { min: 0, interval, max: Math.max(1, Math.ceil(most / interval)) * interval };
+}
+
+export class FlowPicture {
+  constructor({ data, words, chart, echarts, parts }) {
+    Object.assign(this, { data, words, chart, echarts });
+    this.length = data.names.length;
+    this.span = Math.max(data.end, 1e-3);
+    this.view = [0, this.span];
+    chart.off("datazoom");
+    chart.on("datazoom", () => this.onZoom());
+    for (const button of parts.tools.querySelectorAll("button")) {
+      button.onclick = () => this.turn(button.dataset.act);
+    }
+  }
+
+  option(colours) {
+    const { data, span, words } = this;
+    const time = axisMicro(data.end);
+    const x = (more) =>
+      axis(colours, {
+        type: "value",
+        min: 0,
+        max: span,
+        axisLabel: { color: colours.soft, hideOverlap: true, formatter: time },
+        ...more,
+      });
+    const y = (most, gridIndex) =>
+      axis(colours, {
+        type: "value",
+        gridIndex,
+        ...bytesAxis(most),
+        axisLabel: { color: colours.soft, formatter: bytesize, hideOverlap: true },
+      });
+    this.paints = { at_peak: colours.bar, other: colours.strong, edge: colours.surface };
+    return {
+      animation: false,
+      grid: [
+        { left: LEFT_PX, right: RIGHT_PX, ...CURVE },
+        { left: LEFT_PX, right: RIGHT_PX, top: SPACE_TOP_PX, bottom: BOTTOM_PX },
+      ],
+      xAxis: [
+        x({ gridIndex: 0, axisLabel: { show: false }, splitLine: { show: false } }),
+        x({ gridIndex: 1, name: words.since, nameLocation: "middle", nameGap: 26, splitLine: { show: false } }),
+      ],
+      yAxis: [y(data.peak.bytes, 0), y(data.used, 1)],
+      dataZoom: this.zooms(colours),
+      series: [this.curve(colours), this.rectangles(colours)],
+    };
+  }
+
+  zooms(colours) {
+    const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
+    return [
+      { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
+      {
+        ...zoom,
+        type: "slider",
+        height: 18,
+        bottom: 8,
+        showDetail: false,
+        showDataShadow: false,
+        brushSelect: false,
+        borderColor: colours.line,
+        fillerColor: `${colours.accent}33`,
+        handleStyle: { color: colours.surface, borderColor: colours.accent },
+        moveHandleStyle: { color: colours.strong },
+      },
+    ];
+  }
+
+  curve(colours) {
+    const { data, words } = this;
+    return {
+      type: "line",
+      name: words.held,
+      step: "end",
+      symbol: "none",
+      silent: true,
+      lineStyle: { color: colours.bar, width: 1.5 },
+      areaStyle: { color: colours.bar, opacity: 0.25 },
+      data: data.curve,
+      markLine: this.peakLine(colours, fill(words.peak, { size: bytesize(data.peak.bytes) })),
+    };
+  }
+
+  peakLine(colours, label) {
+    const { at } = this.data.peak;
+    if (at === null) return {};
+    return {
+      silent: true,
+      symbol: ["none", "none"],
+      lineStyle: { color: colours.bad, type: "solid" },
+      // within the picture, wherever the line stands
+      label: { show: Boolean(label), color: colours.ink, align: at > this.span / 2 ? "right" : "left", formatter: () => label },
+      data: [{ xAxis: at }],
+    };
+  }
+
+  rectangles(colours) {
+    const { data } = this;
+    const line = this.peakLine(colours, "");
+    const breaks = data.regions.filter(([place]) => place > 0).map(([place]) => ({
+      yAxis: place,
+      lineStyle: { color: colours.strong, type: "dashed" },
+      label: { show: false },
+    }));
+    return {
+      id: "tensors",
+      type: "custom",
+      xAxisIndex: 1,
+      yAxisIndex: 1,
+      progressive: 0,
+      clip: true,
+      emphasis: { disabled: true },
+      encode: { x: [0, 1], y: [2, 3] },
+      data: data.names.map((_, item) => [
+        this.data.start[item],
+        this.data.start[item] + data.length[item],
+        data.place[item],
+        data.place[item] + data.size[item],
+      ]),
+      renderItem: (params, api) => this.draw(params, api),
+      markLine: { silent: true, symbol: ["none", "none"], ...line, data: [...(line.data ?? []), ...breaks] },
+    };
+  }
+
+  draw(params, api) {
+    const item = params.dataIndex;
+    const [left, bottom] = api.coord([api.value(0), api.value(2)]);
+    const [right, top] = api.coord([api.value(1), api.value(3)]);
+    const shape = this.echarts.graphic.clipRectByRect(
+      { x: left, y: top, width: Math.max(right - left, 1), height: Math.max(bottom - top, 1) },
+      params.coordSys,
+    );
+    if (!shape) return undefined;
+    const isAtPeak = this.data.at_peak[item];
+    const { paints } = this;
+    // a line around what is too small for one would hide it
+    const hasEdge = shape.width > 4 && shape.height > 4;
+    return {
+      type: "rect",
+      shape,
+      style: {
+        fill: isAtPeak ? paints.at_peak : paints.other,
+        stroke: paints.edge,
+        lineWidth: hasEdge ? 0.5 : 0,
+      },
+    };
+  }
+
+  describe(item) {
+    const { data, words } = this;
+    const start = data.start[item];
+    const end = start + data.length[item];
+    const unit = unitOfMicro([end]);
+    const life = fill(words.life, { start: micro(start, unit), end: micro(end, unit), time: micro(data.length[item]) });
+    const lines = [
+      clean(data.names[item]) || words.unnamed,
+      fill(words.tensor, { size: bytesize(data.size[item]), shape: clean(data.shape[item], 60) }),
+      life,
+      fill(words.place, { address: data.address[item] }),
+    ];
+    return data.at_peak[item] ? [...lines, words.alive] : lines;
+  }
+
+  rowOf() {
+    return null;
+  }
+
+  find() {
+    return [];
+  }
+
+  fromEvent(event) {
+    return event.seriesId === "tensors" && event.componentType === "series" ? event.dataIndex : -1;
+  }
+
+  places(item) {
+    const { chart, data } = this;
+    const at = (x, y) => chart.convertToPixel({ xAxisIndex: 1, yAxisIndex: 1 }, [x, y]);
+    const [left, bottom] = at(this.data.start[item], data.place[item]);
+    const [right, top] = at(this.data.start[item] + data.length[item], data.place[item] + data.size[item]);
+    const most = chart.getWidth() - RIGHT_PX;
+    if (right < LEFT_PX || left > most) return [];
+    const from = Math.max(left, LEFT_PX);
+    return [[from, top, Math.min(right, most) - from, bottom - top]];
+  }
+
+  show(item) {
+    const window = [this.data.start[item], this.data.start[item] + this.data.length[item]];
+    this.centre = (window[0] + window[1]) / 2;
+    const view = showing(this.view, window, this.span);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+  }
+
+  onKey({ key }) {
+    const act = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
+    if (!act) return false;
+    this.turn(act);
+    return true;
+  }
+
+  turn(act) {
+    const views = {
+      in: () => zoomed(this.view, 0.5, this.span, this.centre ?? null),
+      out: () => zoomed(this.view, 2, this.span),
+      whole: () => [0, this.span],
+    };
+    this.look(views[act]());
+  }
+
+  look([startValue, endValue]) {
+    this.view = [startValue, endValue];
+    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
+  }
+
+  onZoom() {
+    const at = (pixel) => this.chart.convertFromPixel({ xAxisIndex: 1 }, pixel);
+    this.view = within([at(LEFT_PX), at(this.chart.getWidth() - RIGHT_PX)], this.span);
+  }
+}

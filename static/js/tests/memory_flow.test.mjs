@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { FlowPicture, bytesAxis } from "../memory_flow/picture.js";
+
+const DATA = {
+  end: 100,
+  used: 3_000_000,
+  peak: { at: 80, bytes: 2_000_000 },
+  curve: [[0, 5], [80, 2_000_000], [100, 0]],
+  regions: [[0, "0x10"], [1_000_000, "0x7f00"]],
+  names: ["", "conv\u202e:0"],
+  start: [0, 60],
+  length: [100, 30],
+  place: [0, 1_000_000],
+  size: [1024, 2_000_000],
+  shape: ["256 Float32", "1 × 2 Float32"],
+  address: ["0x10", "0x7f00"],
+  at_peak: [1, 0],
+};
+const WORDS = {
+  unnamed: "before", tensor: "{size}, {shape}", life: "{start} to {end}, {time} long", place: "at {address}",
+  alive: "alive", peak: "peak {size}", held: "held", since: "since",
+};
+
+function picture(actions = []) {
+  const chart = { off() {}, on() {}, dispatchAction: (action) => actions.push(action) };
+  const tools = { querySelectorAll: () => [] };
+  return new FlowPicture({ data: DATA, words: WORDS, chart, echarts: null, parts: { tools } });
+}
+
+test("an axis of bytes ends above the most, in steps of powers of two", () => {
+  assert.deepEqual(bytesAxis(3_000_000), { min: 0, interval: 1_048_576, max: 3_145_728 });
+  assert.deepEqual(bytesAxis(0), { min: 0, interval: 1, max: 1 });
+});
+
+test("a tensor is told by name, size, life and address", () => {
+  const made = picture();
+  assert.equal(made.length, 2);
+  assert.deepEqual(made.describe(0), [
+    "before", "1.0 KiB, 256 Float32", "0 µs to 100.0 µs, 100.0 µs long", "at 0x10", "alive",
+  ]);
+  assert.equal(made.describe(1)[0], "conv\ufffd:0");
+  assert.equal(made.describe(1).length, 4);
+});
+
+test("unused addresses are marked where regions meet, and the peak in both parts", () => {
+  const [curve, tensors] = picture().option({}).series;
+  assert.deepEqual(curve.markLine.data, [{ xAxis: 80 }]);
+  assert.equal(curve.markLine.label.align, "right");
+  assert.deepEqual(tensors.markLine.data.map(({ xAxis, yAxis }) => xAxis ?? yAxis), [80, 1_000_000]);
+  assert.deepEqual(tensors.data, [[0, 100, 0, 1024], [60, 90, 1_000_000, 3_000_000]]);
+});
+
+test("keys zoom, and a tensor outside of the window is brought into it", () => {
+  const actions = [];
+  const made = picture(actions);
+  assert.equal(made.onKey({ key: "x" }), false);
+  made.onKey({ key: "+" });
+  assert.deepEqual(made.view, [25, 75]);
+  made.show(1);
+  assert.deepEqual(made.view, [50, 100]);
+  made.onKey({ key: "0" });
+  assert.deepEqual(made.view, [0, 100]);
+  assert.equal(actions.length, 3);
+});
