@@ -1,0 +1,117 @@
+"""What MegEngine's own profilers write today, through the examples that users start from."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from profiles.models import ProfileUpload
+from profiles.tests.opened import make_opened
+from profiles.traces.reading import read_dynamic
+
+EXAMPLES = Path(settings.BASE_DIR) / "examples"
+pytestmark = [pytest.mark.megengine, pytest.mark.django_db]
+
+#: one training step with the Profiler set up as `argv` says
+VARIANT = """
+import ast, sys
+import numpy as np, megengine
+from megengine.utils.profiler import Profiler
+from profile_training import BATCH, SIZE, Trainer
+data = megengine.Tensor(np.ones((BATCH, 3, SIZE, SIZE), np.float32))
+label = megengine.Tensor(np.zeros(BATCH, np.int32))
+trainer = Trainer()
+trainer.step(data, label).numpy()
+with Profiler(path=sys.argv[1], format="chrome_timeline.json", **ast.literal_eval(sys.argv[2])):
+    trainer.step(data, label).item()
+"""
+#: of the page of any profile of operators
+PARTS = ("part-operators", "part-pictures", "part-graph", "statistics", "part-advice", "export")
+PICTURES = ("roofline", "timeline", "memory", "types")
+
+
+def run(python: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [python, *arguments],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        timeout=120,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """By what follows the number of the process in their names."""
+    return {path.name.split(".", 1)[1]: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("example", ["profile_inference", "profile_training"])
+def test_all_files_of_an_example_are_one_run(client, alice, megengine_python, tmp_path, example):
+    run(megengine_python, str(EXAMPLES / f"{example}.py"), str(tmp_path))
+    found = files_of(tmp_path)
+    assert set(found) == {"json", "chrome_timeline.json", "memory_flow.svg"}
+    static, timeline = found["json"], found["chrome_timeline.json"]
+    opened = make_opened(alice, static, timeline, found["memory_flow.svg"])
+    assert opened.state == ProfileUpload.State.READY
+    page = client.get(f"/profiles/{opened.profile.pk}/").text
+    for part in (*PARTS, "trace-phases", "trace-lanes"):
+        assert f'id="{part}"' in page
+    assert 'id="left-out"' not in page
+
+
+def test_a_compiled_training_step_has_every_page_of_a_profile(
+    client, alice, megengine_python, tmp_path
+):
+    once, again = tmp_path / "once", tmp_path / "again"
+    for folder in (once, again):
+        run(megengine_python, str(EXAMPLES / "profile_training.py"), str(folder))
+    opened = make_opened(alice, files_of(once)["json"])
+    place = f"/profiles/{opened.profile.pk}/"
+    page = client.get(place).text
+    for part in PARTS:
+        assert f'id="{part}"' in page
+    assert "ConvolutionBackwardFilter" in client.get(f"{place}export/csv/").text
+    for picture in PICTURES:
+        answer = client.get(f"{place}pictures/{picture}/")
+        assert answer.status_code == 200, picture
+        assert len(answer.content) > 300, picture
+    other = make_opened(alice, files_of(again)["json"])
+    pair = f"/profiles/compare/?p={opened.profile.pk}&p={other.profile.pk}"
+    assert "ConvolutionBackwardFilter" in client.get(pair).text
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "memory_points"),
+    [
+        ("{'sample_rate': 0}", True, 5),
+        ("{'sample_rate': 1}", True, 100),
+        ("{'profile_device': False}", False, 5),
+        ("{'profile_device': False, 'sample_rate': 10}", False, 20),
+        ("{'with_scopes': True}", True, 5),
+        ("{'with_backtrace': True}", True, 5),
+    ],
+)
+def test_the_profiler_is_read_however_it_was_set_up(
+    client, alice, megengine_python, tmp_path, given, device, memory_points
+):
+    (tmp_path / "variant.py").write_text(VARIANT)
+    out = tmp_path / "out"
+    run(megengine_python, str(tmp_path / "variant.py"), str(out), given)
+    (path,) = out.iterdir()
+    found = read_dynamic(path)
+    assert len(found.columns) > 250
+    assert {phase.name for phase in found.summary.phases} == {
+        "forward", "backward", "step", "clear_grad"
+    }  # fmt: skip
+    assert (found.columns.device.total_s() is not None) is device
+    memory = next(each for each in found.summary.curves if each.name.endswith("_alloc_mem"))
+    assert (len(memory.at_s) > memory_points) is (memory_points > 5)
+    assert (found.summary.unpaired, found.summary.broken) == (0, 0)
+    opened = make_opened(alice, path.read_bytes())
+    page = client.get(f"/profiles/{opened.profile.pk}/")
+    assert page.status_code == 200
+    assert ("No device times were recorded" in page.text) is not device
