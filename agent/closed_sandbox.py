@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.runtimes.config_file import replace_file
 from agent.sandbox import DEVICES, Sandbox, needs_of
 from agent.seccomp import build_filter
 
@@ -190,7 +191,8 @@ def _write_filter(folder: Path) -> Path | None:
     if not content:
         return None
     path = folder / "seccomp.bpf"
-    path.write_bytes(content)
+    # `agent doctor` may do this while a script begins
+    replace_file(path, content)
     return path
 
 

@@ -149,4 +149,6 @@ class ScriptRuns:
         except OSError:
             return ""
         lines = _RAISED.findall(text)
-        return lines[-1][:300] if lines and "Traceback (most recent call last)" in text else ""
+        if not lines or "Traceback (most recent call last)" not in text:
+            return ""
+        return "".join(each for each in lines[-1][:300] if each.isprintable())

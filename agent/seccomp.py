@@ -3,7 +3,9 @@ broken with.
 
 A program of the kernel's own small machine (seccomp, classic BPF), as bubblewrap's `--seccomp`
 takes it. Refused are namespaces (in one of its own a script would be root again), mounts, modules,
-keys, io_uring, BPF, performance counters, and pushing input into a terminal. All else is allowed.
+keys, io_uring, BPF, performance counters, pushing input into a terminal, and sockets of families
+that a network namespace does not hold back, such as the one to a virtual machine's host (vsock).
+All else is allowed.
 """
 
 import errno
@@ -18,6 +20,8 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 _NEW_USER = 0x10000000
 #: TIOCSTI, TIOCLINUX
 _PUSHES = (0x5412, 0x541C)
+#: UNIX, IPv4, IPv6, netlink: all end at the sandbox
+_FAMILIES = (1, 2, 10, 16)
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class _Calls:
     architecture: int
     clone: int
     ioctl: int
+    socket: int
     refused: tuple[int, ...]
     foreign: int = 0
 
@@ -40,6 +45,7 @@ _CALLS = {
         architecture=0xC000003E,
         clone=56,
         ioctl=16,
+        socket=41,
         # unshare setns mount umount2 pivot_root chroot swapon swapoff reboot kexec (2) modules (3)
         # bpf perf_event_open userfaultfd keys (3) handles (2) quotactl acct syslog
         refused=(
@@ -52,6 +58,7 @@ _CALLS = {
         architecture=0xC00000B7,
         clone=220,
         ioctl=29,
+        socket=198,
         refused=(
             *(97, 268, 40, 39, 41, 51, 224, 225, 142, 104, 294, 105, 273, 106),
             *(280, 241, 282, 219, 217, 218, 265, 264, 60, 89, 116),
@@ -76,6 +83,10 @@ def build_filter(machine: str = "") -> bytes:
     steps += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, missing)]
     steps += [(_EQUAL, 0, 4, calls.clone), (_LOAD, 0, 0, _FIRST), (_ANY_BIT, 0, 1, _NEW_USER)]
     steps += [(_RETURN, 0, 0, refuse), (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_EQUAL, 0, 2 * len(_FAMILIES) + 2, calls.socket), (_LOAD, 0, 0, _FIRST)]
+    for family in _FAMILIES:
+        steps += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_RETURN, 0, 0, _REFUSE | errno.EAFNOSUPPORT)]
     steps += [(_EQUAL, 0, 5, calls.ioctl), (_LOAD, 0, 0, _SECOND)]
     for number in _PUSHES:
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]

@@ -49,6 +49,7 @@ try_to("network", lambda: reach(socket.AF_INET, ("127.0.0.1", int(port))))
 try_to("world", lambda: reach(socket.AF_INET, ("1.1.1.1", 53)))
 try_to("unix", lambda: reach(socket.AF_UNIX, unix))
 try_to("abstract", lambda: reach(socket.AF_UNIX, "\\0" + abstract))
+try_to("host", lambda: socket.socket(40, socket.SOCK_STREAM) and "made")
 places = "/ /dev /etc /usr /usr/lib /proc /sys /root"
 for folder in (*places.split(), os.path.dirname(sys.executable), os.path.dirname(os.__file__)):
     try_to("writes " + folder, lambda: write(folder))
@@ -103,6 +104,7 @@ async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
     assert int(told["processes"]) < 4
     for way in ("network", "world", "unix", "abstract"):
         assert told[way] in ("ConnectionRefusedError", "OSError", "FileNotFoundError"), way
+    assert told["host"] == "OSError"
     written = {name: told[name] for name in told if name.startswith("writes ")}
     assert set(written.values()) <= {"OSError", "PermissionError", "FileNotFoundError"}, written
     assert len(written) == 10

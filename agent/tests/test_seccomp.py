@@ -35,10 +35,10 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
 
 
 @pytest.mark.parametrize(
-    ("machine", "unshare", "mount", "clone", "ioctl", "read"),
-    [("x86_64", 272, 165, 56, 16, 0), ("aarch64", 97, 40, 220, 29, 63)],
+    ("machine", "unshare", "mount", "clone", "ioctl", "socket", "read"),
+    [("x86_64", 272, 165, 56, 16, 41, 0), ("aarch64", 97, 40, 220, 29, 198, 63)],
 )
-def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, read):
+def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, socket, read):
     thread, in_a_namespace = 0x3D0F00, 0x10000011
     for number in (unshare, mount, 425, 428, 442):
         assert judge(machine, number) == errno.EPERM
@@ -47,6 +47,9 @@ def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, 
     assert judge(machine, 435) == errno.ENOSYS
     assert judge(machine, ioctl, 0, 0x5412) == errno.EPERM
     assert judge(machine, ioctl, 0, 0x5413) == ALLOWED
+    assert [judge(machine, socket, family) for family in (1, 2, 10, 16)] == [ALLOWED] * 4
+    # bluetooth, the kernel's crypto, a virtual machine's host, XDP
+    assert {judge(machine, socket, each) for each in (31, 38, 40, 44)} == {errno.EAFNOSUPPORT}
     assert judge(machine, read) == ALLOWED
     # the numbers of another architecture mean other calls
     assert judge(machine, read, architecture=0x40000003) == errno.EPERM
