@@ -23,6 +23,8 @@ from agent.runtimes.config_file import replace_file
 from agent.sandbox import DEVICES, Sandbox, needs_of
 from agent.seccomp import build_filter
 
+#: runs a program under the Profiler; a folder that a runtime's Python runs by its path
+RUNNER = Path(__file__).resolve().parent / "script_runner"
 #: folders of an attempt's work: the program's own, for traces, and what looks like these there
 PROGRAM, TRACES = "program", "traces"
 _OWN = {"tmp": "/tmp", "shm": "/dev/shm"}
@@ -73,6 +75,26 @@ class ClosedSandbox:
         """
         if not self.bwrap:
             raise FileNotFoundError(f"no sandbox for scripts: {self.problem}")
+        places = self._places(command[:2])
+        hidden = [str(folder) for folder in self.hidden_folders if self._hides(folder, places)]
+        prefix = self._begin(work)
+        for place in places:
+            prefix += [*_way_to(Path(place)), "--ro-bind", place, place]
+        for folder in hidden:
+            prefix += ["--tmpfs", folder]
+        for file in self.hidden_files:
+            prefix += ["--ro-bind", "/dev/null", str(file)] if self._hides(file, places) else []
+        prefix += [*_way_to(work), "--bind", str(work), str(work), "--chdir", str(work)]
+        for place in (*hidden, "/proc", "/dev", "/"):
+            prefix += ["--remount-ro", place]
+        return [*prefix, "--", *self._change_user(), *command]
+
+    def _hides(self, path: Path, places: Iterable[str]) -> bool:
+        """What does not come in needs no hiding, and its place could not be made."""
+        return _lies_in(str(path), places)
+
+    def _begin(self, work: Path) -> list[str]:
+        """Everything that is the same for each command."""
         prefix = [*_WITH_FILTER, str(self.filter)] if self.filter else []
         prefix += [self.bwrap, *(("--seccomp", "9") if self.filter else ())]
         prefix += [*self.user, *_SPACES, "--unshare-cgroup-try", "--hostname", "sandbox"]
@@ -91,11 +113,7 @@ class ClosedSandbox:
         for name, place in _OWN.items():
             prefix += ["--bind", str(work / name), place]
         prefix += self._devices()
-        prefix += self._show(command[:2])
-        prefix += [*_way_to(work), "--bind", str(work), str(work), "--chdir", str(work)]
-        for place in ("/proc", "/dev", "/"):
-            prefix += ["--remount-ro", place]
-        return [*prefix, "--", *self._change_user(), *command]
+        return prefix
 
     @property
     def owner(self) -> int | None:
@@ -130,24 +148,17 @@ class ClosedSandbox:
             prefix += [*_way_to(Path(place)), "--ro-bind-try", place, place]
         return prefix
 
-    def _show(self, command: Sequence[str]) -> list[str]:
+    def _places(self, command: Sequence[str]) -> list[str]:
+        """What is to be seen of the device beside its system; what holds others comes first."""
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
         named = [Path(part) for part in (*command, *libraries) if part.startswith("/")]
         everywhere = (Path("/"), *self.homes)
         found = [each for path in named for each in needs_of(path, everywhere)]
-        places = dict.fromkeys(map(str, (*map(Path, _SETTINGS), *found, *self.shown)))
-        prefix: list[str] = []
-        # what holds others comes before them, and a folder that is there already stays as it is
-        for place in sorted(places):
-            if os.path.exists(place) and not _lies_in(place, ("/usr", *_SYSTEM)):
-                prefix += [*_way_to(Path(place)), "--ro-bind", place, place]
-        # what is not there needs no hiding, and bubblewrap could not make its place in /usr
-        for folder in self.hidden_folders:
-            prefix += ["--tmpfs", str(folder)] if _lies_in(str(folder), places) else []
-        for file in self.hidden_files:
-            hide = _lies_in(str(file), places)
-            prefix += ["--ro-bind", "/dev/null", str(file)] if hide else []
-        return prefix
+        places = {*map(str, found), *map(str, self.shown), *_SETTINGS}
+        shown = ("/usr", *_SYSTEM)
+        return sorted(
+            place for place in places if os.path.exists(place) and not _lies_in(place, shown)
+        )
 
 
 def _way_to(place: Path) -> list[str]:
@@ -155,9 +166,10 @@ def _way_to(place: Path) -> list[str]:
     return [part for each in reversed(place.parents[:-1]) for part in ("--dir", str(each))]
 
 
-def find_closed_sandbox(found: Sandbox, folder: Path) -> ClosedSandbox:
+def find_closed_sandbox(found: Sandbox, folder: Path, pythons: Sequence[str] = ()) -> ClosedSandbox:
     """Try what the model's sandbox was found with; the filter is written into `folder`.
 
+    `pythons` are the interpreters that must work in it: another user may not read what is root's.
     `problem` says why there is none. Raises OSError.
     """
     if not found.bwrap:
@@ -180,7 +192,7 @@ def find_closed_sandbox(found: Sandbox, folder: Path) -> ClosedSandbox:
     ]
     problem = ""
     for tried in kinds:
-        problem = _try(tried)
+        problem = _try(tried, pythons)
         if not problem:
             return tried
     return ClosedSandbox(problem=problem)
@@ -207,26 +219,31 @@ unshare --user true 2>/dev/null && echo "it lets a program be root again" >&2 &&
 """
 
 
-def _try(closed: ClosedSandbox) -> str:
+def _try(closed: ClosedSandbox, pythons: Sequence[str]) -> str:
     """Return what is wrong with it, empty for nothing."""
+    secrets = [str(file) for file in closed.hidden_files]
+    commands = [["/bin/sh", "-c", _LOOK, "look", *secrets]]
+    commands += [[python, str(RUNNER), "--try"] for python in pythons]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder) / "work"
         work.mkdir()
         make_folders(work)
-        secrets = [str(file) for file in closed.hidden_files]
-        try:
-            closed.hand_over(work, Path(folder) / "output")
-            done = subprocess.run(
-                closed.wrap(["/bin/sh", "-c", _LOOK, "look", *secrets], work),
-                capture_output=True,
-                text=True,
-                timeout=_TRIAL_S,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError) as exc:
-            return f"bubblewrap does not start: {type(exc).__name__}"
-    words = " ".join(done.stderr.split())[:200]
-    return f"bubblewrap makes no closed sandbox here: {words}" if done.returncode else ""
+        closed.hand_over(work, Path(folder) / "output")
+        for command in commands:
+            try:
+                done = subprocess.run(
+                    closed.wrap(command, work),
+                    capture_output=True,
+                    text=True,
+                    timeout=_TRIAL_S,
+                    check=False,
+                )
+            except (OSError, subprocess.SubprocessError) as exc:
+                return f"bubblewrap does not start: {type(exc).__name__}"
+            if done.returncode:
+                words = " ".join(done.stderr.split())[-200:]
+                return f"bubblewrap makes no closed sandbox here: {words}"
+    return ""
 
 
 def make_folders(work: Path) -> None:

@@ -11,7 +11,6 @@ from agent.attempt import Tools
 from agent.attempts import Attempts
 from agent.bench import Bench
 from agent.cache import ContentCache
-from agent.closed_sandbox import find_closed_sandbox
 from agent.config import Config, ConfigError
 from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.facts import read_facts, read_gpus
@@ -84,7 +83,9 @@ async def work(
             limits=limits,
             sandbox=sandbox,
             require_sandbox=config.require_sandbox,
-            scripts=await _script_rules(config, sandbox),
+            scripts=await asyncio.to_thread(
+                ScriptRules.look, config, sandbox, list(runtimes.values())
+            ),
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
@@ -118,12 +119,6 @@ async def _find_sandbox(config: Config) -> Sandbox:
     return await asyncio.to_thread(
         find_sandbox, config.hidden_folders(), config.secret_files, shown
     )
-
-
-async def _script_rules(config: Config, sandbox: Sandbox) -> ScriptRules:
-    if not config.allow_scripts:
-        return ScriptRules()
-    return ScriptRules(True, await asyncio.to_thread(find_closed_sandbox, sandbox, config.spool))
 
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from agent.closed_sandbox import find_closed_sandbox
 from agent.config import Config, ConfigError, load_config
 from agent.cores import CoresUnavailable, as_list, choose_cores
 from agent.device.gpu import GpuReader
@@ -151,8 +150,8 @@ def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
 def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> Check:
     if not config.allow_scripts:
         return Check("ok", "scripts", "not allowed: tasks may run models only")
-    closed = find_closed_sandbox(sandbox, config.spool)
-    problem = ScriptRules(True, closed).problem(runtimes.values())
+    found = list(runtimes.values())
+    problem = ScriptRules.look(config, sandbox, found).problem(found)
     if problem:
         return Check("problem", "scripts", f"allowed, but none is run: {problem}")
     text = "allowed: whoever may use this device runs programs here, in a closed sandbox"

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.closed_sandbox import ClosedSandbox
+from agent.closed_sandbox import ClosedSandbox, find_closed_sandbox
+from agent.config import Config
 from agent.inventory import Runtime
 from agent.protocol import EndReason, Start
+from agent.sandbox import Sandbox
 from agent.script_program import check_script
 
 NOT_ALLOWED = (
@@ -21,13 +23,21 @@ class ScriptRules:
     allowed: bool = False
     sandbox: ClosedSandbox = field(default_factory=ClosedSandbox)
 
+    @classmethod
+    def look(cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime]) -> "ScriptRules":
+        """What this device can do; nothing is tried where the owner allows none. Takes a second."""
+        if not config.allow_scripts:
+            return cls()
+        pythons = [each.path for each in runtimes if _is_wheel(each)]
+        return cls(True, find_closed_sandbox(sandbox, config.spool, pythons))
+
     def problem(self, runtimes: Iterable[Runtime]) -> str:
         """Why this device runs no scripts; empty if it does."""
         if not self.allowed:
             return NOT_ALLOWED
         if not self.sandbox.bwrap:
             return f"scripts run in a sandbox only: {self.sandbox.problem}"
-        if not any(runtime.command and runtime.info.kind == "wheel" for runtime in runtimes):
+        if not any(map(_is_wheel, runtimes)):
             return "scripts need a MegEngine that was installed as a wheel: there is none"
         return ""
 
@@ -46,3 +56,7 @@ class ScriptRules:
         except ValueError as exc:
             return EndReason.REFUSED, str(exc)
         return None
+
+
+def _is_wheel(runtime: Runtime) -> bool:
+    return bool(runtime.command) and runtime.info.kind == "wheel"

@@ -5,9 +5,8 @@ import re
 import shlex
 import time
 from dataclasses import replace
-from pathlib import Path
 
-from agent.closed_sandbox import TRACES, ClosedSandbox
+from agent.closed_sandbox import RUNNER, TRACES, ClosedSandbox
 from agent.held import measure_folder
 from agent.inventory import Runtime
 from agent.measure import Feeder, Passes, PassFailed, Runner
@@ -20,9 +19,6 @@ from agent.script_program import lay_out
 from agent.spool import Folder
 from agent.tail import PASS_HEAD
 from agent.watchdog import LimitCode, LimitHit
-
-#: runs a program under the Profiler; a folder that a runtime's Python runs by its path
-RUNNER = Path(__file__).resolve().parent / "script_runner"
 
 _NO_TRACE = (
     "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "

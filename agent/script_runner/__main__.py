@@ -4,8 +4,9 @@
         PROGRAM [ARGUMENT...]
 
 Started in a folder that holds `program`, where PROGRAM is and which becomes the working folder, and
-`traces`, where `<pid>.<format>` is left. One file without imports of its own modules: whatever a
-program calls its modules, none of ours is in its way.
+`traces`, where `<pid>.<format>` is left. With `--try` alone it only says whether it could. One file
+without imports of its own modules: whatever a program calls its modules, none of ours is in its
+way.
 
 The Profiler starts when the program has imported MegEngine, so what it sets before (environment
 variables, its own modules) is as without us. It stops at the very end, after threads and what the
@@ -130,6 +131,11 @@ class AfterImport(object):
 
 
 def main(argv):
+    if argv[1:] == ["--try"]:
+        spec = PathFinder.find_spec("megengine")
+        if spec is None or not os.access(spec.origin, os.R_OK):
+            sys.exit("this Python cannot read MegEngine")
+        return
     flags, program, arguments = _parse(argv[1:])
     work = os.getcwd()
     os.chdir("program")

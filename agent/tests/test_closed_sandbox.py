@@ -1,0 +1,92 @@
+"""The scripts' sandbox by itself, in each way in which a machine may offer it."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from agent import closed_sandbox
+from agent.closed_sandbox import find_closed_sandbox, make_folders
+from agent.sandbox import Sandbox, find_sandbox
+from agent.tests.scripted import need_bubblewrap
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A spool with another's attempt, a token, and a file that the owner lets scripts see."""
+    need_bubblewrap()
+    (tmp_path / "spool" / "attempts" / "another").mkdir(parents=True)
+    (tmp_path / "agent.token").write_text("mgw_secret")
+    (tmp_path / "library").write_text("shown")
+    # below root a script is another user
+    tmp_path.chmod(0o755)
+    found = find_sandbox((tmp_path / "spool",), (tmp_path / "agent.token",), (tmp_path,))
+    if found.problem:
+        pytest.skip(found.problem)
+    return found
+
+
+def run_inside(closed, folder, script: str) -> str:
+    work = folder / "spool" / "work"
+    work.mkdir()
+    make_folders(work)
+    closed.hand_over(work, folder / "output")
+    command = closed.wrap(["/bin/sh", "-c", script, "sh", str(folder), "/etc/shadow"], work)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=work)
+    return done.stdout
+
+
+LOOK = """
+cd "$1"; cat library; cat agent.token 2>/dev/null; echo " spool: $(ls spool)"
+for place in . spool / /usr /tmp/here spool/work/here; do
+    touch $place/x 2>/dev/null && echo "wrote $place"
+done
+mkdir -p /tmp/in /dev/shm/in && echo wrote both; cat "$2" 2>/dev/null; true
+"""
+
+
+@pytest.mark.parametrize("kind", ["best", "namespace"])
+def test_what_is_hidden_stays_so_within_what_is_shown(machine, tmp_path, monkeypatch, kind):
+    which = shutil.which
+    if kind == "namespace":
+        monkeypatch.setattr(
+            shutil, "which", lambda name: None if name == "setpriv" else which(name)
+        )
+    closed = find_closed_sandbox(machine, tmp_path / "spool")
+    assert closed.problem == ""
+    is_root = os.geteuid() == 0
+    assert (closed.owner is not None) == (kind == "best" and is_root and bool(which("setpriv")))
+    lines = run_inside(closed, tmp_path, LOOK).splitlines()
+    assert lines == ["shown spool: work", "wrote both"]
+
+
+def test_a_sandbox_that_shows_a_secret_is_none(machine, tmp_path, monkeypatch):
+    monkeypatch.setattr(closed_sandbox.ClosedSandbox, "_hides", lambda *_: False)
+    problem = find_closed_sandbox(machine, tmp_path / "spool").problem
+    assert "it shows agent.token" in problem
+
+
+def test_without_bubblewrap_there_is_none(tmp_path):
+    none = Sandbox(problem="bubblewrap is not installed")
+    closed = find_closed_sandbox(none, tmp_path)
+    assert (closed.bwrap, closed.problem) == ("", "bubblewrap is not installed")
+    with pytest.raises(FileNotFoundError, match="no sandbox for scripts"):
+        closed.wrap(["/bin/true"], tmp_path)
+
+
+@pytest.mark.megengine
+def test_a_runtime_that_only_root_may_read_is_run_in_a_namespace(
+    machine, tmp_path, monkeypatch, megengine_python
+):
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("about an agent that runs as root")
+    assert find_closed_sandbox(machine, tmp_path, [megengine_python]).owner is not None
+    private = tmp_path / "private"
+    shutil.copytree(closed_sandbox.RUNNER, private)
+    for path in (private, *private.iterdir()):
+        path.chmod(0o700)
+    monkeypatch.setattr(closed_sandbox, "RUNNER", private)
+    closed = find_closed_sandbox(machine, tmp_path, [megengine_python])
+    assert (closed.problem, closed.owner) == ("", None)
+    assert "--unshare-user" in closed.user
