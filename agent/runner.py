@@ -245,7 +245,7 @@ class Run:
                 reason, hit = EndReason.EXITED, barking.result()
                 await self._end_at_once(watchdog)
             if reason is not EndReason.EXITED:
-                terminate_group(self.pid)
+                self._ask_to_end(reason, watchdog)
                 await asyncio.wait({ending}, timeout=grace_s())
             run_s = time.monotonic() - self._begin
         finally:
@@ -263,6 +263,22 @@ class Run:
                 reason = EndReason.KILLED
         full = watchdog is not None and watchdog.saw_full_disk()
         return RunResult(reason, code, run_s, hit, disk_was_full=full)
+
+    def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
+        """TERM. It ends a whole sandbox at once, so a script's program is asked itself.
+
+        Only for want of time: whoever cancels does not wait for what it still has to write.
+        """
+        inner: list[int] = []
+        if reason is EndReason.TIMED_OUT and watchdog is not None and watchdog.wary:
+            rows = read_tree(self.pid)
+            # bubblewrap outside, bubblewrap as first process inside, the program
+            inside = {row.pid for row in rows.values() if row.parent == self.pid}
+            inner = [row.pid for row in rows.values() if row.parent in inside]
+        for pid in inner:
+            _unless_gone(functools.partial(os.kill, pid, signal.SIGTERM))
+        if not inner:
+            terminate_group(self.pid)
 
     def _was_killed(self, code: int) -> bool:
         """Whether a stranger ended it. A kernel without memory kills too, but counts that."""

@@ -89,7 +89,7 @@ class Watchdog:
         wary: bool = False,
     ) -> None:
         self._work, self._output, self._limits = work, output, limits
-        self._wary = wary
+        self.wary = wary
         # what was there before is not the run's: its model, the output of an earlier process
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
@@ -115,9 +115,9 @@ class Watchdog:
                 return hit
 
     async def _pause(self) -> None:
-        for _ in range(round(POLL_S / _WARY_S) if self._wary else 1):
-            await asyncio.sleep(_WARY_S if self._wary else POLL_S)
-            if self._wary and task_count() - self._tasks >= _MANY_NEW:
+        for _ in range(round(POLL_S / _WARY_S) if self.wary else 1):
+            await asyncio.sleep(_WARY_S if self.wary else POLL_S)
+            if self.wary and task_count() - self._tasks >= _MANY_NEW:
                 return
 
     def look(self, pid: int, mark: UUID) -> LimitHit | None:

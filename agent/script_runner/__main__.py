@@ -18,7 +18,9 @@ import atexit
 import builtins
 import logging
 import os
+import signal
 import sys
+import threading
 import types
 from importlib.machinery import PathFinder, SourceFileLoader
 
@@ -43,6 +45,13 @@ class Mounted(object):
         self._written = []
 
     def mount(self):
+        try:
+            self._mount()
+        except Exception as error:
+            text = "MegEngine's Profiler does not start: {}: {}"
+            self._say(text.format(type(error).__name__, error))
+
+    def _mount(self):
         from megengine.utils import profiler as profiling
 
         self._profiling = profiling
@@ -58,6 +67,9 @@ class Mounted(object):
         self._start(self._ours)
         # what was registered before runs later: MegEngine's own end comes after this
         atexit.register(self.finish)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _end)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
@@ -103,9 +115,16 @@ class Mounted(object):
 
     def _forget(self):
         """A fork has none of MegEngine's threads: to stop the Profiler there would hang."""
+        if signal.getsignal(signal.SIGTERM) is _end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._profiling._running_profiler = None
         for profiler in list(self._profiling._living_profilers):
             profiler._dump_callback = None
+
+
+def _end(number, frame):
+    """The time is over: leave as by sys.exit, so that the trace is written."""
+    sys.exit(128 + number)
 
 
 class AfterImport(object):

@@ -138,6 +138,15 @@ async def test_threads_processes_and_a_closed_output_do_no_harm(scripted, server
     assert scripted.trace()
 
 
+async def test_megengine_may_be_imported_by_any_thread(scripted):
+    # MegEngine computes in the thread alone that imported it
+    body = "\n".join(f"    {line}" for line in STEP.splitlines())
+    program = f"import threading\ndef work():\n{body}\nt = threading.Thread(target=work)\n"
+    end = await scripted.run(program + "t.start(); t.join()\n")
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert any("Conv" in event["name"] for event in scripted.trace())
+
+
 async def test_a_cancelled_script_is_gone_at_once(scripted, server):
     order = scripted.order("import time\nprint('begun', flush=True)\ntime.sleep(60)")
     await server.send(order)
@@ -145,6 +154,19 @@ async def test_a_cancelled_script_is_gone_at_once(scripted, server):
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order, 10)
     assert end.reason is EndReason.CANCELLED
+
+
+async def test_a_script_that_never_ends_leaves_what_it_did_until_then(scripted, server):
+    endless = (
+        STEP + "import time\nwhile True:\n    F.relu(mge.tensor([1.0])).numpy(); time.sleep(.1)"
+    )
+    order = scripted.order(endless, timeout_s=6).model_copy(update={"grace_s": 10})
+    await server.send(order)
+    end = await server.end_of(order, PATIENCE_S)
+    assert (end.reason, end.exit_code) == (EndReason.TIMED_OUT, 143)
+    assert end.detail == "stopped after 6 s"
+    assert any("Conv" in event["name"] for event in scripted.trace())
+    assert "Traceback" not in server.log_text()
 
 
 async def test_a_device_that_was_not_asked_runs_no_script(device, server):
