@@ -176,10 +176,6 @@ def _add_graph(run: Run, path: Path, _order: Order) -> None:
         raise ProfileFormatError("graph_of_another", f"The plan has no names of tensors. {text}")
 
 
-def _refuse(_run: Run, _path: Path, _order: Order) -> None:
-    raise ProfileFormatError("not_a_profile", "It is a part of what a run left.")
-
-
 #: how a file of each kind is read, in this order
 _ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
     "profile": _add_profile,
