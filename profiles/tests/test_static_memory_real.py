@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -119,4 +120,14 @@ def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
     made = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
     (tmp_path / "plan").write_bytes(plan_of(name))
     (tmp_path / "graph").write_bytes(graph_of(name))
-    assert made == summary(tmp_path / "plan", tmp_path / "graph")
+    assert told_always(made) == told_always(summary(tmp_path / "plan", tmp_path / "graph"))
+
+
+def told_always(found: StaticMemory) -> list[object]:
+    """What is the same each time; MegEngine lays out pieces of equal life in any order."""
+    chunks = Counter(
+        (each.is_weight, each.begin, each.last, each.size_bytes, each.variable, each.shape)
+        for each in found.chunks
+    )
+    sums = (found.most_alive_bytes, found.sum_bytes, found.weight_bytes, found.unplanned)
+    return [sums, found.curve_bytes, found.operators, chunks]

@@ -100,8 +100,8 @@ def test_the_memory_plan_of_a_real_run_stands_beside_its_operators(visitor, shar
     assert states[-1] == "succeeded"
     shown = visitor.get(f"/tasks/{task}/result/").text
     assert 'id="left-out"' not in shown
-    # the same plan as the sample's
-    assert 'id="static-memory-peak">1.9 MiB<' in shown
+    # as the sample's, whatever the order in which MegEngine laid out pieces of equal life
+    assert 'id="static-memory-most">1.4 MiB<' in shown
     rows = shown.split('id="static-memory-chunks">')[1].split("</table>")[0]
     assert rows.count("data-row=") > 100
 
