@@ -23,6 +23,8 @@ PIECE_BYTES = 1 << 18
 #: nothing between the beginnings of two rectangles is longer
 LONGEST_BYTES = 1 << 20
 DEPTH_LIMIT = 100
+#: kept of what is passed over: the beginning of a rectangle, or the end of the picture
+_TAIL_BYTES = 32
 
 SVG, TAG = "{http://www.w3.org/2000/svg}", "{https://megengine.org.cn}"
 #: of MegEngine's rectangles; the one that paints the ground has none
@@ -71,7 +73,7 @@ class RectangleReader:
             more = self._file.read(PIECE_BYTES)
             if is_skipping:
                 start = left.find(_RECT)
-                is_skipping, left = start < 0, left[start if start >= 0 else -len(_RECT) :]
+                is_skipping, left = start < 0, left[start if start >= 0 else -_TAIL_BYTES :]
             cut = 0 if is_skipping else _last_start(left)
             if cut > 0:
                 yield self._rectangles(left[:cut])
@@ -86,7 +88,7 @@ class RectangleReader:
             yield self._rectangles(left)
         if not self._target.has_root:
             raise ProfileFormatError("not_svg", "It ends before its picture begins.")
-        self.is_cut = not self._target.is_over
+        self.is_cut = not self._target.is_over and not (is_skipping and b"</svg>" in left)
 
     def _rectangles(self, piece: bytes) -> list[Attributes]:
         self._feed(_named(piece))

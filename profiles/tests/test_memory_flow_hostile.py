@@ -159,6 +159,9 @@ def test_what_goes_on_without_end_is_passed_over(tmp_path, monkeypatch, what):
     found = read(tmp_path, to_flow(GOOD, added, GOOD, GOOD))
     assert 2 <= found.count <= 3
     assert found.broken >= 1
+    assert not found.is_cut
+    last = read(tmp_path, to_flow(GOOD, GOOD, added))
+    assert (last.count, last.is_cut) == (2, False)
 
 
 def test_a_million_rectangles_are_bounded(tmp_path, monkeypatch):
