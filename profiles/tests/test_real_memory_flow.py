@@ -1,0 +1,93 @@
+"""What `memory_flow.svg` means: the claims of `memory_flow.reader`, of a real MegEngine."""
+
+import re
+import subprocess
+from bisect import bisect_left
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from profiles.memory_flow.amounts import bytes_of, ns_of
+from profiles.memory_flow.reader import read_flow
+from profiles.memory_flow.summary import summarize
+
+pytestmark = pytest.mark.megengine
+
+NAME = "<b>&\"'中文"
+STEP = """
+import sys
+import numpy as np, megengine as mge, megengine.functional as F
+from megengine.utils.profiler import Profiler, scope
+x = mge.Tensor(np.ones((32, 64), np.float32))
+x.numpy()
+kept = []
+with Profiler(path=sys.argv[1], format="memory_flow.svg"):
+    kept.append(x * 3)
+    kept.append(kept[0].reshape(-1))
+    kept.append(kept[1][::2])
+    with scope(sys.argv[2]):
+        kept.append(x + 1)
+    (F.zeros((256, 256)) + 1).numpy()
+    for each in kept:
+        each.numpy()
+"""
+#: a life of up to so many ns has this colour
+LIVES = (0, 10**5, 10**6, 10**7, 10**8, 10**9)
+COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#555555")
+
+
+@pytest.fixture
+def written(megengine_python, tmp_path):
+    """Have a real Profiler write the file, within a scope of this name."""
+
+    def write(name: str) -> Path:
+        (tmp_path / "step.py").write_text(STEP)
+        command = [megengine_python, str(tmp_path / "step.py"), str(tmp_path / "out"), name]
+        done = subprocess.run(command, timeout=120, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        (path,) = (tmp_path / "out").iterdir()
+        return path
+
+    return write
+
+
+def test_rectangles_say_less_than_their_attributes(written):
+    path = written("plain")
+    told = [
+        {key.rpartition("}")[2]: value for key, value in each.attrib.items()}
+        for each in ElementTree.parse(path).getroot()
+    ][1:]
+    first = min(ns_of(each["produced"]) for each in told)
+    lowest = min(int(each["address"], 16) for each in told)
+    for each in told:
+        begin, end = ns_of(each["produced"]), ns_of(each["erased"])
+        left = (begin - first) // 100_000
+        assert float(each["x"]) == left
+        assert float(each["width"]) == (end - first) // 100_000 - left
+        assert float(each["y"]) == pytest.approx((int(each["address"], 16) - lowest) / 1e6)
+        assert float(each["height"]) == pytest.approx(bytes_of(each["size"]) / 1e6)
+        assert ns_of(each["duration"]) == end - begin
+        assert each["fill"] == COLOURS[bisect_left(LIVES, end - begin)]
+
+
+def test_views_have_the_memory_of_what_they_look_at_and_what_outlives_ends_last(written):
+    found = summarize(read_flow(written("plain")))
+    by_name = {re.sub(r"^.*\.|:\d+$", "", row.name): row for row in found.tensors if row.group}
+    made, shaped, part = by_name["MUL"], by_name["Reshape"], by_name["Subtensor"]
+    assert made.address == shaped.address == part.address
+    assert (made.size_bytes, shaped.size_bytes, part.size_bytes) == (8192, 8192, 8188)
+    assert (made.shape, shaped.shape, part.shape) == ((32, 64), (2048,), (1024,))
+    assert found.peak_added_bytes > found.peak_bytes
+    assert found.never_erased == 0
+    assert made.erased_s > found.end_s - 2e-3
+
+
+def test_names_are_written_as_they_are_and_read_all_the_same(written):
+    path = written(NAME)
+    with pytest.raises(ElementTree.ParseError):
+        ElementTree.parse(path)
+    found = summarize(read_flow(path))
+    assert any(row.name.startswith(NAME) for row in found.tensors)
+    assert (found.broken, found.others, found.is_cut) == (0, 0, False)
+    assert found.count == path.read_text().count("tag:address")
