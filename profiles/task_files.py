@@ -7,6 +7,7 @@ from typing import Any
 from profiles import storage
 from profiles.parts import target_of, what_is_stored
 from tasks.asking.inspection import bytes_wanted
+from tasks.asking.programs import bytes_wanted_of
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
 from tasks.services import StoredObject, task_submit
@@ -74,9 +75,15 @@ def task_confirm(task: Task) -> None:
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:
-    """The first bytes of data files, as far as they are looked into."""
+    """The first bytes of those that are looked into."""
     return {
         row.pk: storage.read_start(row.object_key, size_bytes=wanted)
         for row in rows
-        if row.kind == TaskFile.Kind.DATA and (wanted := bytes_wanted(row.name, row.size_bytes))
+        if (wanted := _wanted(row))
     }
+
+
+def _wanted(row: TaskFile) -> int:
+    if row.kind == TaskFile.Kind.DATA and not row.task.is_script:
+        return bytes_wanted(row.name, row.size_bytes)
+    return bytes_wanted_of(row)

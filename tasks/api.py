@@ -1,25 +1,20 @@
 """The requests with which a page or a script asks for a task: JSON in, JSON out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, JsonResponse, QueryDict
 from django.urls import reverse
 from django.utils import translation
-from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from accounts.models import User
 from accounts.selectors import reader_of
 from agent.protocol.artifacts import artifact_of
-from agent.protocol.options import OPTIONS, check_options, unavailable
-from agent.protocol.plan import Plan
+from agent.protocol.options import OPTIONS
 from profiles import storage
 from profiles.models import Artifact
 from profiles.task_files import sources_check, task_confirm, upload_targets
@@ -27,17 +22,11 @@ from tasks import services
 from tasks.asking.admission import (
     allowed_priority,
     candidates_or_refuse,
-    check_priority,
-    check_seed,
-    option_refusals,
     quota_of,
 )
-from tasks.asking.command_line import commands_of
 from tasks.asking.copying import copy_of, request_of
-from tasks.asking.inputs import read_inputs
-from tasks.asking.measuring import DEFAULT, read_plan
-from tasks.asking.request import FileRequest, InputRequest
-from tasks.forms import DraftBody, FileBody, read_draft_body, read_priority, read_task_body
+from tasks.asking.request import FileRequest
+from tasks.forms import FileBody, read_priority, read_task_body
 from tasks.models import Task, TaskFile
 from tasks.queue.facts import outlook
 from tasks.queue.loads import loads_of
@@ -59,12 +48,13 @@ CACHES = {
     "tensorrt_cache": artifact_of("tensorrt_cache"),
     "pack_cache": artifact_of("fast_run_algo_policy"),
 }
-PASS_KINDS = {
-    "clean": _("clean pass: the time of an iteration"),
-    "profiled": _("profiled pass: the time of each operator"),
-    "dump": _("pass that writes dumps"),
-}
 MOST_CHOICES = 50
+#: how a task ends whose file is refused, by how the refusal's code begins
+_UNUSABLE = {
+    "input": Reason.INPUT_UNREADABLE,
+    "script": Reason.SCRIPT_UNREADABLE,
+    "model": Reason.MODEL_INVALID,
+}
 
 
 def create(request: HttpRequest) -> JsonResponse:
@@ -92,42 +82,6 @@ def create(request: HttpRequest) -> JsonResponse:
     return JsonResponse(answer, status=201)
 
 
-@login_required
-@require_POST
-@never_cache
-def command(request: HttpRequest) -> JsonResponse:
-    """What the form shows beside itself: command lines, what is wrong, what cannot be chosen."""
-    draft = read_draft_body(request.body)
-    problems = list[DomainError]()
-    runtime = _runtime(reader_of(request), draft, problems)
-    files = tuple(file.as_request() for file in draft.files)
-    plan = _plan(draft, problems)
-    _look_at_numbers(reader_of(request), draft, problems)
-    inputs = list(_inputs(draft, files, runtime, problems))
-    options = frozenset(file.option for file in files if file.kind == "option")
-    capabilities = runtime.capabilities if runtime else None
-    problems += option_refusals(draft.options, runtime=capabilities, files=options, plan=plan)
-    commands = []
-    if not problems:
-        chosen = check_options(draft.options, files=options, profiled=False)
-        commands = commands_of(chosen, plan=plan, files=files, inputs=inputs)
-    answer = {
-        "commands": [
-            {
-                "kind": each.kind,
-                "label": str(PASS_KINDS[each.kind]),
-                "processes": each.processes,
-                "line": each.line,
-            }
-            for each in commands
-        ],
-        "problems": [_as_problem(problem) for problem in problems],
-        "unavailable": _unavailable(runtime) if runtime else {},
-        "libraries": list(runtime.libraries) if runtime else [],
-    }
-    return JsonResponse(answer)
-
-
 def where_rows(reader: User) -> dict[str, Any]:
     """What the form offers to choose from: devices with their queues, and what they have."""
     workers = list(workers_visible_to(reader).filter(retired_at=None).prefetch_related("pools"))
@@ -151,7 +105,7 @@ def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
     """What `tasks/_outlook.html` shows: the queue that a task asked for like this would enter.
 
     params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
-    `pool`, `versions`; and `priority`
+    `pool`, `versions`; `priority`, and `script` for one
     """
     answer: dict[str, Any] = {"quota": quota_of(reader)}
     try:
@@ -163,6 +117,7 @@ def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
             place.runtime.version,
             owner=reader,
             priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
+            is_script=bool(params.get("script")),
         )
     except DomainError as error:
         return answer | {"problem": word(error)}
@@ -176,13 +131,14 @@ def _place(params: QueryDict, reader: User) -> Candidate | None:
         pairs = (text.partition("=") for text in params.getlist("labels"))
         labels = {name: value for name, _, value in pairs}
         target = read_target(
-            {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}}
+            {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}},
+            scripts=bool(params.get("script")),
         )
         return candidates_or_refuse(target, user=reader)[0]
     wanted, version = params.get("worker", ""), params.get("runtime", "")
     if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and version.isprintable()):
         return None
-    found = _named_runtime(reader, int(wanted), version[:40])
+    found = named_runtime(reader, int(wanted), version[:40])
     return None if found is None else Candidate(found.worker, found)
 
 
@@ -237,9 +193,14 @@ def copy_confirm(task: Task) -> None:
 
 
 def end_refused(task: Task, error: DomainError) -> None:
-    """End a task one of whose files cannot be an input, in the words of what is wrong with it."""
-    with translation.override("en"):  # as all details
-        services.task_fail(task, reason=Reason.INPUT_UNREADABLE.value, detail=str(word(error)))
+    """End a task one of whose files cannot be what it was sent as, in the words of what is wrong.
+
+    The file will not get better: what is wanted is another task. Other errors change nothing.
+    """
+    reason = _UNUSABLE.get(error.code.partition("_")[0])
+    if reason is not None:
+        with translation.override("en"):  # as all details
+            services.task_fail(task, reason=reason.value, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:
@@ -308,75 +269,9 @@ def _taken_over(file: FileBody, taken: int, reader: User) -> FileRequest:
     return replace(copy_of(row), input=file.input.strip() or row.input)
 
 
-def _runtime(reader: User, draft: DraftBody, problems: list[DomainError]) -> Runtime | None:
-    """The runtime that is chosen, or the best for a target, if the reader may see it."""
-    try:
-        target = draft.target_asked()
-        if target is not None:
-            return candidates_or_refuse(target, user=reader)[0].runtime
-    except DomainError as error:
-        problems.append(error)
-        return None
-    return _named_runtime(reader, draft.worker, draft.runtime)
-
-
-def _named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
     """This version on this device, if the reader may see it."""
     found = Runtime.objects.filter(
         worker__in=workers_visible_to(reader), worker=worker_id, version=version
     )
     return found.select_related("worker").first()
-
-
-def _plan(draft: DraftBody, problems: list[DomainError]) -> Plan:
-    try:
-        return read_plan(draft.plan)
-    except DomainError as error:
-        problems.append(error)
-        return DEFAULT
-
-
-def _look_at_numbers(reader: User, draft: DraftBody, problems: list[DomainError]) -> None:
-    """Seed and priority."""
-    try:
-        check_seed(draft.seed_number())
-    except DomainError as error:
-        problems.append(error)
-    try:
-        check_priority(reader, draft.priority_number())
-    except DomainError as error:
-        problems.append(error)
-
-
-def _inputs(
-    draft: DraftBody,
-    files: tuple[FileRequest, ...],
-    runtime: Runtime | None,
-    problems: list[DomainError],
-) -> Iterator[InputRequest]:
-    """The inputs that are right; what is wrong with the others is added to `problems`."""
-    named = {file.input for file in files if file.kind == "data" and file.input}
-    kind = runtime.kind if runtime else "wheel"
-    for number, each in enumerate(draft.inputs):
-        try:
-            yield from read_inputs([each.as_request(number)], named=named, kind=kind)
-        except DomainError as error:
-            error.field = f"inputs.{number}"
-            problems.append(error)
-        named.add(each.name.strip())
-
-
-def _as_problem(error: DomainError) -> dict[str, Any]:
-    option = error.field if error.field in OPTIONS else ""
-    return {"code": error.code, "field": error.field, "option": option, "text": word(error)}
-
-
-def _unavailable(runtime: Runtime) -> dict[str, str]:
-    """Why options cannot be chosen with this runtime, in words."""
-    able = runtime.capabilities
-    found = {name: unavailable(option, able) for name, option in OPTIONS.items()}
-    return {
-        name: word(DomainError(f"option_{code}", option=name, limit=""))
-        for name, code in found.items()
-        if code and code != "never"
-    }

@@ -13,13 +13,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, Sum
+from django.db.models import Exists, Q, Sum
 from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
 from tasks import announce
-from tasks.diagnosis import diagnose
+from tasks.diagnosis import diagnose, diagnose_script
 from tasks.hints import assign_on_commit, build_profile_on_commit
 from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
 from tasks.states import Outcome, TaskState
@@ -48,6 +48,8 @@ RETRIED = frozenset(
 PAUSED = frozenset({EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED, EndReason.AGENT_ERROR})
 #: why an attempt ended whose worker was silent for longer than a lease
 LEASE_EXPIRED = "lease_expired"
+#: why one ended before it began: the device was forbidden to run scripts
+SCRIPTS_WITHDRAWN = "scripts_withdrawn"
 
 
 def _telling(act: Callable[Concatenate[Attempt, P], R]) -> Callable[Concatenate[Attempt, P], R]:
@@ -80,6 +82,10 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
     announce.poke_worker_on_commit(task.worker_id)
     # another dispatcher may have moved it to another device since it was read
     here = Q(worker=task.worker_id, runtime_version=task.runtime_version)
+    if task.is_script:
+        # its owner, or an administrator, may have withdrawn it since
+        takers = Worker.objects.filter(allows_scripts=True, offers_scripts=True)
+        here &= Q(Exists(takers.filter(pk=task.worker_id)))
     attempt_id = uuid.uuid4()
     with bound_contextvars(attempt=str(attempt_id), worker=task.worker.name):
         if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
@@ -193,7 +199,8 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     elif report.reason in RETRIED:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
-        reason, detail = diagnose(report, _log_of(attempt, report))
+        judge = diagnose_script if task.is_script else diagnose
+        reason, detail = judge(report, _log_of(attempt, report))
         for file in task.files.all():  # the reader knows it by the name it was uploaded with
             detail = detail.replace(f'"{file.device_name}"', f'"{file.name}"')
         _finish(task, Outcome.FAILED, reason, detail)

@@ -124,6 +124,18 @@ _BY_LOG = _compiled(
         Reason.INPUT_SHAPE,
     ),
 )
+#: what ended a script, by the exception's own line
+_BY_EXCEPTION = _compiled(
+    (
+        r"out of memory while requesting|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        Reason.OUT_OF_DEVICE_MEMORY,
+    ),
+    (r"^MemoryError\b|bad_alloc|Cannot allocate memory|Unable to allocate", Reason.OUT_OF_MEMORY),
+    (r"request gpu ?\d+ out of valid range|no CUDA-capable device", Reason.GPU_MISSING),
+)
+_TRACEBACK_END = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
+)
 #: the loader warns of a newer model, and may well get through; only what fails then is due to it
 _NEWER = re.compile(r"loading model from future runtime")
 _NOT_GIVEN = re.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
@@ -150,6 +162,29 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     if reason is Reason.CRASHED:
         return reason.value, SIGNALS[report.exit_code or 0]
     return reason.value, cause or report.detail
+
+
+def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
+    """As `diagnose`, of a script: what it printed is its author's, so little is read from it."""
+    if report.reason in _BY_REASON:
+        return _BY_REASON[report.reason].value, report.detail
+    if report.exit_code == KILLED:
+        return Reason.OUT_OF_MEMORY.value, report.detail
+    if report.exit_code == FILE_TOO_LARGE:
+        return Reason.OUTPUT_TOO_LARGE.value, report.detail
+    raised = _raised(log_tail)
+    reason = _first(_BY_EXCEPTION, raised)
+    if reason is None and report.exit_code in SIGNALS:
+        return Reason.CRASHED.value, raised or SIGNALS[report.exit_code]
+    return (reason or Reason.RUN_FAILED).value, raised or report.detail
+
+
+def _raised(log_tail: str) -> str:
+    """The line of an exception that ended a program, below its traceback; else the last line."""
+    if found := _TRACEBACK_END.findall(log_tail):
+        return str(found[-1]).strip()
+    lines = [line.strip() for line in log_tail.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
 
 
 def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:

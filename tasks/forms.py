@@ -23,6 +23,7 @@ from tasks.asking.admission import seed_refusal
 from tasks.asking.inputs import read_shape
 from tasks.asking.measuring import read_plan
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
+from tasks.asking.scripts import read_script
 from tasks.queue.targets import Target, read_target
 from tasks.queue.turns import OWN_PRIORITY
 from webprofile.errors import DomainError
@@ -104,6 +105,8 @@ class TaskBody(_Body):
     inputs: list[InputBody] = Field(default_factory=list, max_length=200)
     plan: dict[str, Any] = Field(default_factory=dict, max_length=20)
     seed: StrictInt | StrictStr = 0
+    #: of a program in place of a model: `tasks.asking.scripts.read_script`
+    script: dict[str, Any] | None = Field(default=None, max_length=20)
     #: the task that this one repeats with changes
     copied_from: StrictInt | None = Field(default=None, ge=1, le=2**63 - 1)
 
@@ -130,6 +133,7 @@ class TaskBody(_Body):
             target=self.target_asked(),
             priority=self.priority_number(),
             title=self.title,
+            script=read_script(self.script),
         )
 
     def priority_number(self) -> int:
@@ -138,7 +142,11 @@ class TaskBody(_Body):
 
     def target_asked(self) -> Target | None:
         """Raises DomainError target_*, naming the field."""
-        return None if self.target is None else read_target(self.target.model_dump())
+        return (
+            None
+            if self.target is None
+            else read_target(self.target.model_dump(), scripts=self.script is not None)
+        )
 
 
 class DraftBody(TaskBody):

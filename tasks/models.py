@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
+from tasks.kinds import Kind, program_name
 from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
 
 #: load_and_run tells these apart by the suffix; whatever else is uploaded as data is an array
@@ -28,11 +29,17 @@ class Purpose(models.TextChoices):
 
 
 class Task(models.Model):
-    """One request of a user to profile a model on a worker."""
+    """One request of a user to profile a model, or a Python program, on a worker."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
+    kind = models.CharField(
+        _("kind"), max_length=6, choices=Kind, default=Kind.MODEL, db_default=Kind.MODEL
+    )
+    #: how a script is called: `agent.protocol.script.Script`; options, plan, seed and inputs, which
+    #: are load_and_run's, then mean nothing. None for a model
+    script = models.JSONField(_("script"), null=True, blank=True)
     options = models.JSONField(_("options"), default=dict)
     #: what is measured: `agent.protocol.plan.Plan`
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
@@ -106,14 +113,23 @@ class Task(models.Model):
                 condition=(Q(state=TaskState.FINISHED) & ~Q(outcome=""))
                 | (~Q(state=TaskState.FINISHED) & Q(outcome="")),
             ),
+            models.CheckConstraint(
+                name="task_script_iff_kind",
+                condition=(Q(kind=Kind.SCRIPT) & Q(script__isnull=False))
+                | (Q(kind=Kind.MODEL) & Q(script__isnull=True)),
+            ),
         ]
 
     def __str__(self) -> str:
         return f"#{self.pk}"
 
     @property
+    def is_script(self) -> bool:
+        return self.kind == Kind.SCRIPT
+
+    @property
     def model_name(self) -> str:
-        """The model's file name; of prefetched files without a query."""
+        """The model's or the program's file name; of prefetched files without a query."""
         return self.model_file.name if self.model_file else ""
 
     @property
@@ -138,7 +154,10 @@ class Task(models.Model):
 
 
 class TaskFile(models.Model):
-    """A file of the user's: the model, data for input variables, or the content of an option."""
+    """A file of the user's: the model, data for input variables, or the content of an option.
+
+    Of a script the program stands in the model's place, and data lie beside it under their names.
+    """
 
     class Kind(models.TextChoices):
         MODEL = "model", _("model")
@@ -213,7 +232,12 @@ class TaskFile(models.Model):
 
     @property
     def device_name(self) -> str:
-        """Its name on the device: load_and_run tells kinds apart by the suffix."""
+        """Its name on the device: load_and_run tells kinds apart by the suffix.
+
+        Of a script's data it is the user's own, which was checked: the program opens it.
+        """
+        if self.task.is_script:
+            return program_name(self.name) if self.kind == self.Kind.MODEL else self.name
         if self.kind == self.Kind.MODEL:
             return "model.mge"
         if self.kind == self.Kind.OPTION:

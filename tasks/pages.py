@@ -18,7 +18,8 @@ LOOKED_AT = 1_000
 MOST_COUNTED = 1_000
 #: what a row shows; options, plans and facts of devices are long, and stay where they are
 _COLUMNS = (
-    "title", "state", "outcome", "runtime_version", "updated_at", "worker__name", "owner__email",
+    "title", "kind", "state", "outcome", "runtime_version", "updated_at", "worker__name",
+    "owner__email",
 )  # fmt: skip
 _FILES = Prefetch(
     "files", TaskFile.objects.only("task_id", "kind", "name", "stored_at", "purged_at")

@@ -66,6 +66,8 @@ class Reason(Enum):
     PROFILE_UNREADABLE = "profile_unreadable"
     PROFILE_MISSING = "profile_missing"
     NOTHING_TIMED = "nothing_timed"
+    SCRIPT_UNREADABLE = "script_unreadable"
+    SCRIPTS_WITHDRAWN = "scripts_withdrawn"
     # infrastructure, after the last attempt
     DOWNLOAD_FAILED = "download_failed"
     UPLOAD_FAILED = "upload_failed"
@@ -77,7 +79,7 @@ class Reason(Enum):
     CANCELLED = "cancelled"
 
 
-_TRY_AGAIN = _("Send the task again; if it ends like this once more, tell an administrator.")
+TRY_AGAIN = _("Send the task again; if it ends like this once more, tell an administrator.")
 
 WORDINGS: dict[Reason, Wording] = {
     Reason.CANCELLED_BY_USER: Wording(
@@ -238,7 +240,7 @@ WORDINGS: dict[Reason, Wording] = {
         _("Leave out the option, or look into the log for the reason."),
     ),
     Reason.MEASUREMENT_MISSING: Wording(
-        Blame.SERVER, _("The measurement did not arrive in storage."), _TRY_AGAIN
+        Blame.SERVER, _("The measurement did not arrive in storage."), TRY_AGAIN
     ),
     Reason.MEASUREMENT_UNREADABLE: Wording(
         Blame.SERVER,
@@ -301,21 +303,31 @@ WORDINGS: dict[Reason, Wording] = {
         _("The model ran, but no operator took any time that the device could measure."),
         _("The model has nothing to compute, or its data are too small: try a larger batch."),
     ),
+    Reason.SCRIPT_UNREADABLE: Wording(
+        Blame.USER,
+        _("The file is no program that can be run."),
+        _("The message below names the cause. Mend the file and start a new task with it."),
+    ),
+    Reason.SCRIPTS_WITHDRAWN: Wording(
+        Blame.DEVICE,
+        _("The device does not run scripts any more."),
+        _("Choose another device that runs scripts, or ask an administrator about this one."),
+    ),
     Reason.PROFILE_MISSING: Wording(
-        Blame.SERVER, _("The profile did not arrive in storage."), _TRY_AGAIN
+        Blame.SERVER, _("The profile did not arrive in storage."), TRY_AGAIN
     ),
     Reason.DOWNLOAD_FAILED: Wording(
-        Blame.SERVER, _("The device could not fetch the uploaded files."), _TRY_AGAIN
+        Blame.SERVER, _("The device could not fetch the uploaded files."), TRY_AGAIN
     ),
     Reason.UPLOAD_FAILED: Wording(
-        Blame.SERVER, _("The device could not store the result."), _TRY_AGAIN
+        Blame.SERVER, _("The device could not store the result."), TRY_AGAIN
     ),
     Reason.AGENT_RESTARTED: Wording(
-        Blame.DEVICE, _("The device's agent was restarted during the run."), _TRY_AGAIN
+        Blame.DEVICE, _("The device's agent was restarted during the run."), TRY_AGAIN
     ),
-    Reason.AGENT_ERROR: Wording(Blame.DEVICE, _("The device's agent failed."), _TRY_AGAIN),
+    Reason.AGENT_ERROR: Wording(Blame.DEVICE, _("The device's agent failed."), TRY_AGAIN),
     Reason.KILLED: Wording(
-        Blame.DEVICE, _("Somebody on the device killed the run, several times."), _TRY_AGAIN
+        Blame.DEVICE, _("Somebody on the device killed the run, several times."), TRY_AGAIN
     ),
     Reason.LEASE_EXPIRED: Wording(
         Blame.DEVICE,
@@ -323,10 +335,10 @@ WORDINGS: dict[Reason, Wording] = {
         _("Choose another device, or try again when this one is online."),
     ),
     Reason.CANCELLED: Wording(
-        Blame.DEVICE, _("The device's agent stopped the run by itself."), _TRY_AGAIN
+        Blame.DEVICE, _("The device's agent stopped the run by itself."), TRY_AGAIN
     ),
     Reason.AGENT_FORGOT: Wording(
-        Blame.DEVICE, _("The device came back without the task."), _TRY_AGAIN
+        Blame.DEVICE, _("The device came back without the task."), TRY_AGAIN
     ),
 }
 

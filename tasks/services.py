@@ -19,11 +19,13 @@ from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from tasks import announce
 from tasks.asking.admission import admit, allowed_priority, check_quota, misfit
-from tasks.asking.copying import described, request_of
+from tasks.asking.copying import described, request_of, script_of
 from tasks.asking.inspection import inspect
-from tasks.asking.measuring import timeout_s_of
+from tasks.asking.measuring import script_timeout_s_of, timeout_s_of
+from tasks.asking.programs import check_model, check_program
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.hints import assign_on_commit
+from tasks.kinds import Kind
 from tasks.models import Purpose, Task, TaskFile
 from tasks.queue.targets import candidates, target_of
 from tasks.reasons import Reason
@@ -67,6 +69,8 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         owner=owner,
         worker=found.worker,
         runtime_version=found.runtime_version,
+        kind=Kind.MODEL if request.script is None else Kind.SCRIPT,
+        script=None if request.script is None else request.script.model_dump(mode="json"),
         options=found.options,
         plan=request.plan.model_dump(mode="json"),
         seed=request.seed,
@@ -77,7 +81,7 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         title=request.title.strip(),
         purpose=request.purpose,
         traceparent=traces.current.get(),
-        timeout_s=timeout_s_of(request.plan),
+        timeout_s=_timeout_s(request),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
     positions: Counter[str] = Counter()
@@ -87,7 +91,7 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
             kind=file.kind,
             position=positions[file.kind],
             # what has no meaning is not kept: it was not checked either
-            input=file.input if file.feeds_an_input else "",
+            input=file.input if file.feeds_an_input and request.script is None else "",
             option=file.option if file.kind == TaskFile.Kind.OPTION else "",
             name=file.name,
             size_bytes=file.size_bytes,
@@ -97,6 +101,12 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         positions[file.kind] += 1
     announce.task_changed_on_commit(task)
     return task
+
+
+def _timeout_s(request: TaskRequest) -> int:
+    if request.script is not None:
+        return script_timeout_s_of(request.script)
+    return timeout_s_of(request.plan)
 
 
 def _part_bytes(file: FileRequest) -> int:
@@ -124,10 +134,10 @@ def task_submit(
 ) -> None:
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
-    `stored` maps file ids to what storage holds (None: nothing), `heads` those of data files to
-    their first bytes (`tasks.asking.inspection`). Raises DomainError upload_missing or
-    upload_damaged, naming the files; input_* for data that no device could use; not_initiated if
-    the task ended.
+    `stored` maps file ids to what storage holds (None: nothing), `heads` those of files that are
+    looked into to their first bytes (`tasks.asking.inspection`, `programs`). Raises DomainError
+    upload_missing or upload_damaged, naming the files; input_* for data that no device could use,
+    script_* and model_* for a program or model that is none; not_initiated if the task ended.
     """
     if task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
@@ -160,7 +170,15 @@ def task_submit(
 
 
 def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
-    """Keep what the headers of data files say; refuse those that cannot be inputs."""
+    """Keep what the headers of data files say; refuse those that cannot be inputs.
+
+    Refuses a model that is a program, and a program that is none.
+    """
+    for file in files:
+        if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
+            _check_start(task, file, heads[file.pk])
+    if task.is_script:
+        return
     runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
     # with a target another device may take what this one cannot: see `_chosen_now`
     kind = runtime.kind if runtime and task.target is None else "wheel"
@@ -169,6 +187,13 @@ def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) ->
             found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
             file.arrays = [array.as_row() for array in found]
             file.save(update_fields=["arrays"])
+
+
+def _check_start(task: Task, file: TaskFile, head: bytes) -> None:
+    if script := script_of(task):
+        check_program(file.name, head, file.size_bytes, entry=script.entry)
+    else:
+        check_model(file.name, head)
 
 
 def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
@@ -194,6 +219,8 @@ def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
 
 def check_feeds(task: Task, files: list[TaskFile]) -> None:
     """Raise DomainError if two of files, JSON's entries and given inputs are for one variable."""
+    if task.is_script:
+        return  # its data feed nothing, they lie beside it
     feeds = [(given["name"], "") for given in task.inputs]
     for file in files:
         if file.kind == TaskFile.Kind.DATA:
@@ -248,7 +275,7 @@ def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
 
 def _asked(task: Task) -> tuple[Any, ...]:
     where = (task.worker_id, task.runtime_version) if task.target is None else task.target
-    return where, task.options, task.plan, task.inputs, task.seed, task.title
+    return where, task.options, task.plan, task.inputs, task.seed, task.title, task.script
 
 
 @transaction.atomic

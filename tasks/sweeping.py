@@ -140,6 +140,8 @@ def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
 
 
 def _fail_without_runtime(task: Task) -> bool:
+    if task.is_script and not task.worker.takes_scripts:
+        return task_fail(task, reason=Reason.SCRIPTS_WITHDRAWN.value)
     if task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
         return False
     return task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=task.runtime_version)

@@ -44,7 +44,7 @@ from tasks.queue import rebinding
 from tasks.queue.facts import facts_of
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.queue.words import queue_rows
-from tasks.reasons import wording_of
+from tasks.script_reasons import wording_for
 from tasks.selectors import (
     events_after,
     last_attempt,
@@ -157,9 +157,7 @@ def submit(request: HttpRequest, task_id: int) -> JsonResponse:
     try:
         task_confirm(task)
     except DomainError as error:
-        if error.code.startswith("input_"):
-            # the file will not get better: what is wanted is another task
-            api.end_refused(task, error)
+        api.end_refused(task, error)
         raise
     return JsonResponse(
         {"status": task.status.value, "url": reverse("tasks:detail", args=[task.pk])}
@@ -308,7 +306,7 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "retention": rules_shown(),
         "others": dumps_beside(task, reader_of(request)) if dump else None,
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
-        "wording": wording_of(task.reason),
+        "wording": wording_for(task),
         "events": list(events_after(task, 0)),
         "queue": queue_rows(facts_of(task, reader=reader_of(request))),
         "priority": _priority_steps(task, reader_of(request)),

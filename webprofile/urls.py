@@ -10,7 +10,7 @@ from accounts.views import own as account_views
 from profiles.views import artifacts, compare_io, result
 from profiles.views.netron import netron
 from profiles.views.perfetto import perfetto
-from tasks import api as task_api
+from tasks import drafts
 from tasks import views as task_views
 from tasks.listing import views as list_views
 from webprofile.views import favicon, healthz
@@ -29,7 +29,7 @@ task_patterns = (
         path("views/", list_views.save_view, name="save-view"),
         path("views/<int:view_id>/delete/", list_views.delete_view, name="delete-view"),
         path("new/", task_views.new, name="new"),
-        path("command/", task_api.command, name="command"),
+        path("command/", drafts.command, name="command"),
         path("outlook/", task_views.outlook, name="outlook"),
         path("cancel/", task_views.cancel_several, name="cancel-several"),
         path("<int:task_id>/", task_views.detail, name="detail"),

@@ -10,12 +10,14 @@ from webprofile.wording_admin import ADMINISTRATION
 from webprofile.wording_opened import OPENED
 from webprofile.wording_queue import QUEUE
 from webprofile.wording_rest import REST
+from webprofile.wording_scripts import SCRIPTS
 from webprofile.wording_webhooks import WEBHOOKS
 
 WORDINGS: dict[str, Any] = {
     **OPENED,
     **QUEUE,
     **REST,
+    **SCRIPTS,
     **WEBHOOKS,
     **ADMINISTRATION,
     # a request for a task

@@ -32,6 +32,14 @@ DONE: dict[str, Any] = {
         "%(names)s are private: only those may choose them to whom they are granted.",
         "count",
     ),
+    "worker.allow_scripts": ngettext_lazy(
+        "%(names)s may run scripts, as soon as its agent's configuration allows them too.",
+        "%(names)s may run scripts, as soon as their agents' configurations allow them too.",
+        "count",
+    ),
+    "worker.forbid_scripts": ngettext_lazy(
+        "%(names)s starts no more scripts.", "%(names)s start no more scripts.", "count"
+    ),
     "worker.revoke": ngettext_lazy(
         "The agent of %(names)s is shut out until it is enrolled again.",
         "The agents of %(names)s are shut out until they are enrolled again.",
@@ -76,6 +84,16 @@ UNCHANGED: dict[str, Any] = {
     ),
     "worker.hide": ngettext_lazy(
         "%(names)s was private before.", "%(names)s were private before.", "count"
+    ),
+    "worker.allow_scripts": ngettext_lazy(
+        "%(names)s was allowed to run scripts before.",
+        "%(names)s were allowed to run scripts before.",
+        "count",
+    ),
+    "worker.forbid_scripts": ngettext_lazy(
+        "%(names)s was not allowed to run scripts.",
+        "%(names)s were not allowed to run scripts.",
+        "count",
     ),
     "worker.revoke": ngettext_lazy(
         "The agent of %(names)s was shut out before.",

@@ -42,6 +42,7 @@ from profiles.services import (
     artifacts_record,
 )
 from tasks import attempts
+from tasks.asking.copying import script_of
 from tasks.models import Attempt, TaskFile
 from tasks.queue.scheduling import assign_waiting
 from tasks.reviving import attempts_revive
@@ -224,12 +225,16 @@ def _desired(worker: int, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:
         if attempt.task.state == TaskState.CANCELLING:
             yield Cancel(attempt=attempt.pk)
         elif attempt.accepted_at is None and attempt.pk not in running:
-            yield _start(attempt)
+            if attempt.task.is_script and not attempt.worker.takes_scripts:
+                # forbidden between the assignment and now: the task waits again, and says why
+                attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
+            else:
+                yield _start(attempt)
 
 
 def _start(attempt: Attempt) -> Start:
     task = attempt.task
-    # the model first, then data, then the files of options: the order of `TaskFile`
+    # the model or program first, then data, then the files of options: the order of `TaskFile`
     model, *data = [_input_file(file) for file in task.files.all()]
     return Start(
         attempt=attempt.pk,
@@ -240,6 +245,7 @@ def _start(attempt: Attempt) -> Start:
         seed=task.seed,
         plan=Plan.model_validate(task.plan),
         options=task.options,
+        script=script_of(task),
         timeout_s=task.timeout_s,
         grace_s=settings.CANCEL_GRACE_S,
         task=task.pk,
@@ -261,7 +267,7 @@ def _input_file(file: TaskFile) -> InputFile:
 
 
 def _live(worker: int) -> Any:
-    return Attempt.objects.filter(worker=worker, ended_at=None).select_related("task")
+    return Attempt.objects.filter(worker=worker, ended_at=None).select_related("task", "worker")
 
 
 def _find(worker: Worker, attempt_id: uuid.UUID) -> Attempt | None:

@@ -46,6 +46,13 @@ class Worker(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(16)],
         help_text=_("Tasks it may run at once. More than one makes them disturb each other."),
     )
+    #: what an administrator decides; the device's owner decides in the agent's configuration
+    #: (the database knows the defaults too: programs of before make rows while others migrate)
+    allows_scripts = models.BooleanField(
+        _("runs scripts"), default=False, db_default=False, editable=False
+    )
+    #: its agent said last that its owner lets it run scripts, and that it has a sandbox for them
+    offers_scripts = models.BooleanField(default=False, db_default=False, editable=False)
     #: name and value, both texts: {"chip": "Kirin 990", "build": "nightly"}
     labels = models.JSONField(_("labels"), default=dict, blank=True)
     #: why it gets no tasks although it is enabled: its last health check failed
@@ -75,6 +82,11 @@ class Worker(models.Model):
         """Its last sign of life, None if there never was one."""
         pulse: Pulse | None = getattr(self, "pulse", None)
         return None if pulse is None else pulse.last_seen_at
+
+    @property
+    def takes_scripts(self) -> bool:
+        """Both who runs the site and who owns the device let scripts run on it."""
+        return self.allows_scripts and self.offers_scripts
 
     @property
     def is_online(self) -> bool:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
-from agent.protocol import Facts, RuntimeInfo
+from agent.protocol import FEATURE_SCRIPTS, Facts, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
 from workers.models import Pulse, Runtime, Worker
@@ -39,9 +39,15 @@ def worker_introduce(
     worker_seen(worker)
     # features beside the facts: what an older agent cannot do is not asked of it
     said = {**facts.model_dump(mode="json"), "features": sorted(features)}
-    if (worker.facts, worker.agent_version) != (said, agent_version):
-        worker.facts, worker.agent_version = said, agent_version
-        worker.save(update_fields=["facts", "agent_version"])
+    columns = {
+        "facts": said,
+        "agent_version": agent_version,
+        "offers_scripts": FEATURE_SCRIPTS in said["features"],
+    }
+    if any(getattr(worker, name) != value for name, value in columns.items()):
+        for name, value in columns.items():
+            setattr(worker, name, value)
+        worker.save(update_fields=list(columns))
     known = {runtime.version: runtime for runtime in worker.runtimes.all()}
     for info in runtimes:
         columns = _columns_of(info)
@@ -141,6 +147,18 @@ def worker_hide(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
+def worker_allow_scripts(worker: Worker, *, by: User | None) -> bool:
+    """Let those who may use a device run Python programs on it, if its own agent allows it too."""
+    return _switch(worker, "worker.allow_scripts", by=by, field="allows_scripts", to=True)
+
+
+@transaction.atomic
+def worker_forbid_scripts(worker: Worker, *, by: User | None) -> bool:
+    """Start no more scripts on a device; what runs there goes on until it ends or is cancelled."""
+    return _switch(worker, "worker.forbid_scripts", by=by, field="allows_scripts", to=False)
+
+
+@transaction.atomic
 def worker_revoke(worker: Worker, *, by: User | None) -> bool:
     """Shut a worker's agent out until it is enrolled again; unused codes are void too.
 
@@ -171,6 +189,7 @@ def worker_retire(worker: Worker, *, by: User | None) -> bool:
         is_enabled=False,
         disabled_at=now,
         is_public=False,
+        allows_scripts=False,
         held_at=None,
         held_reason="",
     ):

@@ -17,6 +17,7 @@ from tasks.asking.files import check_files
 from tasks.asking.inputs import read_inputs
 from tasks.asking.measuring import DEFAULT
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
+from tasks.asking.scripts import check_script
 from tasks.models import Purpose, Task
 from tasks.queue.targets import Candidate, Target, candidates
 from tasks.queue.targets import refusal_of as refusal_of_target
@@ -49,11 +50,14 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     Raises DomainError, naming the field and the cause.
     """
     found = _candidates(owner, worker, request)
-    check_files(request.files)
+    check_files(request)
+    check_script(request)
     check_seed(request.seed)
     check_priority(owner, request.priority)
     check_title(request.title)
     chosen = _first_that_fits(found, request)
+    if request.script is not None:
+        return Admitted(chosen.worker, chosen.runtime.version, {}, [])
     named = frozenset(file.input for file in request.files if file.input)
     return Admitted(
         chosen.worker,
@@ -101,6 +105,8 @@ def misfit(
     arrays: what the headers of the files say (`TaskFile.arrays`), as far as that is known
     """
     runtime = candidate.runtime
+    if request.script is not None:
+        return refusal_of_script(candidate) or _agent_refusal(candidate.worker, request)
     named = frozenset(file.input for file in request.files if file.input)
     try:
         _check_agent(candidate.worker, request)
@@ -121,6 +127,29 @@ def misfit(
         plan=request.plan,
     )
     return next(refusals, None)
+
+
+def refusal_of_script(candidate: Candidate) -> DomainError | None:
+    """Why this device runs no scripts, or none with this version; None if it does."""
+    worker, runtime = candidate.worker, candidate.runtime
+    if not worker.allows_scripts:
+        return DomainError("scripts_not_allowed", field="worker", worker=worker.name)
+    if not worker.offers_scripts:
+        return DomainError("scripts_not_offered", field="worker", worker=worker.name)
+    if runtime.kind != Runtime.Kind.WHEEL:
+        version = runtime.version
+        return DomainError(
+            "script_needs_wheel", field="runtime", worker=worker.name, version=version
+        )
+    return None
+
+
+def _agent_refusal(worker: Worker, request: TaskRequest) -> DomainError | None:
+    try:
+        _check_agent(worker, request)
+    except DomainError as error:
+        return error
+    return None
 
 
 def _check_agent(worker: Worker, request: TaskRequest) -> None:

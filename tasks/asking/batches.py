@@ -9,7 +9,10 @@ from tasks.asking.admission import Admitted, admit
 from tasks.asking.inputs import read_shape
 from tasks.asking.inspection import bytes_wanted, inspect
 from tasks.asking.measuring import read_plan
+from tasks.asking.programs import bytes_wanted_of, check_model, check_program
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
+from tasks.asking.scripts import read_script
+from tasks.kinds import Kind
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import read_target
 from tasks.services import check_feeds
@@ -95,9 +98,14 @@ def _request(cell: Cell, files: Mapping[Path, LocalFile]) -> TaskRequest:
         inputs=tuple(_inputs(cell)),
         plan=read_plan(cell.block.plan),
         seed=cell.block.seed,
-        target=None if cell.target is None else read_target(cell.target),
+        target=(
+            None
+            if cell.target is None
+            else read_target(cell.target, scripts=cell.block.script is not None)
+        ),
         priority=cell.block.priority,
         title=cell.title,
+        script=read_script(cell.block.script),
     )
 
 
@@ -118,17 +126,42 @@ def _inputs(cell: Cell) -> Iterable[InputRequest]:
 
 
 def _check_data(admitted: Admitted, cell: Cell, request: TaskRequest) -> None:
-    """What `task_submit` would refuse after the upload. Raises DomainError input_*."""
+    """What `task_submit` would refuse after the upload.
+
+    Raises DomainError input_*, script_*, model_is_script.
+    """
     runtime = admitted.worker.runtimes.get(version=admitted.runtime_version)
-    task = Task(inputs=[{"name": each.name} for each in request.inputs])
+    kind = Kind.MODEL if request.script is None else Kind.SCRIPT
+    task = Task(kind=kind, inputs=[{"name": each.name} for each in request.inputs])
     rows = []
     for asked, file in zip(cell.files, request.files, strict=True):
-        row = TaskFile(kind=file.kind, name=file.name, input=file.input)
-        wanted = bytes_wanted(file.name, file.size_bytes)
-        if file.kind == TaskFile.Kind.DATA and wanted:
-            with asked.path.open("rb") as opened:
-                head = opened.read(wanted)
+        row = TaskFile(
+            task=task,
+            kind=file.kind,
+            name=file.name,
+            input=file.input,
+            size_bytes=file.size_bytes,
+        )
+        if file.kind == TaskFile.Kind.MODEL:
+            _check_start(row, asked.path, request)
+        elif file.kind == TaskFile.Kind.DATA and request.script is None:
+            head = _head(asked.path, bytes_wanted(file.name, file.size_bytes))
             found = inspect(file.name, head, file.size_bytes, kind=runtime.kind)
             row.arrays = [array.as_row() for array in found]
         rows.append(row)
     check_feeds(task, rows)
+
+
+def _check_start(row: TaskFile, path: Path, request: TaskRequest) -> None:
+    head = _head(path, bytes_wanted_of(row))
+    if request.script is not None:
+        check_program(row.name, head, row.size_bytes, entry=request.script.entry)
+    elif head:
+        check_model(row.name, head)
+
+
+def _head(path: Path, wanted: int) -> bytes:
+    if not wanted:
+        return b""
+    with path.open("rb") as opened:
+        return opened.read(wanted)

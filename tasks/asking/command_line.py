@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from agent.protocol import Script
 from agent.protocol.artifacts import profile_name
 from agent.protocol.options import Value, build_arguments
 from agent.protocol.passes import clean_iterations_of, has_dump_pass, options_of_passes
 from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, InputRequest
+from tasks.asking.scripts import FORMATS
 from tasks.models import DATA_SUFFIXES, TaskFile
 
 PROGRAM = "load_and_run"
@@ -18,7 +20,10 @@ MODEL = "model.mge"
 
 @dataclass(frozen=True)
 class Command:
-    """A kind of pass: clean, profiled or dump. `processes`: how many there are of it."""
+    """A kind of pass: clean, profiled or dump; of a script timeline or memory.
+
+    `processes`: how many there are of it.
+    """
 
     kind: str
     processes: int
@@ -51,6 +56,14 @@ def commands_of(
         arguments = build_arguments(MODEL, fed, {**shared, "iter": 1}, first=False, dumps=True)
         found.append(Command("dump", 1, _line(arguments)))
     return found
+
+
+def script_commands_of(script: Script, name: str) -> list[Command]:
+    """One command for each format, as its user would type them: `name` is the program's file."""
+    program = f"{name}/{script.entry}" if script.entry else name
+    line = shlex.join(["python", program, *script.arguments])
+    kinds = {written: kind for kind, written in FORMATS.items()}
+    return [Command(kinds[each], 1, line) for each in script.formats]
 
 
 def _line(arguments: list[str]) -> str:

@@ -1,9 +1,10 @@
 """What would make a task once more: its own request, with the stored files to copy."""
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
-from agent.protocol import Plan
+from agent.protocol import Plan, Script
 from agent.protocol.options import Value
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
@@ -33,7 +34,13 @@ def described(task: Task) -> TaskRequest:
         target=target,
         priority=task.priority,
         title=task.title,
+        script=script_of(task),
     )
+
+
+def script_of(task: Task) -> Script | None:
+    """How the task's program is called; None for a model."""
+    return None if task.script is None else Script.model_validate(task.script)
 
 
 def copy_of(file: TaskFile) -> FileRequest:
@@ -83,12 +90,19 @@ def form_data(task: Task) -> dict[str, Any]:
         "target": task.target,
         "priority": task.priority,
         "title": task.title,
+        "kind": task.kind,
+        "script": None if task.script is None else form_script(task.script),
         "options": {name: _exact(value) for name, value in task.options.items()},
         "plan": task.plan,
         "seed": str(task.seed),
         "inputs": task.inputs,
         "files": [_file_data(file) for file in task.files.all()],
     }
+
+
+def form_script(script: dict[str, Any]) -> dict[str, Any]:
+    """As the form's fields show it: the arguments as one would type them."""
+    return {**script, "arguments": shlex.join(script["arguments"])}
 
 
 def _exact(value: Value) -> Value:

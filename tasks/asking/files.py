@@ -1,14 +1,13 @@
 """Which files a task may come with."""
 
 import re
-from collections.abc import Iterable
 
 from django.conf import settings
 
 from agent.protocol.artifacts import limit_of
 from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 from agent.protocol.options import OPTIONS
-from tasks.asking.request import FileRequest
+from tasks.asking.request import FileRequest, TaskRequest
 from tasks.models import DATA_SUFFIXES, TaskFile
 from webprofile.errors import DomainError
 
@@ -21,23 +20,25 @@ _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
-def check_files(files: Iterable[FileRequest]) -> None:
+def check_files(request: TaskRequest) -> None:
     """Raises DomainError, naming the field and the cause."""
     of_kind: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
-    for file in files:
+    one = "one_model_wanted" if request.script is None else "one_program_wanted"
+    for file in request.files:
         if file.kind not in of_kind:
-            raise DomainError("one_model_wanted", field="model")
+            raise DomainError(one, field="model")
         of_kind[file.kind].append(file)
     models, data, options = (of_kind[kind] for kind in ("model", "data", "option"))
     if len(models) != 1:
-        raise DomainError("one_model_wanted", field="model")
+        raise DomainError(one, field="model")
     if len(data) > settings.DATA_FILES_LIMIT:
         raise DomainError("too_many_files", field="data", limit=settings.DATA_FILES_LIMIT)
     check_file(models[0], "model", settings.MODEL_SIZE_LIMIT_BYTES)
     seen: set[str] = set()
     for file in data:
         check_file(file, "data", settings.DATA_SIZE_LIMIT_BYTES)
-        _check_data(file, seen)
+        if request.script is None:
+            _check_data(file, seen)
     _check_options(options)
 
 

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
+from agent.protocol import Script
 from agent.protocol.plan import PRESETS, Plan
 from webprofile.errors import DomainError
 
@@ -93,6 +94,11 @@ def plan_fields() -> list[dict[str, Any]]:
 def timeout_s_of(plan: Plan) -> int:
     """How long a run of this plan may take, all of its passes together."""
     return int(settings.RUN_TIMEOUT_S + PASS_S * plan.passes)
+
+
+def script_timeout_s_of(script: Script) -> int:
+    """How long a script may take, its runs for all formats together."""
+    return int(settings.RUN_TIMEOUT_S + PASS_S * len(script.formats))
 
 
 def limits_of(field: str) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agent.protocol import Script
 from agent.protocol.options import Value
 from agent.protocol.parts import PART_BYTES
 from agent.protocol.plan import Plan
@@ -69,7 +70,8 @@ class TaskRequest:
     """All that makes a task but its owner and its device.
 
     Either a device is asked for by name, then with `runtime_version`; or with a `target`, which
-    chooses both. `priority` orders tasks as `tasks.queue.turns` says.
+    chooses both. `priority` orders tasks as `tasks.queue.turns` says. With `script` the file of
+    kind `model` is a program.
     """
 
     runtime_version: str = ""
@@ -83,6 +85,12 @@ class TaskRequest:
     priority: int = 0
     title: str = ""
     purpose: Purpose = Purpose.USER
+    script: Script | None = None
+
+    @property
+    def model_name(self) -> str:
+        """Of the model's or the program's file, empty if none is announced."""
+        return next((f.name for f in self.files if f.kind == TaskFile.Kind.MODEL), "")
 
     @property
     def option_files(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
+from tasks.kinds import Kind
 from tasks.models import TaskFile
 from tasks.pages import STRANDS, Place, Wanted, between
 from tasks.states import Status
@@ -26,6 +27,9 @@ class TaskFilterForm(forms.Form):
 
     q = forms.CharField(label=_("Search"), max_length=200, required=False)
     status = forms.MultipleChoiceField(label=_("Status"), choices=Status.choices, required=False)
+    kind = forms.ChoiceField(
+        label=_("What"), choices=[("", _("All")), *Kind.choices], required=False
+    )
     device = forms.CharField(label=_("Device"), max_length=60, required=False)
     version = forms.CharField(label=_("MegEngine version"), max_length=40, required=False)
     since = forms.DateField(label=_("From"), required=False)
@@ -69,6 +73,8 @@ class TaskFilterForm(forms.Form):
             for strand in (each for status in statuses for each in STRANDS[status]):
                 any_of |= strand
             narrow, statuses = narrow & any_of, []
+        if data["kind"]:
+            narrow &= Q(kind=data["kind"])
         if data["version"]:
             narrow &= Q(runtime_version=data["version"])
         if number := _number(data["q"]):

@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 from django.http import QueryDict
 
+from tasks.kinds import Kind
 from tasks.models import Task
 from tasks.rest.filters import TaskFilters
 from tasks.states import Status
@@ -15,6 +16,7 @@ from webprofile.terminal.exit_codes import USAGE
 #: arguments, and what the API calls them
 FILTERS = {
     "status": "status",
+    "kind": "kind",
     "owner": "owner",
     "worker": "worker_name",
     "megengine": "version",
@@ -35,10 +37,11 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("ids", nargs="*", type=int, metavar="TASK", help="numbers; filters hold beside them")
     add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
+    add("--kind", choices=Kind.values, help="what they profile")
     add("--owner", metavar="E-MAIL", help="those of this user")
     add("--worker", metavar="NAME", help="those on this device")
     add("--megengine", metavar="VERSION", help="those with this version")
-    add("--model", metavar="TEXT", help="a part of the model's file name")
+    add("--model", metavar="TEXT", help="a part of the model's or script's file name")
     add("--title", metavar="TEXT", help="a part of the title")
     add("--created-after", metavar="TIME", help="ISO 8601: 2026-11-21 or 2026-11-21T10:00+08:00")
     add("--created-before", metavar="TIME", help="ISO 8601")

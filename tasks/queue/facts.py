@@ -15,6 +15,7 @@ from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from accounts.models import User
+from tasks.asking.admission import refusal_of_script
 from tasks.models import Attempt, Purpose, Task
 from tasks.queue.loads import history_of, loads_of, usual_s_in
 from tasks.queue.rebinding import fits
@@ -127,19 +128,24 @@ def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
 
-def outlook(worker: Worker, version: str, *, owner: User, priority: int = 0) -> QueueFacts:
+def outlook(
+    worker: Worker, version: str, *, owner: User, priority: int = 0, is_script: bool = False
+) -> QueueFacts:
     """The same for a task that `owner` would send to this device now; `owner` must see it."""
     turn = Turn(tier_of(Purpose.USER, priority), owner.pk)
     queue = _Queue(worker)
     before = queue.before(turn, queue.own_before(turn, priority=priority))
     running = running_on(worker, reader=owner)
-    causes = [*_away(worker), *_version_causes(worker, version)]
+    causes = [*_away(worker), *_version_causes(worker, version, is_script=is_script)]
     wait = None if causes else queue.wait(before)
     causes = causes or [_turn_cause(worker, before, running)]
     hints: tuple[Hint, ...] = ()
     if causes[0].code != "next":
         hints = _hints(
-            worker, owner, lambda w: _has(w, version) is not None, _limit_s(worker, wait, causes)
+            worker,
+            owner,
+            lambda w: _could_run(w, version, is_script=is_script),
+            _limit_s(worker, wait, causes),
         )
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
@@ -250,17 +256,23 @@ def _task_causes(task: Task, worker: Worker, reader: User) -> Iterable[Cause]:
     if task.purpose != Purpose.HEALTH and not allowed.exists():
         is_own = task.owner_id == reader.pk
         yield Cause("not_allowed", {"worker": worker.name, "is_own": is_own})
-    yield from _version_causes(worker, task.runtime_version)
+    yield from _version_causes(worker, task.runtime_version, is_script=task.is_script)
 
 
-def _version_causes(worker: Worker, version: str) -> Iterable[Cause]:
-    """Why this device cannot run this version."""
+def _version_causes(worker: Worker, version: str, *, is_script: bool) -> Iterable[Cause]:
+    """Why this device cannot run this version, or no script with it."""
     name = {"worker": worker.name, "version": version}
     runtime = next((r for r in worker.runtimes.all() if r.version == version), None)
     if runtime is None:
         yield Cause("version_gone", name)
     elif runtime.problem:
         yield Cause("version_broken", name | {"problem": runtime.problem})
+    if is_script and not worker.allows_scripts:
+        yield Cause("scripts_not_allowed", name)
+    elif is_script and not worker.offers_scripts:
+        yield Cause("scripts_not_offered", name)
+    elif is_script and runtime and runtime.kind != Runtime.Kind.WHEEL:
+        yield Cause("script_needs_wheel", name)
 
 
 def _target_causes(task: Task) -> Iterable[Cause]:
@@ -342,6 +354,12 @@ def _can_run(task: Task, worker: Worker) -> bool:
     if found is None and (runtime := _has(worker, task.runtime_version)):
         found = Candidate(worker, runtime)
     return found is not None and fits(task, found)
+
+
+def _could_run(worker: Worker, version: str, *, is_script: bool) -> bool:
+    """Whether a device has a version, for a script one that runs scripts."""
+    found = _has(worker, version)
+    return found is not None and not (is_script and refusal_of_script(Candidate(worker, found)))
 
 
 def _has(worker: Worker, version: str) -> Runtime | None:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks.attempts import attempt_assign
+from tasks.kinds import Kind
 from tasks.models import Attempt, Purpose, Task
 from tasks.queue.loads import usual_s_of
 from tasks.queue.rebinding import fits, task_rebind
@@ -95,11 +96,15 @@ def queue_of(worker: Worker) -> QuerySet[Task]:
     """What waits for this device, for a version that it can run, and may run there.
 
     What pauses after a failed attempt is among it. A device that is held back runs health checks
-    only; those run wherever they are sent.
+    only; those run wherever they are sent. Scripts start where both the site and the device's owner
+    let them, and with a Python package alone.
     """
-    versions = worker.runtimes.filter(problem="").values("version")
+    usable = worker.runtimes.filter(problem="")
+    able = Q(kind=Kind.MODEL)
+    if worker.takes_scripts:
+        able |= Q(runtime_version__in=usable.filter(kind=Runtime.Kind.WHEEL).values("version"))
     tasks = Task.objects.filter(
-        state=TaskState.WAITING, worker=worker, runtime_version__in=versions
+        able, state=TaskState.WAITING, worker=worker, runtime_version__in=usable.values("version")
     )
     is_check = Q(purpose=Purpose.HEALTH)
     if worker.held_at is not None:
@@ -216,8 +221,10 @@ def _strays() -> QuerySet[Task]:
     )
     granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
     may_use = Q(worker__is_public=True) | Q(owner__is_staff=True) | Exists(granted)
+    takes_scripts = Q(worker__allows_scripts=True, worker__offers_scripts=True)
+    able = Q(kind=Kind.MODEL) | takes_scripts & Exists(usable.filter(kind=Runtime.Kind.WHEEL))
     waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
-    return waiting.exclude(takes_tasks("worker__") & Exists(usable) & may_use)
+    return waiting.exclude(takes_tasks("worker__") & Exists(usable) & may_use & able)
 
 
 def _in_turn(strays: QuerySet[Task]) -> Iterator[Task]:

@@ -25,15 +25,24 @@ NAMED = 8
 
 @dataclass(frozen=True)
 class Target:
-    """What a device must have. `versions` is a range as in Python packages: `>=1.12,<1.14`."""
+    """What a device must have. `versions` is a range as in Python packages: `>=1.12,<1.14`.
+
+    scripts: it must run scripts; that of a script's task, which its owner does not write
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     pool: str = ""
     versions: str = ""
+    scripts: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """As `Task.target` keeps it, without what was not asked for."""
-        row = {"labels": dict(self.labels), "pool": self.pool, "versions": self.versions}
+        row = {
+            "labels": dict(self.labels),
+            "pool": self.pool,
+            "versions": self.versions,
+            "scripts": self.scripts,
+        }
         return {name: value for name, value in row.items() if value}
 
 
@@ -47,13 +56,19 @@ class Candidate:
 
 def target_of(kept: Mapping[str, Any]) -> Target:
     """What `Task.target` holds."""
-    return Target(kept.get("labels", {}), kept.get("pool", ""), kept.get("versions", ""))
+    return Target(
+        kept.get("labels", {}),
+        kept.get("pool", ""),
+        kept.get("versions", ""),
+        bool(kept.get("scripts")),
+    )
 
 
-def read_target(given: Mapping[str, Any]) -> Target:
+def read_target(given: Mapping[str, Any], *, scripts: bool = False) -> Target:
     """Check a target that a user gives: {"labels": {name: value}, "pool": name, "versions": range}.
 
-    Each key is optional; without any every device will do. Raises DomainError target_*.
+    Each key is optional; without any every device will do. `scripts`: it is a script's. Raises
+    DomainError target_*.
     """
     if not set(given) <= {"labels", "pool", "versions"}:
         raise DomainError("target_bad", field="target")
@@ -67,7 +82,7 @@ def read_target(given: Mapping[str, Any]) -> Target:
         kept[name.strip()] = value.strip()
     if len(kept) > MOST_LABELS:
         raise DomainError("target_labels_many", field="labels", limit=MOST_LABELS)
-    return Target(kept, pool.strip(), _versions(given.get("versions") or ""))
+    return Target(kept, pool.strip(), _versions(given.get("versions") or ""), scripts)
 
 
 def _versions(given: Any) -> str:
@@ -117,6 +132,7 @@ def runtime_for(target: Target, worker: Worker) -> Runtime | None:
         runtime
         for runtime in worker.runtimes.all()
         if not runtime.problem
+        and (not target.scripts or runtime.kind == Runtime.Kind.WHEEL)
         and (not target.versions or allowed.contains(runtime.version, prereleases=True))
     ]
     return max(usable, key=lambda runtime: newest_first(runtime.version), default=None)
@@ -126,6 +142,8 @@ def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate 
     """The device as a candidate, if it has all that is asked for. `pools`: those it is in."""
     has_labels = target.labels.items() <= labels_of(worker).items()
     if not has_labels or (target.pool and target.pool not in pools):
+        return None
+    if target.scripts and not worker.takes_scripts:
         return None
     runtime = runtime_for(target, worker)
     return Candidate(worker, runtime) if runtime else None
@@ -162,6 +180,11 @@ def refusal_of(target: Target, *, user: User) -> DomainError:
     workers = list(_visible(user))
     if not workers:
         return DomainError("target_no_device", field="target")
+    if target.scripts:
+        takers = [worker for worker in workers if worker.takes_scripts]
+        if not takers:
+            return DomainError("target_no_scripts", field="target")
+        workers = takers
     for name, value in target.labels.items():
         having = [(worker, labels_of(worker)) for worker in workers if name in labels_of(worker)]
         if not having:

@@ -19,6 +19,9 @@ STUCK = {
     "not_allowed",
     "version_gone",
     "version_broken",
+    "scripts_not_allowed",
+    "scripts_not_offered",
+    "script_needs_wheel",
     "no_match",
     "no_fit",
     "matches_away",
@@ -38,6 +41,14 @@ CAUSES: dict[str, Any] = {
     "owner_not_allowed": _("The task’s owner may not use %(worker)s any more."),
     "version_gone": _("MegEngine %(version)s is not installed on %(worker)s any more."),
     "version_broken": _("MegEngine %(version)s cannot be used on %(worker)s: %(problem)s"),
+    "scripts_not_allowed": _("An administrator does not let users run scripts on %(worker)s."),
+    "scripts_not_offered": _(
+        "The agent on %(worker)s runs no scripts: its owner does not allow them there, or it has "
+        "no sandbox that works."
+    ),
+    "script_needs_wheel": _(
+        "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
+    ),
     "no_match": _("No device that its owner may use has all that the task asks for any more."),
     "no_fit": _("The devices that match cannot do all that the task asks for."),
     "matches_away": _("No device that matches takes tasks at the moment: %(devices)s."),

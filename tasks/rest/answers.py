@@ -5,8 +5,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tasks.kinds import Kind
 from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile
-from tasks.reasons import wording_of
+from tasks.script_reasons import wording_for
 from tasks.states import Outcome, Status, TaskState
 
 
@@ -42,7 +43,7 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
                 "help_text": "How long the rule that removed it keeps such files; null for none."
             },
             "id": {"help_text": "Its number."},
-            "kind": {"help_text": "The model, data for inputs, or the content of an option."},
+            "kind": {"help_text": "The model or program, data, or the content of an option."},
             "name": {"help_text": "As its owner calls it."},
             "size_bytes": {"help_text": "Its size in bytes."},
             "md5": {
@@ -100,6 +101,22 @@ class PlanAnswer(serializers.Serializer):
     profiled = serializers.IntegerField(help_text="How many profiled runs.")
 
 
+class ScriptAnswer(serializers.Serializer):
+    """How a task's program is called."""
+
+    entry = serializers.CharField(
+        allow_null=True, help_text="Path of the program within its .zip; null for a .py."
+    )
+    arguments = serializers.ListField(
+        child=serializers.CharField(allow_blank=True), help_text="What it is called with."
+    )
+    formats = serializers.ListField(
+        child=serializers.CharField(), help_text="What is recorded, each in a run of its own."
+    )
+    sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
+    profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
+
+
 class TaskRow(serializers.ModelSerializer[Task]):
     """A task in a list."""
 
@@ -109,7 +126,8 @@ class TaskRow(serializers.ModelSerializer[Task]):
     worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
     worker_name = serializers.CharField(source="worker.name", help_text="Name of its device.")
     owner = serializers.CharField(source="owner.email", help_text="E-mail of who asked for it.")
-    model_name = serializers.CharField(help_text="File name of its model.")
+    kind = serializers.ChoiceField(Kind.choices, help_text="What it profiles.")
+    model_name = serializers.CharField(help_text="File name of its model, or of its program.")
     reason = serializers.SerializerMethodField(
         help_text="Why it ended otherwise than well; null if it did not."
     )
@@ -120,8 +138,8 @@ class TaskRow(serializers.ModelSerializer[Task]):
     class Meta:
         model = Task
         fields: tuple[str, ...] = (
-            "id", "title", "status", "state", "outcome", "reason", "detail", "owner", "worker",
-            "worker_name", "runtime_version", "model_name", "priority", "created_at",
+            "id", "kind", "title", "status", "state", "outcome", "reason", "detail", "owner",
+            "worker", "worker_name", "runtime_version", "model_name", "priority", "created_at",
             "submitted_at", "finished_at",
         )  # fmt: skip
         extra_kwargs = {
@@ -138,7 +156,7 @@ class TaskRow(serializers.ModelSerializer[Task]):
 
     @extend_schema_field(ReasonAnswer(allow_null=True))
     def get_reason(self, task: Task) -> dict[str, Any] | None:
-        wording = wording_of(task.reason)
+        wording = wording_for(task)
         if wording is None:
             return None
         return {
@@ -182,6 +200,11 @@ class TaskAnswer(TaskRow):
         help_text="Options of load_and_run that differ from their defaults: true, numbers, texts.",
     )
     plan = PlanAnswer(help_text="What is measured.")
+    script = ScriptAnswer(
+        allow_null=True,
+        help_text="How its program is called; options, plan, seed and inputs then mean nothing. "
+        "Null for a model.",
+    )
     inputs = GivenInputAnswer(many=True, help_text="Input variables that no file feeds.")
     target = TargetAnswer(
         allow_null=True, help_text="What any device must have; null: it was asked for by name."
@@ -189,14 +212,14 @@ class TaskAnswer(TaskRow):
     copied_from = serializers.IntegerField(
         source="copied_from_id", allow_null=True, help_text="The task that this one repeats."
     )
-    files = FileAnswer(many=True, help_text="Its files: the model first.")
+    files = FileAnswer(many=True, help_text="Its files: the model or program first.")
     attempts = serializers.SerializerMethodField(help_text="Its attempts, the first one first.")
 
     class Meta(TaskRow.Meta):
         fields = (
             *TaskRow.Meta.fields,
-            "purpose", "options", "plan", "inputs", "seed", "target", "timeout_s", "copied_from",
-            "keeps_files", "files", "attempts",
+            "purpose", "script", "options", "plan", "inputs", "seed", "target", "timeout_s",
+            "copied_from", "keeps_files", "files", "attempts",
         )  # fmt: skip
         extra_kwargs = TaskRow.Meta.extra_kwargs | {
             "seed": {"help_text": "Of all random values."},

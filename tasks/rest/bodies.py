@@ -9,10 +9,12 @@ from rest_framework import serializers
 
 from accounts.models import User
 from agent.protocol.plan import PRESETS
+from agent.protocol.script import MAX_ARGUMENTS
 from tasks.api import completed
 from tasks.asking.admission import SEED_LIMIT, TITLE_LIMIT
 from tasks.asking.measuring import limits_of, read_plan
 from tasks.asking.request import TaskRequest
+from tasks.asking.scripts import FORMATS, LARGEST_SAMPLE_RATE, LONGEST_ARGUMENT, read_script
 from tasks.forms import FileBody, InputBody
 from tasks.models import TaskFile
 from tasks.queue.targets import read_target
@@ -31,7 +33,8 @@ class FileAsked(fields.Body):
 
     kind = fields.Choice(
         TaskFile.Kind.choices,
-        help_text="`model` (one), `data` for inputs, or the content of an `option`.",
+        help_text="`model` (one: the model, or the program of a script), `data` for inputs or to "
+        "lie beside a script, or the content of an `option`.",
     )
     name = fields.Text(
         required=False,
@@ -39,7 +42,7 @@ class FileAsked(fields.Body):
         allow_blank=True,
         max_length=1000,
         trim_whitespace=False,
-        help_text="Its name, without a path. Data ends in .npy, .json, .ppm or .pgm.",
+        help_text="Its name, without a path. Data for inputs ends in .npy, .json, .ppm or .pgm.",
     )
     size_bytes = fields.Integer(
         required=False, default=0, help_text="Its exact size in bytes: the upload must have it."
@@ -123,6 +126,42 @@ class PlanAsked(fields.Body):
         required=False,
         max_value=int(limits_of("profiled")[1]),
         help_text="How many profiled runs.",
+    )
+
+
+class ScriptAsked(fields.Body):
+    """A Python program in place of a model: how it is called, and what is recorded of it."""
+
+    entry = fields.Text(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        default=None,
+        max_length=1200,
+        help_text="Path of the program within a .zip, such as `train/main.py`; none for a .py.",
+    )
+    arguments = fields.List(
+        child=fields.Text(allow_blank=True, max_length=LONGEST_ARGUMENT, trim_whitespace=False),
+        required=False,
+        default=list,
+        max_length=MAX_ARGUMENTS,
+        help_text="What it is called with, one text each; no shell reads them.",
+    )
+    formats = fields.List(
+        child=fields.Choice([*FORMATS.values()]),
+        required=False,
+        min_length=1,
+        max_length=len(FORMATS),
+        help_text="What is recorded, each in a run of its own; the timeline if nothing is given.",
+    )
+    sample_rate = fields.Integer(
+        required=False,
+        default=0,
+        max_value=LARGEST_SAMPLE_RATE,
+        help_text="Memory is counted every so many operators; 0: never.",
+    )
+    profile_device = fields.Flag(
+        required=False, default=True, help_text="Whether the device's times are recorded too."
     )
 
 
@@ -217,6 +256,13 @@ class TaskBody(fields.Body):
     )
     files = FileAsked(  # type: ignore[call-arg]
         many=True, max_length=MOST_FILES, help_text="The model, data, and content of options."
+    )
+    script = ScriptAsked(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="To run a program instead of a model; options, plan, seed and inputs are not "
+        "given then. It runs on devices that take scripts, in a sandbox.",
     )
     copied_from = fields.Key(
         required=False,
@@ -336,9 +382,10 @@ def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:
         inputs=tuple(each.as_request(number) for number, each in enumerate(inputs)),
         plan=read_plan(body["plan"]),
         seed=body["seed"],
-        target=None if target is None else read_target(target),
+        target=None if target is None else read_target(target, scripts=bool(body["script"])),
         priority=body["priority"],
         title=body["title"],
+        script=read_script(body["script"]),
     )
     if body["copied_from"] is None:
         return asked

@@ -13,7 +13,7 @@ from accounts.models import AccessToken
 from profiles.rules import task_keep_files
 from tasks import saved_views
 from tasks.asking.admission import admit, allowed_priority, quota_of
-from tasks.asking.command_line import commands_of
+from tasks.asking.command_line import commands_of, script_commands_of
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
@@ -92,16 +92,23 @@ class TasksJudge(ApiView):
         asked = request_asked(body, self.reader)
         worker = worker_asked(body["worker"])
         found = admit(owner=self.reader, worker=worker, request=asked)
-        commands = commands_of(
-            found.options, plan=asked.plan, files=asked.files, inputs=found.inputs
-        )
+        if asked.script is not None:
+            commands = script_commands_of(asked.script, asked.model_name)
+        else:
+            commands = commands_of(
+                found.options, plan=asked.plan, files=asked.files, inputs=found.inputs
+            )
         priority = allowed_priority(self.reader, asked.priority)
         return {
             "worker": found.worker.pk,
             "runtime_version": found.runtime_version,
             "commands": commands,
             "queue": outlook(
-                found.worker, found.runtime_version, owner=self.reader, priority=priority
+                found.worker,
+                found.runtime_version,
+                owner=self.reader,
+                priority=priority,
+                is_script=asked.script is not None,
             ),
         }
 

@@ -34,7 +34,8 @@ REFUSALS = [
     "runtime_missing", "runtime_broken", "target_*", "one_model_wanted", "too_many_files",
     "file_*", "checksum_bad", "data_kind_unknown", "input_*", "inputs_too_long", "option_*",
     "plan_*", "seed_bad", "shape_*", "dtype_*", "literal_*", "priority_bad", "title_bad",
-    "source_unknown", "source_missing", "agent_old*", "parts_not_here",
+    "source_unknown", "source_missing", "agent_old*", "parts_not_here", "script_*", "scripts_*",
+    "one_program_wanted", "model_is_script",
 ]  # fmt: skip
 
 
@@ -148,7 +149,7 @@ class TaskSubmit(TaskView):
         answers={200: TaskAnswer},
         errors={
             409: ["upload_missing", "upload_damaged", "not_initiated"],
-            422: ["input_*", "dtype_not_here"],
+            422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
         },
         operation_id="tasks_submit",
     )

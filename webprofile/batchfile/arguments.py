@@ -6,7 +6,7 @@ from typing import Any
 
 from webprofile.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.values import KEYS
+from webprofile.batchfile.values import FORMATS, KEYS
 
 #: below the examples of `--help`
 FORMAT_HELP = """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):
@@ -21,7 +21,7 @@ FORMAT_HELP = """a file of tasks (TOML, or YAML with the same keys; [[tasks]] ma
   fast_run = true
 
 its keys; arguments replace what the file says:
-""" + "\n".join(f"  {key:<13} {text}" for key, text in KEYS.items())
+""" + "\n".join(f"  {key:<14} {text}" for key, text in KEYS.items())
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,21 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", nargs="?", type=Path, help="a file of tasks: .toml, .yaml or .yml")
     add("-m", "--model", action="append", metavar="FILE", help="a model; may be repeated")
+    add("-s", "--script", action="append", metavar="FILE", help="a program instead of a model")
+    add("--entry", metavar="PATH", help="the program within a script that is a .zip")
+    add("--arguments", metavar="TEXT", help="of the script, as typed into a shell")
+    add("--format", action="append", choices=list(FORMATS), help="of a script; may be repeated")
+    add("--sample-rate", type=int, metavar="N", help="of a script: memory every N operators")
     add("-w", "--worker", action="append", metavar="NAME", help="a device; may be repeated")
     add("-V", "--megengine", action="append", metavar="VERSION", help="or all; may be repeated")
     add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run")
-    add("-d", "--data", action="append", metavar="VARIABLE=FILE", help="or a .json file")
+    add(
+        "-d",
+        "--data",
+        action="append",
+        metavar="VARIABLE=FILE",
+        help="or a .json file; any beside a script",
+    )
     add("-i", "--input", action="append", metavar="VARIABLE=NUMBERS", help="written out")
     add("-p", "--plan", help="quick, standard or thorough")
     add("-r", "--repeats", type=int, metavar="N", help="how often each task is made")
@@ -47,13 +58,20 @@ def blocks_asked(given: argparse.Namespace) -> list[Block]:
     if given.file is not None:
         return read_batch(given.file, replaced)
     if not replaced:
-        raise BatchError([("arguments", "name a file of tasks, or at least --model and --worker")])
+        raise BatchError(
+            [("arguments", "name a file of tasks, or at least --model or --script, and --worker")]
+        )
     return blocks_of({}, folder=Path(), replaced=replaced)
 
 
 def _document(given: argparse.Namespace) -> dict[str, Any]:
     found = {
         "models": given.model,
+        "scripts": given.script,
+        "entry": given.entry,
+        "arguments": given.arguments,
+        "formats": given.format,
+        "sample_rate": given.sample_rate,
         "workers": given.worker,
         "versions": given.megengine,
         "options": _pairs("--option", given.option, _value),

@@ -31,7 +31,10 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AskedFile:
-    """A file of a task. kind: `model`, `data` or `option`; `input` or `option` names its use."""
+    """A file of a task. kind: `model`, `data` or `option`; `input` or `option` names its use.
+
+    A program stands in a model's place.
+    """
 
     kind: str
     path: Path
@@ -41,7 +44,10 @@ class AskedFile:
 
 @dataclass(frozen=True)
 class Block:
-    """One matrix. No version means the newest that a device has."""
+    """One matrix. No version means the newest that a device has.
+
+    script: how the programs that stand in `models` are called, as the API takes it; None for models
+    """
 
     place: str
     models: tuple[Path, ...]
@@ -56,6 +62,7 @@ class Block:
     seed: int = 0
     title: str = ""
     priority: int = 0
+    script: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ class Cell:
         if key in self.options:
             named = f"option_sets.{self.option_set}." if self.option_set else "options."
             return _joined(self.block.place, named + key)
-        known = {"model": "models", "worker": "workers", "runtime": "versions"}
+        programs = "models" if self.block.script is None else "scripts"
+        known = {"model": programs, "worker": "workers", "runtime": "versions"}
         known |= dict.fromkeys(("target", "labels", "pool", "versions"), "workers")
         return _joined(self.block.place, known.get(key, key))
 
@@ -161,9 +169,10 @@ def _choosing(folder: Path, replaced: Document) -> Callable[[str], Path]:
 
 def _block(place: str, reader: BlockReader) -> Block:
     reader.check_keys()
+    script = reader.script()
     return Block(
         place=place,
-        models=reader.paths("models"),
+        models=reader.paths("models" if script is None else "scripts"),
         workers=reader.devices(),
         versions=reader.names("versions"),
         option_sets=_option_sets(reader),
@@ -174,6 +183,7 @@ def _block(place: str, reader: BlockReader) -> Block:
         seed=reader.whole("seed", default=0, low=0, high=2**63 - 1),
         title=reader.text("title"),
         priority=reader.whole("priority", default=0, low=-100, high=100),
+        script=script,
     )
 
 

@@ -3,6 +3,7 @@
 import glob
 import math
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,19 @@ from webprofile.batchfile.mistakes import Mistakes
 #: key and what it holds, as `submit --help` prints them
 KEYS = {
     "models": "a model file or several; * matches names",
+    "scripts": "in place of models: Python programs, each a .py or a .zip; no options, plan, seed",
+    "entry": 'of scripts that are zips: the program within, such as "train/main.py"',
+    "arguments": "of scripts: a text as typed into a shell, or a list of texts",
+    "formats": 'of scripts: "timeline", "memory" or both in a list, a run each',
+    "sample_rate": "of scripts: memory is counted every so many operators; 0 for never",
+    "profile_device": "of scripts: false to leave out the device's times",
     "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
     "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
     "options": "a table: load_and_run's options of all tasks",
     "option_sets": "a table of tables: each is one more factor, added to `options`",
     "option_files": "a table: option = file",
-    "data": "a table: input variable = file; or a list of .json files, which name theirs",
+    "data": "a table: input variable = file; or a list of .json files, which name theirs; "
+    "of scripts a list of any files, which lie beside them",
     "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
     "plan": '"quick", "standard", "thorough", or a table of a plan of your own',
     "repeats": "how often each task is made",
@@ -27,6 +35,9 @@ KEYS = {
 }
 MOST_REPEATS = 1000
 LONGEST_TITLE = 200
+#: of a script, as they are called here and by MegEngine's Profiler
+FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
+_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 _SCALARS = (bool, int, float, str)
 
 
@@ -60,6 +71,45 @@ class BlockReader:
         if not found and not self._values.get(key):
             self._wrong(key, "missing")
         return tuple(dict.fromkeys(found))
+
+    def script(self) -> dict[str, Any] | None:
+        """How the block's programs are called, as the API takes it; None for models."""
+        given = {key: self._values[key] for key in _OF_SCRIPTS if key in self._values}
+        if "scripts" not in self._values:
+            for key in given:
+                self._wrong(key, "only scripts have it")
+            return None
+        if "models" in self._values:
+            self._wrong("scripts", "a block has either models or scripts")
+        if "arguments" in given:
+            given["arguments"] = self._arguments()
+        if "formats" in given:
+            given["formats"] = [self._format(*each) for each in self._texts("formats")]
+        if not isinstance(given.get("entry", ""), str):
+            self._wrong("entry", "expected a text")
+        if not isinstance(given.get("profile_device", True), bool):
+            self._wrong("profile_device", "expected true or false")
+        if "sample_rate" in given:
+            given["sample_rate"] = self.whole("sample_rate", default=0, low=0, high=1_000_000)
+        return given
+
+    def _arguments(self) -> list[str]:
+        value = self._values["arguments"]
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return value
+        if not isinstance(value, str):
+            self._wrong("arguments", "expected a text, or a list of texts; write them in quotes")
+            return []
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            self._wrong("arguments", f"they cannot be split as a shell would: {error}")
+            return []
+
+    def _format(self, place: str, text: str) -> str:
+        if text not in FORMATS and text not in FORMATS.values():
+            self._wrong(place, f"expected one of {', '.join(FORMATS)}")
+        return FORMATS.get(text, text)
 
     def names(self, key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for _, text in self._texts(key)))
@@ -121,7 +171,7 @@ class BlockReader:
                 yield from self._file("data", f"data.{name}", text, name)
         else:
             for place, text in self._texts("data"):
-                if text.lower().endswith(".json"):
+                if text.lower().endswith(".json") or "scripts" in self._values:
                     yield from self._file("data", place, text, "")
                 else:
                     self._wrong(place, "only .json names its variables: data.VARIABLE = FILE")

@@ -81,6 +81,20 @@ def access(worker: Worker) -> str:
     return _("public") if worker.is_public else _("private")
 
 
+def scripts(worker: Worker) -> str:
+    """Whether users may run programs there, and if not yet, what is missing."""
+    if worker.takes_scripts:
+        return _("users may run scripts, in a sandbox")
+    if worker.allows_scripts:
+        return _(
+            "allowed here, but not by the agent: its owner writes allow = true below [scripts] in "
+            "the agent’s configuration, and it needs a sandbox that works"
+        )
+    if worker.offers_scripts:
+        return _("not allowed here; the agent’s configuration allows them")
+    return _("no")
+
+
 def address(worker: Worker) -> SafeString | str:
     facts = worker.facts
     if not facts.get("ip") and not facts.get("hostname"):

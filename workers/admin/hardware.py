@@ -233,6 +233,6 @@ class WorkerAdmin(ActsAdmin):
 
 
 SHOWN = (
-    "heartbeat", "state", "access", "current", "versions", "agent", "address", "platform",
-    "labels", "pools", "hardware",
+    "heartbeat", "state", "access", "scripts", "current", "versions", "agent", "address",
+    "platform", "labels", "pools", "hardware",
 )  # fmt: skip

@@ -48,6 +48,32 @@ _ACTS = (
         fits=lambda worker: worker.is_public,
     ),
     Act(
+        "allow_scripts",
+        _("Let users run scripts"),
+        services.worker_allow_scripts,
+        warning=_(
+            "Any Python code of those who may use this device will run on it, with its processors, "
+            "GPUs and memory. It runs in a sandbox: without network, in a folder of its own, with "
+            "limits on time, memory, processes and disk, and without sight of the agent's token. "
+            "The sandbox is no virtual machine: code that breaks the system's kernel or a GPU's "
+            "driver gets out of it, and what other programs on the device leave readable for "
+            "everybody can be read. Nothing starts before the device's owner allows scripts in the "
+            "agent's configuration too."
+        ),
+        fits=lambda worker: not worker.allows_scripts,
+        is_dangerous=True,
+    ),
+    Act(
+        "forbid_scripts",
+        _("Run no more scripts"),
+        services.worker_forbid_scripts,
+        warning=_(
+            "No further script starts there; one that runs goes on until it ends or is cancelled. "
+            "Scripts that wait for this device stay, and their pages say why."
+        ),
+        fits=lambda worker: worker.allows_scripts,
+    ),
+    Act(
         "revoke",
         _("Revoke the agent's token"),
         services.worker_revoke,

@@ -22,6 +22,8 @@ APPLY: dict[str, Callable[..., object]] = {
     "check": health_ask,
     "publish": services.worker_publish,
     "hide": services.worker_hide,
+    "allow-scripts": services.worker_allow_scripts,
+    "forbid-scripts": services.worker_forbid_scripts,
     "revoke": services.worker_revoke,
     "retire": services.worker_retire,
 }

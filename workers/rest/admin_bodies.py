@@ -15,7 +15,10 @@ from workers.searching import workers_saying
 MOST_WORKERS = 1000
 #: of one act on several
 MOST_NAMED = 500
-WORKER_ACTS = ("drain", "resume", "check", "publish", "hide", "revoke", "retire")
+WORKER_ACTS = (
+    "drain", "resume", "check", "publish", "hide", "allow-scripts", "forbid-scripts", "revoke",
+    "retire",
+)  # fmt: skip
 STATES = ("service", "drained", "held", "retired")
 
 

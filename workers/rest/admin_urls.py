@@ -11,6 +11,8 @@ ACTS: dict[str, type[views.HardwareView]] = {
     "resume": views.HardwareResume,
     "publish": views.HardwarePublish,
     "hide": views.HardwareHide,
+    "allow-scripts": views.HardwareAllowScripts,
+    "forbid-scripts": views.HardwareForbidScripts,
     "revoke": views.HardwareRevoke,
     "retire": views.HardwareRetire,
     "check": views.HardwareCheck,

@@ -219,6 +219,22 @@ HardwareHide = _act(
     name="hide",
     doc="Only those may choose it to whom it was granted. Repeating it changes nothing.",
 )
+HardwareAllowScripts = _act(
+    "Let users run scripts on a device",
+    services.worker_allow_scripts,
+    codes=_IN_SERVICE,
+    name="allow_scripts",
+    doc="Any Python code of those who may use it runs there, in a sandbox without network. Nothing "
+    "starts before its owner allows scripts in the agent's configuration too. Repeating it changes "
+    "nothing.",
+)
+HardwareForbidScripts = _act(
+    "Run no more scripts on a device",
+    services.worker_forbid_scripts,
+    codes=_IN_SERVICE,
+    name="forbid_scripts",
+    doc="No further script starts there; what runs goes on. Repeating it changes nothing.",
+)
 HardwareRevoke = _act(
     "Shut a device's agent out",
     services.worker_revoke,

@@ -68,6 +68,9 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
         allow_null=True, help_text="Its last heartbeat; null: none ever."
     )
     condition = serializers.SerializerMethodField(help_text="The weightiest thing to know of it.")
+    takes_scripts = serializers.BooleanField(
+        help_text="Whether its owner, by the agent's configuration, lets users run them as well."
+    )
     running = serializers.SerializerMethodField(help_text="Tasks that it runs now.")
     waiting = serializers.SerializerMethodField(help_text="Tasks that wait for it.")
     usual_s = serializers.SerializerMethodField(
@@ -87,14 +90,17 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
         model = Worker
         fields: tuple[str, ...] = (
             "id", "name", "condition", "is_online", "is_enabled", "is_public", "held_reason",
-            "held_at", "last_seen_at", "agent_version", "slots", "running", "waiting", "usual_s",
-            "labels", "pools", "facts", "runtimes",
+            "allows_scripts", "takes_scripts", "held_at", "last_seen_at", "agent_version", "slots",
+            "running", "waiting", "usual_s", "labels", "pools", "facts", "runtimes",
         )  # fmt: skip
         extra_kwargs = {
             "id": {"help_text": "Its number."},
             "name": {"help_text": "Its name."},
             "is_enabled": {"help_text": "Whether it gets new tasks."},
             "is_public": {"help_text": "Whether every user may choose it."},
+            "allows_scripts": {
+                "help_text": "Whether an administrator lets users run scripts there."
+            },
             "held_reason": {"help_text": "Why a health check holds it back, or empty."},
             "held_at": {"help_text": "Since when; null if it is not held back."},
             "agent_version": {"help_text": "Version of its agent."},

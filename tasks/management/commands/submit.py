@@ -54,6 +54,7 @@ class Command(BaseCommand):
             parser,
             "submit nightly.toml --as you@example.com --dry-run",
             "submit nightly.toml --as you@example.com",
+            'submit -s train.py --arguments "--epochs 1" -w x86-1 --as you@example.com',
             "submit -m resnet18.mge -w x86-1 -r 3 --as you@example.com --no-wait",
             notes=f"{FORMAT_HELP}\n\n{HELP}",
         )
@@ -203,7 +204,7 @@ def _matrix(planned: Sequence[Planned]) -> str:
             each.cell.version,
             each.cell.option_set,
             each.cell.repeat,
-            each.request.plan.preset,
+            "script" if each.request.script else each.request.plan.preset,
         )
         for each in planned
     ]

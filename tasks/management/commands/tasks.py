@@ -25,8 +25,8 @@ from webprofile.wording import word
 #: of rows in memory at once
 PIECE = 200
 FIELDS = (
-    "task", "status", "reason", "owner", "worker", "version", "model", "title", "created_at",
-    "finished_at",
+    "task", "status", "reason", "owner", "worker", "version", "kind", "model", "title",
+    "created_at", "finished_at",
 )  # fmt: skip
 
 QuerySetFilter = Callable[[QuerySet[Task]], QuerySet[Task]]
@@ -157,6 +157,7 @@ def _row(task: Task) -> dict[str, Any]:
         task.owner.email,
         task.worker.name,
         task.runtime_version,
+        task.kind,
         task.model_name,
         task.title,
         task.created_at.isoformat(timespec="seconds"),

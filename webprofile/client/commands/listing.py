@@ -12,6 +12,7 @@ from webprofile.terminal.output import print_json, print_table
 #: arguments, and what the API calls them
 FILTERS = {
     "status": "status",
+    "kind": "kind",
     "worker": "worker_name",
     "megengine": "version",
     "model": "model_name",
@@ -48,9 +49,10 @@ def add_parsers(commands: Parsers) -> None:
 def add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--status", action="append", choices=STATUSES, help="any of these; may be repeated")
+    add("--kind", choices=("model", "script"), help="what they profile")
     add("--worker", metavar="NAME", help="those on this device")
     add("--megengine", metavar="VERSION", help="those with this version")
-    add("--model", metavar="TEXT", help="a part of the model's file name")
+    add("--model", metavar="TEXT", help="a part of the model's or script's file name")
     add("--title", metavar="TEXT", help="a part of the title")
     add("--owner", metavar="E-MAIL", help="administrators see others' tasks too")
     add("--created-after", metavar="TIME", help="ISO 8601, as 2026-11-21T10:00+08:00")

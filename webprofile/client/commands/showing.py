@@ -1,6 +1,7 @@
 """show: how a task is, its latency and its slowest operators."""
 
 import argparse
+import shlex
 from typing import Any
 
 from webprofile.client.api import Api, Query
@@ -79,7 +80,12 @@ def _question(given: argparse.Namespace) -> Query:
 def _print_task(task: dict[str, Any], address: str) -> None:
     print(plain(f"#{task['id']} {task['status']}  {task['title']}".rstrip()))
     where = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
-    print(plain(f"{where}, {task['plan']['preset']}"))
+    # a site from before scripts tells no kind
+    script = task.get("script")
+    print(plain(f"{where}, {'a script' if script else task['plan']['preset']}"))
+    if script:
+        program = script["entry"] or task["model_name"]
+        print(plain(shlex.join([program, *script["arguments"]])))
     if task["options"]:
         print(plain(", ".join(f"{name}={value}" for name, value in task["options"].items())))
     if task["reason"]:

@@ -59,6 +59,7 @@ def add_parsers(commands: Parsers) -> None:
         "submit",
         "submit tasks, models x devices x versions x option sets x repeats, and wait for them",
         "-m resnet18.mge -w x86-1 -d data=cat.npy -p standard -r 3",
+        '-s train.py --arguments "--epochs 1" --format timeline -w x86-1',
         "nightly.toml --dry-run",
         "nightly.toml --no-wait --key nightly-$(date +%F)",
         notes=f"{FORMAT_HELP}\n\n{HELP}",
@@ -265,6 +266,8 @@ def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
         "inputs": [_input(each) for each in block.inputs],
         "files": [_file(run, asked, known) for asked in cell.files],
     }
+    if block.script is not None:
+        body["script"] = dict(block.script)
     if cell.target is not None:
         return body | {"target": dict(cell.target)}
     return body | {"worker": run.workers[cell.worker], "runtime_version": cell.version}

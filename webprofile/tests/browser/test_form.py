@@ -332,7 +332,7 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     def refuse(_body):
         raise DomainError("bad_request", status=400)
 
-    monkeypatch.setattr("tasks.api.read_draft_body", refuse)
+    monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
     form.find("#submit").click()
     text = "could not be read"
     form.until(lambda: text in form.text("#command-failed"), "the refusal")

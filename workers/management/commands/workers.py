@@ -23,6 +23,7 @@ _EXAMPLES = {
     "list": "workers list --json",
     "enrol": "workers enrol pi-4 --public",
     "drain": "workers drain x86-1 pi-4",
+    "allow-scripts": "workers allow-scripts x86-1",
     "retire": "workers retire pi-4 --yes",
 }
 
@@ -30,7 +31,10 @@ _EXAMPLES = {
 class Command(BaseCommand):
     """Every change is noted in the audit log, without a name: it came from the server itself."""
 
-    help = "List, enrol, drain, resume, publish, hide, shut out and retire devices."
+    help = (
+        "List, enrol, drain, resume, publish, hide, shut out and retire devices, and say which of "
+        "them run scripts."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *_EXAMPLES.values())
@@ -114,6 +118,14 @@ _ACTS: dict[str, tuple[str, Callable[[Worker], object]]] = {
     "resume": ("give tasks again", lambda w: services.worker_resume(w, by=None)),
     "publish": ("let every user choose", lambda w: services.worker_publish(w, by=None)),
     "hide": ("only for those granted", lambda w: services.worker_hide(w, by=None)),
+    "allow-scripts": (
+        "let those who may use it run Python programs there, in a sandbox",
+        lambda w: services.worker_allow_scripts(w, by=None),
+    ),
+    "forbid-scripts": (
+        "start no more scripts; what runs goes on",
+        lambda w: services.worker_forbid_scripts(w, by=None),
+    ),
     "revoke": ("shut the agent out until enrolled", lambda w: services.worker_revoke(w, by=None)),
     "retire": ("out of service for good", lambda w: services.worker_retire(w, by=None)),
 }

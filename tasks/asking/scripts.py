@@ -1,0 +1,128 @@
+"""What a task asks for that profiles a Python program: how it is called, and which files it has."""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.protocol import Script
+from agent.protocol.script import MAX_ARGUMENTS
+from tasks.asking.measuring import DEFAULT
+from tasks.asking.request import FileRequest, TaskRequest
+from tasks.kinds import program_name
+from tasks.models import TaskFile
+from webprofile.errors import DomainError
+
+SUFFIXES = (".py", ".zip")
+LONGEST_ARGUMENT = 1000
+LARGEST_SAMPLE_RATE = 1_000_000
+#: as the page and batch files call them, and what the Profiler writes
+FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
+#: what stands beside a program: as `agent.protocol.contents.FileName`
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FIELDS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
+
+
+def read_script(given: Mapping[str, Any] | None) -> Script | None:
+    """Turn what a user gives into a Script; None stays None: a model is asked for.
+
+    Its keys are the fields of `Script`, each optional; `arguments` may be one text as typed into a
+    shell, formats may be called `timeline` and `memory`.
+    Raises DomainError script_*, naming the field.
+    """
+    if given is None:
+        return None
+    if strange := set(given) - set(_FIELDS):
+        raise DomainError("script_key_unknown", field="script", key=str(min(strange))[:40])
+    values = {name: value for name, value in given.items() if value is not None}
+    if values.get("entry") == "":
+        del values["entry"]
+    if isinstance(values.get("arguments"), str):
+        values["arguments"] = split_arguments(values["arguments"])
+    formats = values.get("formats")
+    if isinstance(formats, list | tuple):
+        named = [FORMATS.get(each, each) for each in formats if isinstance(each, str)]
+        values["formats"] = named if len(named) == len(formats) else None
+    try:
+        # its strings are checked as they are, its lists become tuples
+        return Script.model_validate(values)
+    except ValidationError as error:
+        raise _refusal(error, values) from error
+
+
+def split_arguments(text: str) -> tuple[str, ...]:
+    """The arguments of a line, or of several, as a shell would split them; nothing is expanded.
+
+    Raises DomainError script_arguments_unreadable for a quotation that does not end.
+    """
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise DomainError("script_arguments_unreadable", field="arguments") from error
+
+
+def check_script(request: TaskRequest) -> None:
+    """Whether the files, and what else is asked for, go with a script; of a model with a model.
+
+    Raises DomainError, naming the field and the cause.
+    """
+    program = next((f for f in request.files if f.kind == TaskFile.Kind.MODEL), None)
+    if request.script is None:
+        if program is not None and program.name.lower().endswith(SUFFIXES):
+            raise DomainError("model_is_script", field="model", name=program.name)
+        return
+    if program is None:
+        raise DomainError("one_program_wanted", field="model")
+    is_zip = program.name.lower().endswith(".zip")
+    if not program.name.lower().endswith(SUFFIXES):
+        raise DomainError("script_suffix", field="model", name=program.name)
+    if is_zip and request.script.entry is None:
+        raise DomainError("script_entry_missing", field="entry", name=program.name)
+    if not is_zip and request.script.entry is not None:
+        raise DomainError("script_entry_unwanted", field="entry", name=program.name)
+    _check_nothing_else(request)
+    _check_data(program, [f for f in request.files if f.kind == TaskFile.Kind.DATA])
+
+
+def _check_nothing_else(request: TaskRequest) -> None:
+    """What is load_and_run's is refused, rather than dropped without a word."""
+    given = {
+        "options": bool(request.options) or bool(request.option_files),
+        "plan": request.plan != DEFAULT,
+        "inputs": bool(request.inputs),
+        "seed": bool(request.seed),
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise DomainError(f"script_takes_no_{name}", field=name)
+
+
+def _check_data(program: FileRequest, data: Iterable[FileRequest]) -> None:
+    """Files beside a program have names that no device mistakes, each once."""
+    seen = {program_name(program.name)}
+    for file in data:
+        if file.input:
+            raise DomainError("script_takes_no_inputs", field="data")
+        if not _PLAIN_NAME.fullmatch(file.name):
+            raise DomainError("script_data_name", field="data", name=file.name)
+        if file.name.lower() in seen:
+            raise DomainError("script_data_twice", field="data", name=file.name)
+        seen.add(file.name.lower())
+
+
+def _refusal(error: ValidationError, given: Mapping[str, Any]) -> DomainError:
+    place = error.errors()[0]["loc"]
+    name = str(place[0]) if place else "formats"  # a rule of the whole: each format once
+    if name == "entry":
+        return DomainError("script_entry_bad", field="entry", entry=str(given["entry"])[:100])
+    if name == "arguments":
+        return DomainError(
+            "script_arguments_bad", field="arguments", limit=MAX_ARGUMENTS, length=LONGEST_ARGUMENT
+        )
+    if name == "sample_rate":
+        return DomainError("script_sample_rate", field="sample_rate", limit=LARGEST_SAMPLE_RATE)
+    if name == "profile_device":
+        return DomainError("script_profile_device", field="profile_device")
+    return DomainError("script_formats", field="formats", choices=", ".join(FORMATS.values()))
