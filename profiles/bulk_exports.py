@@ -79,7 +79,7 @@ def _of_task(task: Task) -> list[Any]:
         model.md5 if model else None,
         task.worker.name,
         task.runtime_version,
-        str(task.plan.get("preset", "")),
+        "script" if task.is_script else str(task.plan.get("preset", "")),
         as_json(task.options),
         str(task.seed),
         _time(task.submitted_at),

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
-from agent.protocol.artifacts import profile_number
+from agent.protocol.artifacts import TRACE_NAMES, profile_number
 from profiles.models import Profile
 from tasks.models import Attempt
 
@@ -54,7 +54,9 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "cpu": str(facts.get("cpu_model", "")),
         "gpus": [str(gpu.get("name", "")) for gpu in facts.get("gpus") or []],
         "megengine": task.runtime_version,
-        "plan": task.plan,
+        "kind": task.kind,
+        "script": task.script,
+        "plan": None if task.is_script else task.plan,
         "options": task.options,
         "seed": task.seed,
         "command": attempt.command,
@@ -72,13 +74,13 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "profiles": [
             {"name": each.name, "size_bytes": each.size_bytes, "md5": each.md5}
             for each in attempt.artifacts.filter(is_stored=True).order_by("pk")
-            if profile_number(each.name)
+            if profile_number(each.name) or each.name in TRACE_NAMES
         ],
     }
 
 
 def title_of(profile: Profile) -> str:
-    """The model's file name, or what its owner calls an opened profile."""
+    """The model's or the program's file name, or what its owner calls an opened profile."""
     if profile.attempt is not None:
         return profile.attempt.task.model_name
     return profile.upload.name if profile.upload else ""
@@ -86,7 +88,9 @@ def title_of(profile: Profile) -> str:
 
 def file_name(profile: Profile, ending: str) -> str:
     """`resnet18-task-7.csv`, `mine-opened-3.csv`: letters of any script, digits, `_.+-`."""
-    stem = title_of(profile).removesuffix(".mge").removesuffix(".json")
+    stem = title_of(profile)
+    for suffix in (".mge", ".json", ".py", ".zip"):
+        stem = stem.removesuffix(suffix)
     clean = _NOT_IN_NAMES.sub("-", stem).strip("-.")[:_LONGEST_NAME] or "profile"
     if profile.attempt is not None:
         return f"{clean}-task-{profile.attempt.task_id}{ending}"

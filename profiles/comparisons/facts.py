@@ -1,5 +1,6 @@
 """What differs between runs beside their times, so that apples and oranges are seen as such."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -137,15 +138,17 @@ def _of_run(profile: Profile) -> dict[str, str]:
     task = profile.attempt.task
     measurement = _measurement(profile)
     files = list(task.files.all())
+    checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
     return {
         _("Model or file"): title_of(profile),
-        _("Model's checksum (MD5)"): model.md5 if model else "",
+        checksum: model.md5 if model else "",
         _("Device"): task.worker.name,
         _("MegEngine version"): task.runtime_version,
+        _("Arguments"): shlex.join(task.script["arguments"]) if task.script else "",
         _("Options"): _options(task),
         _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
-        _("Random seed"): str(task.seed),
+        _("Random seed"): "" if task.is_script else str(task.seed),
         _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
         _("Disturbed by"): _disturbances(measurement) or _("nothing known"),
     }

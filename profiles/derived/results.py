@@ -8,7 +8,13 @@ import structlog
 from django.conf import settings
 
 from agent.protocol import Plan
-from agent.protocol.artifacts import LOG_NAME, artifact_of, profile_name, profile_number
+from agent.protocol.artifacts import (
+    LOG_NAME,
+    TRACE_NAMES,
+    artifact_of,
+    profile_name,
+    profile_number,
+)
 from agent.protocol.measurement import Measurement
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
@@ -56,7 +62,8 @@ def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
 
     Raises UnusableError, DomainError storage_unreachable.
     """
-    measurement = _measurement(attempt)
+    # a script is not measured: what its agent may say of the device belongs to no figure
+    measurement = None if attempt.task.is_script else _measurement(attempt)
     derived = _derived(attempt) if wants_profile(attempt.task) else _beside(attempt)
     if derived is not None:
         profile = _profile(attempt, derived, profile)
@@ -73,13 +80,20 @@ def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
 
 
 def wants_profile(task: Task) -> bool:
-    """Whether the task's plan has profiled passes, so that its attempt must leave a profile."""
-    return Plan.model_validate(task.plan).profiled > 0
+    """Whether the task's attempt must leave a profile: a script, or a plan with profiled passes."""
+    return task.is_script or Plan.model_validate(task.plan).profiled > 0
 
 
 def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
-    """(name, object key) of the attempt's raw profiles, in the order of their passes."""
+    """(name, object key) of the attempt's raw profiles, in the order of their passes.
+
+    Of a script what its Profiler wrote: a trace, a memory flow or both.
+    """
     found = attempt.artifacts.filter(is_stored=True)
+    if attempt.task.is_script:
+        stored = set(found.values_list("name", flat=True))
+        names = [name for name in TRACE_NAMES if name in stored]
+        return [(name, artifact_key(str(attempt.pk), name)) for name in names]
     numbers = sorted(filter(None, map(profile_number, found.values_list("name", flat=True))))
     return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
 
@@ -134,9 +148,11 @@ def _derived(attempt: Attempt) -> Derived:
 
 
 def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Profile:
-    log_text = _log_text(attempt)
     profile = profile_row(derived.data, profile)
     profile.attempt = attempt
+    if attempt.task.is_script:
+        return profile  # what it printed is its own, no log of load_and_run
+    log_text = _log_text(attempt)
     profile.warnings = parse_warnings(log_text)
     summary = parse_run_log(log_text)
     profile.iterations = summary.iterations if summary else None

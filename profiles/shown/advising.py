@@ -35,7 +35,8 @@ def facts_of(profile: Profile) -> Facts:
         return Facts()
     task = attempt.task
     facts = Facts(
-        options=task.options,
+        # nobody chose how a script's operators are compiled
+        options=None if task.is_script else task.options,
         machine=str(attempt.worker.facts.get("machine", "")),
         roofs=roofs_of(profile, on_gpu=bool(profile_data(profile).on_gpu.any())),
     )

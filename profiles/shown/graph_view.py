@@ -42,6 +42,8 @@ def graph_document(
 
 def model_view(profile: Profile) -> dict[str, Any]:
     """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
+    if profile.attempt is not None and profile.attempt.task.is_script:
+        return _refused(gettext("This task ran a script, so there is no model file to draw."))
     file = _model_of(profile)
     if file is None:
         return _refused(

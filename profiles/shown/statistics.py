@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from agent.protocol.artifacts import profile_name
+from agent.protocol.artifacts import TRACE_NAMES, profile_name
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.stability import Stability, stability, totals_of_passes
@@ -89,7 +89,7 @@ def _side(data: ProfileData, side: Side) -> SideStatistics:
 def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
     """The file whose graph is shown, if that is not the first one."""
     lead = data.passes[0]
-    return "" if lead == profile_name(1) else names.get(lead, lead)
+    return "" if lead in (profile_name(1), *TRACE_NAMES) else names.get(lead, lead)
 
 
 def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:

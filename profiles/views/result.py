@@ -87,13 +87,15 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
     data, trouble = _data(profile)
     measured = context.get("measured")
     has_operators = data is not None and data.has_operators
+    is_script = "task" in context and context["task"].is_script
     context |= {
         # with operators; `run` may have none
         "profile": profile if has_operators else None,
         "run": profile if data else None,
         "trouble": trouble,
         "statistics": statistics_view(data, profile, measured["row"] if measured else None),
-        "has_measurement": has_operators or "task" in context,
+        # one run of a script is no measurement
+        "has_measurement": not is_script and (has_operators or "task" in context),
         "trace": trace_view(data) if data else None,
         **_memory_flow(request, profile, data),
         "static_memory": static_memory_view(data, request.GET) if data else None,
