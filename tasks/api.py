@@ -94,6 +94,7 @@ def where_rows(reader: User) -> dict[str, Any]:
     limit = ANY_PRIORITY if reader.is_staff else OWN_PRIORITY
     return {
         "workers": [(worker, loads[worker.pk]) for worker in workers],
+        "takes_scripts": any(worker.takes_scripts for worker in workers),
         "labels": [(name, sorted(values)) for name, values in sorted(labels.items())],
         "pools": sorted({name for worker in workers for name in pools_of(worker)}),
         "versions": sorted(versions, key=newest_first, reverse=True),

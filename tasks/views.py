@@ -1,5 +1,7 @@
 """Pages and requests about tasks: load by id, call one service, render."""
 
+import math
+import shlex
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import reader_of
+from agent.protocol import Script
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
@@ -33,7 +36,7 @@ from profiles.shown.retention_words import rules_shown
 from profiles.task_files import task_confirm, upload_targets
 from tasks import api, services
 from tasks.asking.copying import form_data
-from tasks.asking.measuring import plan_fields, plan_rows
+from tasks.asking.measuring import plan_fields, plan_rows, script_timeout_s_of
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.forms import read_ids_body, read_join_body, read_parts_body, read_priority
 from tasks.listing.acts import cancel_words
@@ -69,6 +72,8 @@ def new(request: HttpRequest) -> HttpResponse:
     context = {
         "origin": origin.pk if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
+        "kind": origin.kind if origin else request.GET.get("kind", ""),
+        "script_minutes": math.ceil(script_timeout_s_of(Script()) / 60),
         "chosen": request.GET.get("worker", ""),
         "common": option_rows.common_rows(),
         "groups": option_rows.form_groups(api.cache_choices(reader)),
@@ -299,6 +304,7 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
     dump = dump_of(task)
     return {
         "task": task,
+        "arguments": shlex.join(task.script["arguments"]) if task.script else "",
         "attempt": last_attempt(task),
         "plan": plan_title(task),
         "measured": measurement_view(measurement_of(task)),

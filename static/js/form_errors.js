@@ -5,11 +5,16 @@ import { bytesize, fill } from "./format.js";
 const form = document.getElementById("new-task");
 
 /** What the server is asked about at every change; the rest is looked at when the form is sent. */
-const LIVE = "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority]";
+const LIVE =
+  "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority], [data-field=worker], " +
+  "[data-field=runtime], #script [data-field=entry], #script [data-field=arguments], #script [data-field=formats], " +
+  "#script [data-field=sample_rate]";
 
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {
-  const box = field ? form.querySelector(`[data-field="${CSS.escape(field)}"]`) : null;
+  // a model's and a script's files have the same names: the part that is shown counts
+  const boxes = field ? [...form.querySelectorAll(`[data-field="${CSS.escape(field)}"]`)] : [];
+  const box = boxes.find((each) => !each.closest("[data-of][hidden]")) ?? null;
   const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
   place.textContent = message;
   place.hidden = false;
@@ -17,7 +22,7 @@ export function showError(field, message) {
   // in a row for an input: what gives its values, not how they are given
   const control =
     box?.querySelector("[data-for]:not([hidden]) :is(input, textarea)") ??
-    box?.querySelector("input:not([type=hidden]), select");
+    box?.querySelector("input:not([type=hidden]), select, textarea");
   if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
 }
 

@@ -7,6 +7,7 @@ import { LiveCommand } from "./live_command.js";
 import { readOptions, setUpOptions } from "./option_form.js";
 import { prefill } from "./prefill.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
+import { checkScript, isScript, setUpScript } from "./script_form.js";
 import { readDraft, readTask, readUploads } from "./task_request.js";
 import { beginTrace, markPhase } from "./trace.js";
 import { Transfer } from "./transfer.js";
@@ -113,7 +114,8 @@ function back(transfer) {
 }
 
 if (form) {
-  setUpWhere();
+  const showDevices = setUpWhere();
+  setUpScript(showDevices);
   setUpFiles();
   setUpPlan();
   setUpOptions();
@@ -130,8 +132,11 @@ if (form) {
     const isRight = await live.check().finally(() => {
       isAsking = false;
     });
-    checkFiles(form.elements.model.files[0] ?? null, readRows());
-    checkOptionFiles();
+    if (isScript()) checkScript(showError);
+    else {
+      checkFiles(form.elements.model.files[0] ?? null, readRows());
+      checkOptionFiles();
+    }
     if (live.failure) showError(null, live.failure);
     if (!focusFirstError() && isRight) start();
   });

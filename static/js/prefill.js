@@ -4,6 +4,7 @@ import { addRow, take } from "./file_rows.js";
 import { fill } from "./format.js";
 import { takeOption } from "./option_form.js";
 import { getJson } from "./requests.js";
+import { isScript, takeBeside, takeProgram, takeScript } from "./script_form.js";
 import { takeTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
@@ -12,6 +13,9 @@ const form = document.getElementById("new-task");
 export async function prefill() {
   const asked = await getJson(form.dataset.origin, { login: form.dataset.login });
   form.dataset.copiedFrom = asked.task;
+  form.elements.kind.value = asked.kind;
+  form.querySelector("[name=kind]:checked").dispatchEvent(new Event("change"));
+  if (asked.script) takeScript(asked.script);
   const moved = asked.target ? !takeTarget(asked.target) : !chooseDevice(asked);
   form.elements.priority.value = String(asked.priority);
   form.elements.title.value = asked.title;
@@ -51,6 +55,10 @@ function choosePlan(plan) {
 function takeFile(file) {
   if (!file.is_stored) return false;
   const stored = { id: file.id, name: file.name };
+  if (isScript()) {
+    (file.kind === "model" ? takeProgram : takeBeside)(stored);
+    return true;
+  }
   if (file.kind === "model") {
     const place = document.getElementById("model-taken");
     form.elements.model.dataset.taken = file.id;

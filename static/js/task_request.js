@@ -3,12 +3,14 @@
 import { readRows } from "./file_rows.js";
 import { readNumber } from "./numbers.js";
 import { readOptions } from "./option_form.js";
+import { isScript, readScript, scriptDraft, scriptFiles } from "./script_form.js";
 import { readWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
 
 /** A task that is still being described: rows without a name or a value are left out. */
 export function readDraft() {
+  if (isScript()) return { ...readWhere(), script: readScript(), files: scriptDraft() };
   const rows = readRows().filter(isComplete);
   const { options, files } = readOptions();
   const data = rows.filter((row) => row.mode === "file");
@@ -24,21 +26,25 @@ export function readDraft() {
 
 /** The task itself. uploads: [{file, kind, input, option}], sums: their checksums in that order. */
 export function readTask(uploads, sums) {
+  const copied = { copied_from: form.dataset.copiedFrom ? Number(form.dataset.copiedFrom) : null };
+  const sent = uploads.map(({ file, kind, input, option }, i) => ({
+    kind,
+    name: file.name,
+    size_bytes: file.size,
+    md5: sums[i],
+    input,
+    option,
+  }));
+  if (isScript()) {
+    return { ...readWhere(), ...copied, script: readScript(), files: [...sent, ...scriptFiles().taken] };
+  }
   const { options, files } = readOptions();
-  const copied = form.dataset.copiedFrom;
   return {
     ...common(options),
-    copied_from: copied ? Number(copied) : null,
+    ...copied,
     inputs: markInputs(readRows()),
     files: [
-      ...uploads.map(({ file, kind, input, option }, i) => ({
-        kind,
-        name: file.name,
-        size_bytes: file.size,
-        md5: sums[i],
-        input,
-        option,
-      })),
+      ...sent,
       ...takenOver(),
       ...files.filter(({ stored }) => stored).map(({ option, stored }) => ({ kind: "option", option, ...stored })),
     ],
@@ -47,6 +53,7 @@ export function readTask(uploads, sums) {
 
 /** The files that go to storage, in the order in which the server lists them. */
 export function readUploads() {
+  if (isScript()) return scriptFiles().uploads;
   const model = form.elements.model.files[0];
   const data = readRows().filter((row) => row.mode === "file" && row.file);
   const { files } = readOptions();

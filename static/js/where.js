@@ -2,6 +2,7 @@
 
 import { readNumber } from "./numbers.js";
 import { makeRefresher } from "./refresher.js";
+import { isScript } from "./script_form.js";
 
 const INTERVAL_MS = 15_000;
 
@@ -44,8 +45,9 @@ export function takeTarget(target) {
   return hasPool && Object.keys(labels).length === 0;
 }
 
+/** Returns a function that shows anew what can be chosen, for when something else is profiled. */
 export function setUpWhere() {
-  setUpDevices();
+  const showDevices = setUpDevices();
   const outlook = document.getElementById("outlook");
   const ask = makeRefresher(outlook, outlookUrl, { delayMs: 250 });
   for (const choice of form.elements.where) choice.addEventListener("change", show);
@@ -59,6 +61,10 @@ export function setUpWhere() {
   window.setInterval(() => document.visibilityState === "visible" && ask(), INTERVAL_MS);
   show();
   ask();
+  return () => {
+    showDevices();
+    ask();
+  };
 }
 
 function show() {
@@ -72,6 +78,7 @@ function labelSelects() {
 
 function outlookUrl() {
   const asked = new URLSearchParams({ priority: form.elements.priority.value.trim() });
+  if (isScript()) asked.set("script", "1");
   if (isForAny()) {
     const { labels, pool, versions } = readTarget();
     asked.set("any", "1");
@@ -85,21 +92,41 @@ function outlookUrl() {
   return `${document.getElementById("where").dataset.outlook}?${asked}`;
 }
 
-/** Versions of one device; the select holds only those of the chosen one. */
+/** Versions of one device; the select holds only those of the chosen one. Returns what shows it all anew. */
 function setUpDevices() {
   const { worker, runtime } = form.elements;
   const all = [...runtime.options];
-  const usable = (id) => all.filter((option) => option.dataset.worker === id && !option.disabled);
+  // what the server does not offer stays shut, whatever is profiled
+  const shut = new Set([...worker.options, ...all].filter((option) => option.disabled));
+  const texts = new Map([...worker.options].map((option) => [option, option.textContent]));
+  const of = (id) => all.filter((option) => option.dataset.worker === id);
+  const usable = (id) => of(id).filter((option) => !option.disabled);
 
-  for (const option of worker.options) {
-    if (option.disabled || usable(option.value).length) continue;
-    option.disabled = true;
-    option.textContent += ` (${worker.dataset.withoutRuntime})`;
-  }
-  const showVersions = () => {
-    runtime.replaceChildren(...all.filter((option) => option.dataset.worker === worker.value));
+  const whyNot = (option) => {
+    if (shut.has(option)) return "";
+    if (of(option.value).every((each) => shut.has(each))) return worker.dataset.withoutRuntime;
+    if (isScript() && option.dataset.noScripts) return option.dataset.noScripts;
+    return usable(option.value).length ? "" : worker.dataset.withoutWheel;
+  };
+  const showDevices = () => {
+    for (const option of all) option.disabled = shut.has(option) || (isScript() && option.dataset.kind !== "wheel");
+    for (const option of worker.options) {
+      const why = whyNot(option);
+      option.disabled = shut.has(option) || Boolean(why);
+      option.textContent = texts.get(option) + (why ? ` (${why})` : "");
+    }
+    const enabled = [...worker.options].filter((option) => !option.disabled);
+    const kept = enabled.find((option) => option.value === worker.value);
+    const first = kept ?? enabled.find((option) => option.defaultSelected) ?? enabled[0];
+    worker.value = first?.value ?? "";
+    document.getElementById("no-device").hidden = Boolean(first) || isScript();
+    showVersions(runtime.selectedOptions[0]);
+  };
+  const showVersions = (kept = null) => {
+    runtime.replaceChildren(...of(worker.value));
+    const found = usable(worker.value);
     // the newest that works
-    runtime.value = usable(worker.value).at(-1)?.value ?? "";
+    runtime.value = (found.find((option) => option === kept) ?? found.at(-1))?.value ?? "";
     document.getElementById("worker-hint").textContent = worker.selectedOptions[0]?.dataset.hint ?? "";
     showRuntime();
   };
@@ -109,11 +136,10 @@ function setUpDevices() {
     hint.push(...broken.map((option) => `${option.value}: ${option.dataset.problem}`));
     document.getElementById("runtime-hint").textContent = hint.filter(Boolean).join("\n");
   };
-  const enabled = [...worker.options].filter((option) => !option.disabled);
-  const first = enabled.find((option) => option.defaultSelected) ?? enabled[0];
-  worker.value = first?.value ?? "";
-  document.getElementById("no-device").hidden = Boolean(first);
-  worker.addEventListener("change", showVersions);
+  worker.value = [...worker.options].find((option) => option.defaultSelected && !option.disabled)?.value ?? "";
+  runtime.selectedIndex = -1;
+  worker.addEventListener("change", () => showVersions());
   runtime.addEventListener("change", showRuntime);
-  showVersions();
+  showDevices();
+  return showDevices;
 }
