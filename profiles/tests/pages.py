@@ -26,7 +26,9 @@ def make_result(*profiles: bytes, owner=None) -> Profile:
     return Profile.objects.get(attempt=attempt)
 
 
-def ended_attempt(files: Mapping[str, bytes], owner: User | None = None, **asked: Any) -> Attempt:
+def ended_attempt(
+    files: Mapping[str, bytes], owner: User | None = None, /, **asked: Any
+) -> Attempt:
     """An attempt in state processing whose files lie in storage; asked: of its task."""
     attempt = make_attempt(make_waiting_task(owner or make_user(), **asked))
     offers = []

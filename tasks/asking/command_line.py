@@ -11,8 +11,8 @@ from agent.protocol.options import Value, build_arguments
 from agent.protocol.passes import clean_iterations_of, has_dump_pass, options_of_passes
 from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, InputRequest
-from tasks.asking.scripts import FORMATS
 from tasks.models import DATA_SUFFIXES, TaskFile
+from webprofile.batchfile.calls import FORMATS
 
 PROGRAM = "load_and_run"
 MODEL = "model.mge"

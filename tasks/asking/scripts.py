@@ -1,7 +1,6 @@
 """What a task asks for that profiles a Python program: how it is called, and which files it has."""
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,13 +12,12 @@ from tasks.asking.measuring import DEFAULT
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.kinds import program_name
 from tasks.models import TaskFile
+from webprofile.batchfile.calls import FORMATS, split_line
 from webprofile.errors import DomainError
 
 SUFFIXES = (".py", ".zip")
 LONGEST_ARGUMENT = 1000
 LARGEST_SAMPLE_RATE = 1_000_000
-#: as the page and batch files call them, and what the Profiler writes
-FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
 #: what stands beside a program: as `agent.protocol.contents.FileName`
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FIELDS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
@@ -58,7 +56,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
     Raises DomainError script_arguments_unreadable for a quotation that does not end.
     """
     try:
-        return tuple(shlex.split(text))
+        return tuple(split_line(text))
     except ValueError as error:
         raise DomainError("script_arguments_unreadable", field="arguments") from error
 

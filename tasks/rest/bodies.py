@@ -14,12 +14,13 @@ from tasks.api import completed
 from tasks.asking.admission import SEED_LIMIT, TITLE_LIMIT
 from tasks.asking.measuring import limits_of, read_plan
 from tasks.asking.request import TaskRequest
-from tasks.asking.scripts import FORMATS, LARGEST_SAMPLE_RATE, LONGEST_ARGUMENT, read_script
+from tasks.asking.scripts import LARGEST_SAMPLE_RATE, LONGEST_ARGUMENT, read_script
 from tasks.forms import FileBody, InputBody
 from tasks.models import TaskFile
 from tasks.queue.targets import read_target
 from tasks.queue.turns import ANY_PRIORITY
 from tasks.selectors import tasks_visible_to
+from webprofile.batchfile.calls import FORMATS
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from workers.models import Worker

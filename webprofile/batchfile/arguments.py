@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from webprofile.batchfile.calls import FORMATS
 from webprofile.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.values import FORMATS, KEYS
+from webprofile.batchfile.values import KEYS
 
 #: below the examples of `--help`
 FORMAT_HELP = """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):

@@ -3,11 +3,11 @@
 import glob
 import math
 import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from webprofile.batchfile.calls import FORMATS, split_line
 from webprofile.batchfile.mistakes import Mistakes
 
 #: key and what it holds, as `submit --help` prints them
@@ -35,8 +35,6 @@ KEYS = {
 }
 MOST_REPEATS = 1000
 LONGEST_TITLE = 200
-#: of a script, as they are called here and by MegEngine's Profiler
-FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
 _OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 _SCALARS = (bool, int, float, str)
 
@@ -101,7 +99,7 @@ class BlockReader:
             self._wrong("arguments", "expected a text, or a list of texts; write them in quotes")
             return []
         try:
-            return shlex.split(value)
+            return split_line(value)
         except ValueError as error:
             self._wrong("arguments", f"they cannot be split as a shell would: {error}")
             return []

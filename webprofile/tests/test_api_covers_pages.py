@@ -123,7 +123,11 @@ SAME = {
 }  # fmt: skip
 #: acts of the administration, each at an address `act/<its name>/`
 ACTS = {
-    Worker: {"health_check": "admin-worker-check"},
+    Worker: {
+        "health_check": "admin-worker-check",
+        "allow_scripts": "admin-worker-allow-scripts",
+        "forbid_scripts": "admin-worker-forbid-scripts",
+    },
     User: {
         "grant_workers": "admin-grants",
         "ungrant_workers": "admin-grants-remove",

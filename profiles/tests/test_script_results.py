@@ -1,0 +1,216 @@
+"""What a script leaves becomes its result, and how its failure is told."""
+
+import pytest
+
+from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
+from profiles.derived.rebuilding import profile_rebuild
+from profiles.models import AttemptMeasurement, Profile
+from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
+from profiles.verifying import broken_rows
+from tasks import attempts
+from tasks.models import Attempt
+from tasks.tests.make import make_attempt, make_user
+from tasks.tests.scripts import make_script_task, make_script_worker, program_file
+
+pytestmark = pytest.mark.django_db
+
+TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
+OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n"
+
+
+@pytest.fixture
+def left(shared_data) -> dict[str, bytes]:
+    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+    return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
+
+
+def ran(files: dict[str, bytes], owner=None, **asked) -> Attempt:
+    """A script's attempt that ended well and left these files and its output."""
+    formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
+    asked = {
+        "worker": make_script_worker(),
+        "script": Script(arguments=("--steps", "2"), formats=formats),
+        "files": [program_file()],
+    } | asked
+    attempt = ended_attempt(files | {"log.txt": OUTPUT}, owner or make_user(), **asked)
+    attempt.task.refresh_from_db()
+    return attempt
+
+
+def built(files: dict[str, bytes], owner=None) -> Profile:
+    attempt = ran(files, owner)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
+    return Profile.objects.get(attempt=attempt)
+
+
+def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, left):
+    profile = built({TIMELINE: left[TIMELINE]}, alice)
+    assert profile.operators > 0
+    # what a script prints is its own, however much it looks like load_and_run's
+    assert (profile.warnings, profile.iterations, profile.mean_ms) == ([], None, None)
+    assert not AttemptMeasurement.objects.exists()
+    assert list(broken_rows()) == []
+    task = profile.attempt.task
+    page = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    for there in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
+        assert there in page
+    for gone in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
+        assert gone not in page
+    assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 200
+    found = client.get(f"/profiles/{profile.pk}/trace/file/").json()
+    assert f"attempts/{profile.attempt_id}/{TIMELINE}" in found["address"]
+
+
+def test_its_pages_offer_its_files_by_name(client, alice, left):
+    profile = built(left, alice)
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+    assert f"Original \u2068{TIMELINE}\u2069" in page
+    for number, name in ((1, TIMELINE), (2, MEMORY)):
+        found = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
+        assert f"/{name}?" in found["Location"]
+    meta = client.get(f"/profiles/{profile.pk}/export/json/").json()["meta"]
+    assert (meta["kind"], meta["script"]["arguments"]) == ("script", ["--steps", "2"])
+    assert [each["name"] for each in meta["profiles"]] == [TIMELINE, MEMORY]
+    assert meta["plan"] is None
+
+
+def test_a_script_has_no_model_to_draw(client, alice, left):
+    profile = built({TIMELINE: left[TIMELINE]}, alice)
+    found = client.get(f"/profiles/{profile.pk}/graph/model/").json()
+    assert "no model file" in found["reason"]
+
+
+def test_it_is_made_anew_from_its_files(storage, left):
+    profile = built({TIMELINE: left[TIMELINE]})
+    before = profile.operators
+    Profile.objects.update(operators=0, derived_version=0)
+    profile_rebuild(Profile.objects.get())
+    assert Profile.objects.get().operators == before
+    assert not AttemptMeasurement.objects.exists()
+
+
+def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
+    attempt = ran({}, alice)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
+    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    assert "The trace did not arrive in storage." in page
+
+
+def test_a_trace_that_is_none_ends_in_words_of_a_script(client, alice, storage):
+    attempt = ran({TIMELINE: b'{"traceEvents": ['}, alice)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "failed"
+    assert (
+        "model"
+        not in client.get(f"/tasks/{attempt.task_id}/status/")
+        .content.decode()
+        .split('id="failure"')[1]
+        .split("</section>")[0]
+    )
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+TRACEBACK = """epoch 0
+Traceback (most recent call last):
+  File "script.py", line 3, in <module>
+    step(<b>data</b>)
+  File "script.py", line 2, in step
+    raise ValueError("no <i>loss</i>: can not find loader for Conv")
+ValueError: no <i>loss</i>: can not find loader for Conv
+"""
+
+
+def failed(
+    text: str, exit_code: int | None = 1, reason: EndReason = EndReason.EXITED, detail: str = ""
+):
+    """The task of a script that printed this and ended so."""
+    attempt = make_attempt(make_script_task(make_user("alice")))
+    attempts.attempt_log(
+        attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
+    )
+    report = AttemptFinished(
+        attempt=attempt.pk,
+        at=0.0,
+        reason=reason,
+        exit_code=exit_code,
+        log_end=text[-500:],
+        detail=detail,
+    )
+    attempts.attempt_finish(attempt, report)
+    attempt.task.refresh_from_db()
+    return attempt.task
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code", "reason", "detail"),
+    [
+        (
+            TRACEBACK,
+            1,
+            "run_failed",
+            "ValueError: no <i>loss</i>: can not find loader for Conv",
+        ),
+        ("usage: train.py [-h]\nerror: what?\n", 2, "run_failed", "error: what?"),
+        ("", 3, "run_failed", ""),
+        (TRACEBACK.replace("ValueError: no", "MemoryError: no"), 1, "out_of_memory", None),
+        (
+            "Traceback (most recent call last):\n  x\nRuntimeError: out of memory while requesting"
+            " 99 bytes\n",
+            1,
+            "out_of_device_memory",
+            None,
+        ),
+        ("about to crash\n", 139, "crashed", "about to crash"),
+        ("", 134, "crashed", "SIGABRT"),
+        ("", 137, "out_of_memory", None),
+        ("", 153, "output_too_large", None),
+        # said by the script itself, which means nothing
+        ("lar::ModelError request gpu 3 out of valid range\n", 1, "gpu_missing", None),
+        ("can't find tensor named x\n", 1, "run_failed", "can't find tensor named x"),
+    ],
+)
+def test_an_exit_code_blames_the_script_with_the_end_of_what_it_said(
+    text, exit_code, reason, detail
+):
+    task = failed(text, exit_code)
+    assert (task.status, task.reason) == ("failed", reason)
+    if detail is not None:
+        assert task.detail == detail
+
+
+def test_the_page_of_a_failed_script_speaks_of_the_script_and_shows_its_words_as_text(client):
+    task = failed(TRACEBACK)
+    client.force_login(task.owner)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert "The script ended with an error." in page
+    assert "no &lt;i&gt;loss&lt;/i&gt;" in page
+    assert "Output (stdout and stderr)" in page
+    assert "load_and_run" not in page.split("<main")[1]
+    answer = client.get(f"/api/v1/tasks/{task.pk}/").json()
+    assert answer["reason"]["title"] == "The script ended with an error."
+    assert answer["reason"]["blame"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "title"),
+    [
+        (EndReason.TIMED_OUT, "timed_out", "The script took longer than its time limit"),
+        (EndReason.NO_PROFILE, "no_profile", "The script ended without anything recorded."),
+        (EndReason.NO_SANDBOX, "no_sandbox", "The device has no sandbox that works"),
+        (EndReason.REFUSED, "refused_by_agent", "The device refused the script."),
+        (EndReason.LOG_TOO_LONG, "log_too_long", "The script printed more than is allowed."),
+        (EndReason.NO_RUNTIME, "runtime_missing", "The device does not have this MegEngine"),
+    ],
+)
+def test_other_ends_are_told_in_words_that_are_true_of_a_script(client, reason, code, title):
+    task = failed("", None, reason, detail="why")
+    assert (task.reason, task.detail) == (code, "why")
+    client.force_login(task.owner)
+    assert title in client.get(f"/tasks/{task.pk}/").content.decode()

@@ -1,0 +1,236 @@
+"""Where scripts wait and start: devices that let them, and what becomes of them when one stops."""
+
+import datetime
+
+import pytest
+from django.utils import timezone, translation
+
+from agent.protocol import Script
+from tasks.asking.request import TaskRequest
+from tasks.attempts import attempt_assign
+from tasks.models import Attempt, Task
+from tasks.queue.facts import facts_of, outlook
+from tasks.queue.rebinding import task_move
+from tasks.queue.scheduling import assign_waiting, rebind_strays
+from tasks.queue.targets import Target
+from tasks.queue.words import STUCK, cause_words, queue_rows
+from tasks.services import task_create, task_submit
+from tasks.sweeping import sweep
+from tasks.tests.make import make_user, make_waiting_task, make_worker, stored
+from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers import gateway, services
+from workers.models import Runtime, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+def any_script(owner, **target) -> Task:
+    request = TaskRequest(
+        target=Target(scripts=True, **target), script=Script(), files=(program_file(),)
+    )
+    task = task_create(owner=owner, request=request)
+    task_submit(task, stored(task))
+    task.refresh_from_db()
+    return task
+
+
+def causes(task: Task) -> list[str]:
+    facts = facts_of(task, reader=task.owner)
+    assert facts is not None
+    return [cause.code for cause in facts.causes]
+
+
+def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
+    worker = make_script_worker()
+    make_script_task(alice, worker, script=Script(entry="a/main.py", arguments=("1",)), files=[
+        program_file(name="all.zip"),
+        program_file(kind="data", name="table.npy"),
+    ])  # fmt: skip
+    (attempt,) = assign_waiting(worker.pk)
+    (start,) = gateway.desired_state(worker.pk)
+    assert start.attempt == attempt.pk
+    assert start.script == Script(entry="a/main.py", arguments=("1",))
+    assert (start.model.name, [file.name for file in start.data]) == ("script.zip", ["table.npy"])
+    assert (start.options, start.inputs) == ({}, ())
+
+
+def test_a_models_order_has_no_script(alice, storage):
+    worker = make_script_worker()
+    make_waiting_task(alice, worker)
+    assign_waiting(worker.pk)
+    (start,) = gateway.desired_state(worker.pk)
+    assert (start.script, start.model.name) == (None, "model.mge")
+
+
+def test_what_an_agent_says_of_scripts_is_kept_until_it_says_otherwise(alice):
+    worker = make_worker(allows_scripts=True)
+    gateway.on_hello(worker, SCRIPTS_HELLO)
+    assert Worker.objects.get().takes_scripts
+    gateway.on_hello(Worker.objects.get(), SCRIPTS_HELLO.model_copy(update={"features": []}))
+    assert not Worker.objects.get().offers_scripts
+
+
+@pytest.mark.parametrize(
+    ("columns", "code"),
+    [
+        ({"allows_scripts": False}, "scripts_not_allowed"),
+        ({"offers_scripts": False}, "scripts_not_offered"),
+    ],
+)
+def test_a_script_does_not_start_where_it_was_forbidden_meanwhile_and_its_page_says_why(
+    client, alice, columns, code
+):
+    worker = make_script_worker("lab")
+    task, model = make_script_task(alice, worker), make_waiting_task(alice, worker)
+    Worker.objects.update(**columns)
+    assert [each.task_id for each in assign_waiting()] == [model.pk]
+    assert causes(task) == [code]
+    facts = facts_of(task, reader=alice)
+    assert queue_rows(facts)["is_stuck"]
+    client.force_login(alice)
+    assert cause_words(facts.causes[0]) in client.get(f"/tasks/{task.pk}/").content.decode()
+    with translation.override("zh-hans"):
+        assert "lab" in cause_words(facts.causes[0])
+    Worker.objects.update(allows_scripts=True, offers_scripts=True, slots=2)
+    assert [each.task_id for each in assign_waiting()] == [task.pk]
+
+
+def test_a_script_waits_for_a_version_that_is_a_python_package(alice):
+    worker = make_script_worker()
+    task = make_script_task(alice, worker)
+    Runtime.objects.update(kind="binary")
+    assert assign_waiting() == []
+    assert causes(task) == ["script_needs_wheel"]
+    assert {"scripts_not_allowed", "scripts_not_offered", "script_needs_wheel"} <= STUCK
+
+
+def test_a_claim_that_comes_after_the_withdrawal_fails(alice):
+    task = make_script_task(alice)
+    Worker.objects.update(allows_scripts=False)
+    assert attempt_assign(task, slot=0) is None
+    assert not Attempt.objects.exists()
+
+
+def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
+    worker = make_script_worker()
+    task = make_script_task(alice, worker)
+    (attempt,) = assign_waiting(worker.pk)
+    services.worker_forbid_scripts(worker, by=None)
+    assert gateway.desired_state(worker.pk) == []
+    task.refresh_from_db()
+    attempt.refresh_from_db()
+    assert (task.state, attempt.end_reason) == ("waiting", "scripts_withdrawn")
+    assert causes(task)[0] == "scripts_not_allowed"
+
+
+def test_a_script_that_runs_goes_on_when_it_is_forbidden(alice, storage):
+    worker = make_script_worker()
+    make_script_task(alice, worker)
+    assign_waiting(worker.pk)
+    Attempt.objects.update(accepted_at=timezone.now())
+    services.worker_forbid_scripts(worker, by=None)
+    gateway.desired_state(worker.pk)
+    assert Attempt.objects.get().ended_at is None
+
+
+def test_a_script_that_nobody_lets_start_ends_in_words(alice, settings):
+    task = make_script_task(alice)
+    long_ago = timezone.now() - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 60)
+    Task.objects.update(submitted_at=long_ago)
+    sweep()
+    task.refresh_from_db()
+    assert task.is_live  # as long as it may start there
+    Worker.objects.update(allows_scripts=False)
+    Attempt.objects.all().delete()
+    Task.objects.update(state="waiting", submitted_at=long_ago)
+    sweep()
+    task.refresh_from_db()
+    assert (task.status, task.reason) == ("failed", "scripts_withdrawn")
+
+
+# -- any device -----------------------------------------------------------------------------------
+
+
+def test_any_device_means_one_that_runs_scripts(alice):
+    make_worker("a-model-box")
+    make_script_worker("b-binary")
+    Runtime.objects.filter(worker__name="b-binary").update(kind="binary")
+    lab = make_script_worker("lab")
+    Runtime.objects.create(worker=lab, version="1.14.0", kind="binary")
+    task = any_script(alice)
+    assert (task.worker, task.runtime_version) == (lab, "1.13.0")
+    assert task.target == {"scripts": True}
+
+
+def test_without_such_a_device_the_refusal_says_so(alice):
+    make_worker("box", labels={"chip": "A"})
+    with pytest.raises(DomainError) as told:
+        any_script(alice, labels={"chip": "A"})
+    assert told.value.code == "target_no_scripts"
+    assert "runs scripts" in word(told.value)
+    make_script_worker("lab", labels={"chip": "B"})
+    with pytest.raises(DomainError) as told:
+        any_script(alice, labels={"chip": "A"})
+    assert told.value.code == "target_label_unmet"
+    assert "box" not in word(told.value)
+
+
+def test_a_script_for_any_device_leaves_one_that_forbids_it(alice):
+    first = make_script_worker("a")
+    task = any_script(alice)
+    second = make_script_worker("b")
+    Worker.objects.filter(pk=first.pk).update(allows_scripts=False)
+    assert rebind_strays() == 1
+    task.refresh_from_db()
+    assert task.worker == second
+    Worker.objects.filter(pk=second.pk).update(offers_scripts=False)
+    assert rebind_strays() == 0
+    assert causes(task) == ["scripts_not_offered", "no_match"]
+
+
+def test_a_free_device_takes_over_only_what_it_may_run(alice):
+    busy = make_script_worker("a")
+    first, second = any_script(alice), any_script(alice)
+    assert {first.worker, second.worker} == {busy}
+    assign_waiting(busy.pk)
+    models = make_worker("b")
+    assert assign_waiting(models.pk) == []
+    other = make_script_worker("c")
+    (attempt,) = assign_waiting(other.pk)
+    assert (attempt.task_id, attempt.worker_id) == (second.pk, other.pk)
+
+
+def test_a_waiting_script_is_moved_to_where_it_may_run_alone(alice):
+    task = make_script_task(alice, make_script_worker("a"))
+    with pytest.raises(DomainError) as told:
+        task_move(task, to=make_worker("b"))
+    assert told.value.code == "scripts_not_allowed"
+    task_move(task, to=make_script_worker("c"))
+    task.refresh_from_db()
+    assert task.worker.name == "c"
+
+
+def test_the_form_hears_why_a_script_would_not_start(alice):
+    worker = make_worker("box")
+    assert [c.code for c in outlook(worker, "1.13.0", owner=alice).causes] == ["next"]
+    facts = outlook(worker, "1.13.0", owner=alice, is_script=True)
+    assert [cause.code for cause in facts.causes] == ["scripts_not_allowed"]
+    assert facts.wait is None
+
+
+def test_only_devices_that_run_scripts_are_pointed_to(alice):
+    facts = {"cpu_model": "Ryzen"}
+    here = make_script_worker("here", facts=facts)
+    task = make_script_task(alice, here)
+    make_worker("there", facts=facts)
+    Worker.objects.filter(pk=here.pk).update(allows_scripts=False)
+    assert facts_of(task, reader=alice).hints == ()
+    other = make_script_worker("yonder", facts=facts)
+    assert [hint.worker for hint in facts_of(task, reader=alice).hints] == [other]

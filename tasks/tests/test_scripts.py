@@ -1,0 +1,334 @@
+"""What may be asked of a script: its files, how it is called, and what is refused."""
+
+import json
+
+import httpx2
+import pytest
+from django.db import IntegrityError
+from django.utils import translation
+
+from agent.protocol import Plan, Script
+from tasks import services
+from tasks.asking.copying import form_data
+from tasks.asking.programs import check_model, check_program
+from tasks.asking.request import InputRequest, TaskRequest
+from tasks.asking.scripts import read_script
+from tasks.models import Task
+from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
+from tasks.tests.scripts import (
+    PROGRAM,
+    announced,
+    make_script_task,
+    make_script_worker,
+    program_file,
+    zip_of,
+)
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime
+
+pytestmark = pytest.mark.django_db
+
+MODEL = b"\x1c\0\0\0mgv2" + bytes(40)
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def refusal(**changes) -> DomainError:
+    with pytest.raises(DomainError) as told:
+        make_script_task(waits=False, **changes)
+    assert str(word(told.value))
+    return told.value
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "field"),
+    [
+        ({"files": []}, "one_program_wanted", "model"),
+        ({"files": [program_file(), program_file()]}, "one_program_wanted", "model"),
+        ({"files": [program_file(name="net.mge")]}, "script_suffix", "model"),
+        ({"files": [program_file(name="a/train.py")]}, "file_name_path", "model"),
+        ({"files": [program_file(size_bytes=0)]}, "file_empty", "model"),
+        ({"files": [program_file(name="train.zip")]}, "script_entry_missing", "entry"),
+        ({"script": Script(entry="main.py")}, "script_entry_unwanted", "entry"),
+        ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
+        ({"plan": Plan(preset="thorough", profiled=20)}, "script_takes_no_plan", "plan"),
+        ({"inputs": (InputRequest("x", "1"),)}, "script_takes_no_inputs", "inputs"),
+        ({"seed": 7}, "script_takes_no_seed", "seed"),
+        ({"files": [program_file(), data_file()]}, "script_takes_no_inputs", "data"),
+        (
+            {"files": [program_file(), data_file(input="", name="my data.npy")]},
+            "script_data_name",
+            "data",
+        ),
+        (
+            {"files": [program_file(), data_file(input="", name="Script.py")]},
+            "script_data_twice",
+            "data",
+        ),
+        (
+            {"files": [program_file(), *[data_file(input="", name="a.bin")] * 2]},
+            "script_data_twice",
+            "data",
+        ),
+    ],
+)
+def test_what_a_script_cannot_come_with_is_refused_by_name(changes, code, field):
+    error = refusal(**changes)
+    assert (error.code, error.field) == (code, field)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "field"),
+    [
+        ({"entry": "../main.py"}, "script_entry_bad", "entry"),
+        ({"entry": 3}, "script_entry_bad", "entry"),
+        ({"arguments": "--name 'no end"}, "script_arguments_unreadable", "arguments"),
+        ({"arguments": ["x"] * 65}, "script_arguments_bad", "arguments"),
+        ({"arguments": ["x" * 1001]}, "script_arguments_bad", "arguments"),
+        ({"arguments": ["a\x00b"]}, "script_arguments_bad", "arguments"),
+        ({"arguments": ["\ud800"]}, "script_arguments_bad", "arguments"),
+        ({"formats": []}, "script_formats", "formats"),
+        ({"formats": ["timeline", "chrome_timeline.json"]}, "script_formats", "formats"),
+        ({"formats": ["flame"]}, "script_formats", "formats"),
+        ({"formats": [["timeline"]]}, "script_formats", "formats"),
+        ({"sample_rate": -1}, "script_sample_rate", "sample_rate"),
+        ({"sample_rate": "often"}, "script_sample_rate", "sample_rate"),
+        ({"profile_device": "perhaps"}, "script_profile_device", "profile_device"),
+        ({"interpreter": "/bin/sh"}, "script_key_unknown", "script"),
+    ],
+)
+def test_how_a_script_cannot_be_called_is_told_at_its_field(given, code, field):
+    with pytest.raises(DomainError) as told:
+        read_script(given)
+    assert (told.value.code, told.value.field) == (code, field)
+    with translation.override("zh-hans"):
+        assert str(word(told.value))
+
+
+def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
+    script = read_script(
+        {"arguments": "--name 'two words' \\\n  $HOME *.py `ls` ''", "formats": ["memory"]}
+    )
+    assert script.arguments == ("--name", "two words", "$HOME", "*.py", "`ls`", "")
+    assert script.formats == ("memory_flow.svg",)
+    assert read_script(None) is None
+    assert read_script({}) == read_script({"entry": "", "arguments": []}) == Script()
+
+
+@pytest.mark.parametrize("name", ["train.py", "TRAIN.PY", "all.zip"])
+def test_a_program_is_not_taken_for_a_model(name):
+    with pytest.raises(DomainError) as told:
+        make_task(files=[model_file(name=name)])
+    assert (told.value.code, told.value.field) == ("model_is_script", "model")
+    assert "“Script”" in word(told.value)
+
+
+def test_a_device_runs_scripts_if_administrator_and_owner_let_it():
+    owner = make_user()
+    places = {
+        "scripts_not_allowed": make_worker(offers_scripts=True),
+        "scripts_not_offered": make_worker(allows_scripts=True),
+        "script_needs_wheel": make_script_worker(),
+    }
+    Runtime.objects.filter(worker=places["script_needs_wheel"]).update(kind="binary")
+    for code, worker in places.items():
+        with pytest.raises(DomainError) as told:
+            make_script_task(owner, worker, waits=False)
+        assert told.value.code == code
+        assert worker.name in word(told.value)
+    assert not Task.objects.exists()
+    task = make_script_task(owner, make_script_worker("lab"))
+    assert (task.kind, task.worker.name, task.model_name) == ("script", "lab", "train.py")
+
+
+def test_a_task_keeps_its_script_and_the_time_for_each_format(settings):
+    both = Script(formats=("chrome_timeline.json", "memory_flow.svg"))
+    one, two = make_script_task(), make_script_task(script=both)
+    assert one.script == Script(arguments=("--steps", "3")).model_dump(mode="json")
+    assert two.timeout_s == settings.RUN_TIMEOUT_S + 2 * 60
+    assert one.timeout_s == settings.RUN_TIMEOUT_S + 60
+    assert (one.options, one.inputs) == ({}, [])
+    assert [file.device_name for file in one.files.all()] == ["script.py"]
+
+
+# -- the first bytes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("train.py", MODEL, "script_is_model"),
+        ("train.zip", b"mgbtest0" + bytes(40), "script_is_model"),
+        ("train.py", zip_of(main="1"), "script_is_zip"),
+        ("train.py", b"import \x00", "script_not_text"),
+        ("train.py", b"caf\xe9 = 1\n", "script_not_text"),
+        ("train.zip", PROGRAM, "script_not_zip"),
+        ("train.zip", b"PK\x05\x06" + bytes(18), "script_zip_empty"),
+        ("train.zip", zip_of(main="1")[:60], "script_zip_damaged"),
+        ("train.zip", zip_of(train__other="1"), "script_entry_not_there"),
+    ],
+)
+def test_a_file_that_is_no_program_is_told_by_its_first_bytes(name, content, code):
+    with pytest.raises(DomainError) as told:
+        check_program(name, content, len(content), entry="main.py")
+    assert told.value.code == code
+    assert name in word(told.value)
+
+
+def test_a_zip_is_told_which_programs_it_has():
+    content = zip_of(**{f"p{number}": "1" for number in range(9)})
+    with pytest.raises(DomainError) as told:
+        check_program("a.zip", content, len(content), entry="main.py")
+    assert "p0.py, p1.py, p2.py, p3.py, p4.py, p5.py, p6.py, p7.py, …" in word(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "entry"),
+    [
+        ("train.py", PROGRAM, None),
+        ("train.py", "# -*- coding: latin-1 -*-\nx = 'é'\n".encode("latin-1"), None),
+        ("train.py", ("#" * 65535 + "é").encode()[: 64 * 1024], None),
+        ("train.zip", zip_of(train__main="1", other="2"), "train/main.py"),
+    ],
+)
+def test_a_program_is_taken(name, content, entry):
+    check_program(name, content, len(content), entry=entry)
+
+
+def test_a_zip_beyond_what_is_read_is_left_to_the_device():
+    content = zip_of(other="1")
+    check_program("a.zip", content[:30], len(content), entry="main.py")
+
+
+def test_a_model_that_reads_as_a_program_is_refused_and_others_are_not():
+    for content in (b"#!/usr/bin/env python3\n", PROGRAM, zip_of(main="1")):
+        with pytest.raises(DomainError) as told:
+            check_model("net", content)
+        assert told.value.code == "model_is_script"
+    for content in (MODEL, b"hello world", b"packed_model import x", bytes(range(256))):
+        check_model("net", content)
+
+
+# -- by the page ----------------------------------------------------------------------------------
+
+
+def post(client, url, data=None):
+    return client.post(url, json.dumps(data or {}), content_type="application/json")
+
+
+def asked(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
+    return {
+        "worker": make_script_worker().pk,
+        "runtime": "1.13.0",
+        "script": {"arguments": "--steps 3", "formats": ["timeline", "memory"]},
+        "files": [announced(content, name)],
+    } | changes
+
+
+def sent(client, body, contents) -> dict:
+    """The answer to the task's confirmation, its files being uploaded."""
+    made = post(client, "/tasks/", body).json()
+    for target in made["uploads"]:
+        httpx2.put(target["url"], content=contents[target["name"]], headers=target["headers"])
+    return {**made, "answer": post(client, f"{made['url']}submit/")}
+
+
+def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage):
+    table = announced(b"\x93NUMPY", "table.npy", "data")
+    body = asked()
+    body["files"].append(table)
+    made = sent(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})
+    assert made["answer"].json()["status"] == "waiting", made["answer"].content
+    task = Task.objects.get()
+    assert task.script["arguments"] == ["--steps", "3"]
+    assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
+    # it is the program's business what its files hold: nobody looks into them
+    assert [(f.device_name, f.arrays) for f in task.files.all()] == [
+        ("script.py", []),
+        ("table.npy", []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "script", "code", "reason"),
+    [
+        (MODEL, "train.py", {}, "script_is_model", "script_unreadable"),
+        (
+            zip_of(other="1"),
+            "a.zip",
+            {"entry": "main.py"},
+            "script_entry_not_there",
+            "script_unreadable",
+        ),
+        (PROGRAM, "net.model", None, "model_is_script", "model_invalid"),
+    ],
+)
+def test_what_is_not_what_it_was_sent_as_ends_the_task_in_words(
+    client, alice, storage, content, name, script, code, reason
+):
+    made = sent(client, asked(content, name, script=script), {name: content})
+    assert made["answer"].json()["error"] == code
+    task = Task.objects.get()
+    assert (task.status, task.reason) == ("failed", reason)
+    page = client.get(made["url"]).content.decode()
+    assert f"“{name}” " in page or f"“{name}”" in page
+
+
+def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
+    worker = make_worker()
+    draft = {
+        "worker": worker.pk,
+        "runtime": "1.13.0",
+        "script": {"arguments": "'"},
+        "files": [{"kind": "model", "name": "train.py"}],
+    }
+    (problem,) = post(client, "/tasks/command/", draft).json()["problems"]
+    assert problem["field"] == "arguments"
+    draft["script"] = {"arguments": "--steps '3 4'", "formats": ["timeline", "memory"]}
+    (problem,) = post(client, "/tasks/command/", draft).json()["problems"]
+    assert (problem["field"], problem["code"]) == ("worker", "scripts_not_allowed")
+    draft["worker"] = make_script_worker().pk
+    answer = post(client, "/tasks/command/", draft).json()
+    assert answer["problems"] == []
+    assert [each["line"] for each in answer["commands"]] == ["python train.py --steps '3 4'"] * 2
+    assert [each["kind"] for each in answer["commands"]] == ["timeline", "memory"]
+
+
+# -- once more ------------------------------------------------------------------------------------
+
+
+def test_a_script_is_repeated_as_it_was_and_fills_the_form():
+    task = make_script_task(script=Script(arguments=("--name", "two words")))
+    task.files.update(stored_at=task.created_at)
+    services.task_fail(task, reason="timed_out")
+    copy, request = services.task_rerun(task, owner=task.owner)
+    assert (copy.script, copy.kind) == (task.script, "script")
+    assert request.script == Script(arguments=("--name", "two words"))
+    found = form_data(task)
+    assert found["kind"] == "script"
+    assert found["script"]["arguments"] == "--name 'two words'"
+
+
+def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
+    task = make_script_task()
+    task.files.update(stored_at=task.created_at)
+    services.task_fail(task, reason="timed_out")
+    other, _ = services.task_copy(task, owner=task.owner, script=Script(arguments=("--other",)))
+    copy, _ = services.task_rerun(task, owner=task.owner)
+    assert copy != other
+
+
+def test_the_database_holds_no_script_without_its_kind():
+    task = make_script_task()
+    with pytest.raises(IntegrityError, match="task_script_iff_kind"):
+        Task.objects.filter(pk=task.pk).update(kind="model")
+
+
+def test_a_request_without_files_has_no_program():
+    assert TaskRequest().model_name == ""
