@@ -162,9 +162,7 @@ class TaskSubmit(TaskView):
         try:
             task_confirm(task)
         except DomainError as error:
-            if error.code.startswith("input_"):
-                # the file will not get better: what is wanted is another task
-                end_refused(task, error)
+            end_refused(task, error)
             raise
         return self.shown(task)
 

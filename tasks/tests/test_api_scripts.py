@@ -1,0 +1,139 @@
+"""Scripts over the API, as `documented_api` compares every answer with the schema."""
+
+import httpx2
+import pytest
+
+from tasks import services
+from tasks.models import Task
+from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.scripts import PROGRAM, announced, make_script_task, make_script_worker, zip_of
+from webprofile.tests.documented_api import caller, refused
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/tasks/"
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def client(alice):
+    return caller(alice)
+
+
+def asked(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
+    found = {"runtime_version": "1.13.0", "script": {}, "files": [announced(content, name)]}
+    if "worker" not in changes and "target" not in changes:
+        found["worker"] = make_script_worker().pk
+    return found | changes
+
+
+def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
+    script = {
+        "arguments": ["--name", "two words", ""],
+        "formats": ["memory_flow.svg", "chrome_timeline.json"],
+        "sample_rate": 100,
+        "profile_device": False,
+    }
+    made = client.post(TASKS, asked(script=script)).json()
+    assert made["kind"] == "script"
+    assert made["script"] == script | {"entry": None}
+    for target in made["uploads"]:
+        httpx2.put(target["url"], content=PROGRAM, headers=target["headers"])
+    done = client.post(f"{TASKS}{made['id']}/submit/").json()
+    assert (done["status"], done["model_name"]) == ("waiting", "train.py")
+    services.task_cancel(Task.objects.get())
+    again = client.post(f"{TASKS}{made['id']}/retry/").json()
+    assert (again["script"], again["copied_from"]) == (done["script"], made["id"])
+
+
+def test_a_model_has_no_script(client, alice):
+    task = make_waiting_task(alice, make_worker())
+    found = client.get(f"{TASKS}{task.pk}/").json()
+    assert (found["kind"], found["script"]) == ("model", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "field"),
+    [
+        ({"script": {"entry": "../x.py"}}, "script_entry_bad", "entry"),
+        ({"script": {"entry": "x.py"}}, "script_entry_unwanted", "entry"),
+        ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
+        ({"plan": {"preset": "standard"}}, "script_takes_no_plan", "plan"),
+        ({"seed": 3}, "script_takes_no_seed", "seed"),
+        ({"inputs": [{"name": "x", "literal": "1"}]}, "script_takes_no_inputs", "inputs"),
+        ({"script": None}, "model_is_script", "model"),
+        ({"files": []}, "one_program_wanted", "model"),
+        ({"target": {"pool": ""}, "runtime_version": ""}, "target_no_scripts", "target"),
+    ],
+)
+def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
+    make_worker()
+    answer = client.post(TASKS, asked(**changes))
+    refused(answer, 422, code)
+    assert answer.json()["field"] == field
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        {"formats": ["flame"]},
+        {"formats": []},
+        {"arguments": "--steps 3"},
+        {"arguments": ["x" * 1001]},
+        {"sample_rate": -1},
+        {"profile_device": "yes"},
+        {"shell": True},
+    ],
+)
+def test_a_script_of_another_shape_is_no_request(client, script):
+    refused(client.post(TASKS, asked(script=script)), 422, "invalid")
+
+
+def test_a_device_that_runs_none_refuses(client):
+    refused(client.post(TASKS, asked(worker=make_worker().pk)), 422, "scripts_not_allowed")
+    box = make_worker(allows_scripts=True)
+    refused(client.post(TASKS, asked(worker=box.pk)), 422, "scripts_not_offered")
+    found = client.get(f"/api/v1/workers/{box.name}/").json()
+    assert (found["allows_scripts"], found["takes_scripts"]) == (True, False)
+
+
+def test_any_device_is_one_that_runs_scripts(client):
+    make_worker("a")
+    lab = make_script_worker("lab")
+    made = client.post(TASKS, asked(target={}, runtime_version="")).json()
+    assert (made["worker"], made["target"]) == (lab.pk, {})
+
+
+def test_a_file_that_is_no_program_ends_the_task(client, storage):
+    content = zip_of(other="1")
+    made = client.post(TASKS, asked(content, "a.zip", script={"entry": "main.py"})).json()
+    for target in made["uploads"]:
+        httpx2.put(target["url"], content=content, headers=target["headers"])
+    refused(client.post(f"{TASKS}{made['id']}/submit/"), 422, "script_entry_not_there")
+    found = client.get(f"{TASKS}{made['id']}/").json()
+    assert (found["status"], found["reason"]["code"]) == ("failed", "script_unreadable")
+
+
+def test_a_request_is_judged_with_what_would_run(client):
+    body = asked(script={"arguments": ["--steps", "3"]})
+    found = client.post("/api/v1/tasks/judge/", body).json()
+    assert (found["refusal"], found["queue"]["position"]) == (None, 1)
+    (command,) = found["commands"]
+    assert (command["kind"], command["line"]) == ("timeline", "python train.py --steps 3")
+    body["worker"] = make_worker().pk
+    found = client.post("/api/v1/tasks/judge/", body).json()
+    assert found["refusal"]["code"] == "scripts_not_allowed"
+
+
+def test_a_list_is_narrowed_to_scripts(client, alice):
+    model = make_waiting_task(alice, make_worker())
+    script = make_script_task(alice, make_script_worker())
+    for kind, task in (("model", model), ("script", script)):
+        (row,) = client.get(f"{TASKS}?kind={kind}").json()["results"]
+        assert (row["id"], row["kind"]) == (task.pk, kind)
+    refused(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")

@@ -1,0 +1,126 @@
+"""`manage.py submit` and files of tasks that ask for scripts."""
+
+import argparse
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tasks.models import Task
+from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, zip_of
+from webprofile.batchfile.arguments import add_batch_arguments, blocks_asked
+from webprofile.batchfile.mistakes import BatchError
+
+pytestmark = pytest.mark.usefixtures("storage", "db")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_bytes(PROGRAM)
+    (tmp_path / "all.zip").write_bytes(zip_of(train__main="1"))
+    (tmp_path / "table.csv").write_bytes(b"1,2\n")
+    (tmp_path / "net.mge").write_bytes(b"\x1c\0\0\0mgv2" + bytes(40))
+    return tmp_path
+
+
+@pytest.fixture
+def alice():
+    make_script_worker("lab")
+    make_worker("box")
+    return make_user("alice")
+
+
+def submit(*arguments: str, **options) -> str:
+    out = io.StringIO()
+    call_command(
+        "submit", *arguments, "--as", "alice@example.com", stdout=out, wait=False, **options
+    )
+    return out.getvalue()
+
+
+def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
+    (folder / "batch.toml").write_text(
+        'scripts = "train.py"\nworkers = "lab"\narguments = "--name \'two words\'"\n'
+        'formats = ["timeline", "memory"]\nsample_rate = 50\nprofile_device = false\n'
+        'data = ["table.csv"]\nrepeats = 2\ntitle = "night {model}"\n'
+        '[[tasks]]\n[[tasks]]\nscripts = "all.zip"\nentry = "train/main.py"\nrepeats = 1\n'
+    )
+    submit("batch.toml")
+    first, second, third = Task.objects.order_by("pk")
+    assert first.script == second.script
+    assert first.script == {
+        "entry": None,
+        "arguments": ["--name", "two words"],
+        "formats": ["chrome_timeline.json", "memory_flow.svg"],
+        "sample_rate": 50,
+        "profile_device": False,
+    }
+    assert (first.title, third.script["entry"]) == ("night train", "train/main.py")
+    assert [file.name for file in third.files.all()] == ["all.zip", "table.csv"]
+    assert {task.kind for task in (first, second, third)} == {"script"}
+
+
+def test_a_script_is_submitted_by_arguments(alice, folder):
+    submit("-s", "train.py", "--arguments", "--steps 3", "--format", "memory", "-w", "lab",
+        "-d", "table.csv")  # fmt: skip
+    task = Task.objects.get()
+    assert task.script["arguments"] == ["--steps", "3"]
+    assert task.script["formats"] == ["memory_flow.svg"]
+    assert [file.name for file in task.data_files] == ["table.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-s", "train.py", "-w", "box"], "workers: An administrator does not let users run"),
+        (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script takes no options"),
+        (["-s", "train.py", "-w", "lab", "-p", "standard"], "plan: A script takes no measuring"),
+        (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script takes no seed"),
+        (["-s", "all.zip", "-w", "lab"], "entry: Name the program within"),
+        (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),
+        (["-s", "net.mge", "-w", "lab"], "scripts: “net.mge” ends neither"),
+        (["-m", "train.py", "-w", "lab"], "models: “train.py” is a program"),
+        (["-s", "train.py", "-w", "lab", "-d", "x=table.csv"], "data: A script has no input"),
+    ],
+)
+def test_what_cannot_be_is_told_at_its_key_before_anything_is_made(
+    alice, folder, arguments, message
+):
+    with pytest.raises(CommandError) as told:
+        submit(*arguments)
+    assert message in str(told.value)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ('models = "net.mge"\nscripts = "train.py"', "scripts", "either models or scripts"),
+        ('models = "net.mge"\narguments = "1"', "arguments", "only scripts have it"),
+        ('scripts = "train.py"\narguments = "\'"', "arguments", "cannot be split"),
+        ('scripts = "train.py"\narguments = [1]', "arguments", "write them in quotes"),
+        ('scripts = "train.py"\nformats = "flame"', "formats", "timeline, memory"),
+        ('scripts = "train.py"\nsample_rate = true', "sample_rate", "whole number"),
+        ('scripts = "train.py"\nprofile_device = 1', "profile_device", "true or false"),
+        ('scripts = "train.py"\nentry = 1', "entry", "a text"),
+        ("scripts = []", "scripts", "missing"),
+    ],
+)
+def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, message):
+    (folder / "batch.toml").write_text(f'{text}\nworkers = "lab"\n')
+    parser = argparse.ArgumentParser()
+    add_batch_arguments(parser)
+    with pytest.raises(BatchError) as told:
+        blocks_asked(parser.parse_args(["batch.toml"]))
+    assert message in dict(told.value.mistakes)[place]
+
+
+def test_tasks_are_listed_by_what_they_profile(alice):
+    model, script = make_waiting_task(alice, make_worker()), make_script_task(alice)
+    out = io.StringIO()
+    call_command("tasks", "list", "--kind", "script", "--json", stdout=out)
+    assert f'"task": {script.pk},' in out.getvalue()
+    assert '"kind": "script"' in out.getvalue()
+    assert f'"task": {model.pk},' not in out.getvalue()

@@ -1,0 +1,119 @@
+"""Who lets a device run scripts, and what is said of it before and after."""
+
+import io
+
+import pytest
+from django.core.management import call_command
+
+from accounts.models import AuditEntry
+from tasks.tests.make import make_user, make_worker
+from tasks.tests.scripts import SCRIPTS_HELLO, make_script_worker
+from webprofile.tests.documented_api import caller, refused
+from workers import gateway, services
+from workers.models import Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def root(client):
+    user = make_user("root", is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def act(client, worker: Worker, name: str, **fields):
+    body = {"action": name, "_selected_action": [worker.pk], **fields}
+    return client.post(f"/admin/workers/worker/{worker.pk}/act/{name}/", body, follow=True)
+
+
+def test_nobody_runs_scripts_unless_somebody_said_so(root):
+    worker = services.worker_register(name="box", by=root)
+    gateway.on_hello(worker, SCRIPTS_HELLO)
+    worker.refresh_from_db()
+    assert (worker.allows_scripts, worker.offers_scripts, worker.takes_scripts) == (
+        False,
+        True,
+        False,
+    )
+
+
+def test_an_administrator_reads_what_it_means_before_it_is_allowed(client, root):
+    worker = make_worker("box")
+    page = act(client, worker, "allow_scripts").content.decode()
+    assert "Any Python code of those who may use this device will run on it" in page
+    assert "The sandbox is no virtual machine" in page
+    assert not Worker.objects.get().allows_scripts
+    page = act(client, worker, "allow_scripts", confirm="yes").content.decode()
+    assert Worker.objects.get().allows_scripts
+    assert "box may run scripts, as soon as its agent&#x27;s configuration allows them" in page
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.after) == (
+        "worker.allow_scripts",
+        root,
+        {"allows_scripts": True},
+    )
+    log = client.get("/admin/accounts/auditentry/").content.decode()
+    assert "Scripts allowed" in log
+
+
+def test_the_page_of_hardware_says_what_is_missing(client, root):
+    address = "/admin/workers/worker/{}/change/"
+    for columns, words in (
+        ({}, "<dt>Scripts</dt><dd>no</dd>"),
+        ({"allows_scripts": True}, "allow = true below [scripts]"),
+        ({"offers_scripts": True}, "not allowed here; the agent’s configuration allows them"),
+        ({"allows_scripts": True, "offers_scripts": True}, "users may run scripts, in a sandbox"),
+    ):
+        worker = make_worker(**columns)
+        page = client.get(address.format(worker.pk)).content.decode()
+        assert words in page
+        offered = "forbid_scripts" if worker.allows_scripts else "allow_scripts"
+        assert f"/act/{offered}/" in page
+    assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").content.decode()
+
+
+def test_a_program_allows_and_forbids_them(root):
+    program = caller(root)
+    worker = make_worker("box")
+    address = f"/api/v1/admin/workers/{worker.pk}/"
+    found = program.post(f"{address}allow-scripts/").json()
+    assert (found["allows_scripts"], found["takes_scripts"]) == (True, False)
+    program.post(f"{address}allow-scripts/")
+    assert not program.post(f"{address}forbid-scripts/").json()["allows_scripts"]
+    assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
+        "worker.allow_scripts",
+        "worker.forbid_scripts",
+    ]
+    several = program.post(
+        "/api/v1/admin/workers/acts/", {"act": "allow-scripts", "workers": ["box"]}
+    )
+    assert several.status_code == 200
+    assert Worker.objects.get().allows_scripts
+    services.worker_retire(worker, by=None)
+    refused(program.post(f"{address}allow-scripts/"), 409, "worker_retired")
+    assert not Worker.objects.get().allows_scripts
+
+
+def test_who_may_use_a_device_may_not_allow_them(client):
+    alice = make_user("alice")
+    worker = make_worker("box")
+    refused(
+        caller(alice).post(f"/api/v1/admin/workers/{worker.pk}/allow-scripts/"),
+        403,
+        "administrators_only",
+    )
+    client.force_login(alice)
+    assert act(client, worker, "allow_scripts", confirm="yes").status_code == 403
+    assert not Worker.objects.get().allows_scripts
+
+
+def test_the_command_does_the_same():
+    make_script_worker("box", allows_scripts=False)
+    out = io.StringIO()
+    call_command("workers", "allow-scripts", "box", stdout=out)
+    assert Worker.objects.get().takes_scripts
+    call_command("workers", "forbid-scripts", "box", stdout=out)
+    call_command("workers", "forbid-scripts", "box", stdout=out)
+    assert out.getvalue() == "box done\nbox done\nbox was so before\n"
+    assert AuditEntry.objects.count() == 2
