@@ -85,7 +85,7 @@ def artifacts_of(task: Task) -> list[dict[str, Any]]:
         row = {
             "artifact": artifact,
             "title": artifact_title(artifact.name),
-            "help": artifact_help(artifact.name),
+            "help": artifact_help(artifact.name, is_script=task.is_script),
         }
         attempts.setdefault(artifact.attempt.number, []).append(row)
     return [{"number": number, "files": files} for number, files in attempts.items()]

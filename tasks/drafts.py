@@ -27,6 +27,7 @@ from tasks.asking.measuring import DEFAULT, read_plan
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.asking.scripts import read_script
 from tasks.forms import DraftBody, read_draft_body
+from tasks.kinds import program_name
 from tasks.queue.targets import Candidate
 from webprofile.errors import DomainError
 from webprofile.wording import word
@@ -81,8 +82,9 @@ def _script_commands(
     refusal = refusal_of_script(Candidate(runtime.worker, runtime)) if runtime else None
     if refusal is not None:
         problems.append(refusal)
-    program = next((file.name for file in files if file.kind == "model"), "")
-    return script_commands_of(script, program) if script and program and not problems else []
+    # as on the device, until a program is chosen
+    program = next((file.name for file in files if file.kind == "model"), program_name(""))
+    return script_commands_of(script, program) if script and not problems else []
 
 
 def _answer(

@@ -72,8 +72,10 @@ def artifact_title(name: str) -> str:
     return str(ARTIFACTS[name][0]) if name in ARTIFACTS else name
 
 
-def artifact_help(name: str) -> str:
+def artifact_help(name: str, *, is_script: bool = False) -> str:
     """What a file of an attempt is, in a sentence; empty if it is unknown."""
+    if is_script and name == LOG_NAME:
+        return gettext("What the script printed to stdout and stderr.")
     if profile_number(name):
         return gettext("Times of each operator, of the last iteration of one profiled pass.")
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""

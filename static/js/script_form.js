@@ -137,6 +137,7 @@ function add(found) {
 }
 
 function showBeside() {
+  list.hidden = beside.length === 0;
   list.replaceChildren(
     ...beside.map((each) => {
       const row = document.createElement("li");

@@ -306,6 +306,6 @@ def test_administrators_too_read_the_model_first(client):
     heads = [
         re.sub(r"<[^>]*>", "", head).strip() for head in re.findall(r"<th scope=\"col\".*", page)
     ]
-    assert heads[1:4] == ["Task", "Model", "Owner"]
+    assert heads[1:4] == ["Task", "Model or script", "Owner"]
     row = page.partition("<tr data-task=")[2]
     assert row.index("net.mge") < row.index("bob@example.com") < row.index("data.npy")

@@ -57,6 +57,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "TaskState": "tasks.states.TaskState",
         "TaskStatus": "tasks.states.Status",
+        "TaskKind": "tasks.kinds.Kind",
         "FileKind": "tasks.models.TaskFile.Kind",
         "OpenedState": "profiles.models.ProfileUpload.State",
         "RuntimeKind": "workers.models.Runtime.Kind",

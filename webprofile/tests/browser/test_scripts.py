@@ -1,0 +1,225 @@
+"""A script in a real browser: the form that asks for one, its task, what it left."""
+
+import pytest
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from agent.protocol import Script
+from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
+from tasks import services
+from tasks.models import Task
+from tasks.tests.make import make_attempt, make_user, make_worker
+from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, program_file, zip_of
+from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.test_form import Form
+from workers.models import Runtime
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def devices() -> None:
+    make_worker("a-models-only", offers_scripts=True)
+    lab = make_script_worker("lab", facts={"cpu_model": "AMD EPYC"})
+    Runtime.objects.create(worker=lab, version="1.14.0", kind="binary")
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def log_in(browser, live_server):
+    def as_user(user) -> None:
+        client = Client()
+        client.force_login(user)
+        browser.get(f"{live_server.url}/healthz")
+        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+
+    return as_user
+
+
+@pytest.fixture
+def form(browser, live_server, devices, alice, log_in) -> Form:
+    log_in(alice)
+    return Form(browser, live_server.url)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Paths of files by name."""
+    contents = {
+        "train.py": PROGRAM,
+        "all.zip": zip_of(main="1"),
+        "table.csv": b"1,2\n",
+        "net.mge": b"a model",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return lambda *names: "\n".join(str(tmp_path / name) for name in names)
+
+
+def to_script(form: Form) -> None:
+    form.find("[name=kind][value=script]").click()
+
+
+def devices_offered(form: Form) -> dict[str, bool]:
+    options = Select(form.find("#worker")).options
+    return {option.text.split(" (")[0]: option.is_enabled() for option in options}
+
+
+def test_a_script_is_asked_for_in_the_form(form, files, storage):
+    form.open()
+    assert Select(form.find("#worker")).first_selected_option.text.startswith("a-models-only")
+    to_script(form)
+    assert devices_offered(form) == {"a-models-only": False, "lab": True}
+    text = form.find("#worker").text
+    assert "runs no scripts: an administrator has not allowed them" in text
+    versions = {option.text: option.is_enabled() for option in form.all("#runtime option")}
+    assert versions == {"1.13.0": True, "1.14.0": False}
+    for hidden in ("#model", "#measuring", "#options"):
+        assert not form.find(hidden).is_displayed()
+    assert "without network" in form.text("#script-means")
+    form.find("#program").send_keys(files("train.py"))
+    form.find("#arguments").send_keys("--name 'two words")
+    form.until(lambda: "quotation mark" in form.error("arguments"), "the problem")
+    form.find("#arguments").send_keys("'")
+    form.until(lambda: form.lines == ["python train.py --name 'two words'"], "the command")
+    form.find("[name=formats][value=memory]").click()
+    form.until(lambda: len(form.lines) == 2, "a run for each format")
+    form.find("#beside").send_keys(files("table.csv", "net.mge"))
+    form.find("#beside-list li:last-child button").click()
+    form.find("#submit").click()
+    task = form.until(lambda: Task.objects.first(), "the task")
+    assert task.script["arguments"] == ["--name", "two words"]
+    assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
+    assert [file.name for file in task.files.all()] == ["train.py", "table.csv"]
+
+
+def test_what_is_missing_is_told_before_anything_is_sent(form, files):
+    form.open_without_command("?kind=script")
+    form.until(lambda: form.find("#outlook").text, "the queue")
+    form.find("#submit").click()
+    form.until(lambda: "Choose the program" in form.error("program"), "no program")
+    form.find("#program").send_keys(files("net.mge"))
+    form.find("#submit").click()
+    form.until(lambda: "Choose “Model” above" in form.error("program"), "a model")
+    form.find("#program").send_keys(files("all.zip"))
+    form.find("[name=formats][value=timeline]").click()
+    form.find("#submit").click()
+    form.until(lambda: "Name the program" in form.error("entry"), "no entry point")
+    assert "Choose what is recorded" in form.error("formats")
+    assert not Task.objects.exists()
+    form.find("[name=kind][value=model]").click()
+    assert devices_offered(form) == {"a-models-only": True, "lab": True}
+    assert form.find("#model").is_displayed()
+    assert not form.find("#program").is_displayed()
+
+
+def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_server, alice, log_in):
+    make_worker("box")
+    log_in(alice)
+    form = Form(browser, live_server.url)
+    form.open()
+    assert not form.find("#no-scripts").is_displayed()
+    to_script(form)
+    assert "Ask an administrator." in form.text("#no-scripts")
+    assert devices_offered(form) == {"box": False}
+    log_in(make_user("root", is_staff=True))
+    form.open_without_command("?kind=script")
+    link = form.find("#no-scripts a")
+    assert link.get_attribute("href").endswith("/admin/workers/worker/")
+
+
+def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, alice, storage):
+    script = Script(
+        entry="train/main.py", arguments=("--name", "two words"), formats=("memory_flow.svg",)
+    )
+    beside = program_file(kind="data", name="table.csv")
+    task = make_script_task(alice, script=script, files=[program_file(name="all.zip"), beside])
+    services.task_cancel(task)
+    form.open(f"?from={task.pk}")
+    form.until(lambda: "all.zip" in form.text("#program-taken"), "the program")
+    assert form.find("#entry").get_attribute("value") == "train/main.py"
+    assert form.find("#arguments").get_attribute("value") == "--name 'two words'"
+    assert [box.is_selected() for box in form.all("[name=formats]")] == [False, True]
+    assert form.text("#beside-list").startswith("table.csv")
+    assert form.find("[name=kind][value=script]").is_selected()
+
+
+@pytest.fixture
+def result(alice, storage, shared_data) -> Task:
+    """A script that ended, with its trace."""
+    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+    left = {
+        name: (folder / f"profile.{name}").read_bytes()
+        for name in ("chrome_timeline.json", "memory_flow.svg")
+    }
+    script = Script(
+        arguments=("--steps", "3", "--name", "<b>two</b> words"), formats=tuple(left), sample_rate=9
+    )
+    attempt = ended_attempt(
+        left | {"log.txt": b"step 0\n"},
+        alice,
+        worker=make_script_worker("lab"),
+        script=script,
+        files=[program_file(), program_file(kind="data", name="table.csv")],
+        title="three steps",
+    )
+    attempt.task.refresh_from_db()
+    profile_build(attempt)
+    return attempt.task
+
+
+def fits(form: Form) -> bool:
+    script = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    return bool(form.browser.execute_script(script))
+
+
+def test_pages_of_scripts_fit_a_desk_and_a_phone(
+    browser, live_server, alice, result, log_in, screenshots
+):
+    waiting = make_script_task(alice, make_script_worker("b"))
+    waiting.worker.__class__.objects.filter(name="b").update(allows_scripts=False)
+    failed = make_script_task(alice, make_script_worker("c"))
+    make_attempt(failed)
+    log_in(alice)
+    form = Form(browser, live_server.url)
+    addresses = {
+        "new": "/tasks/new/?kind=script",
+        "task": f"/tasks/{result.pk}/",
+        "waiting": f"/tasks/{waiting.pk}/",
+        "running": f"/tasks/{failed.pk}/",
+        "result": f"/tasks/{result.pk}/result/",
+        "list": "/tasks/?kind=script",
+    }
+    for language in ("en", "zh-hans"):
+        browser.add_cookie({"name": "django_language", "value": language})
+        for width, height in (DESK, PHONE):
+            browser.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            )
+            for name, address in addresses.items():
+                browser.get(live_server.url + address)
+                form.until(lambda: form.all("main h1, h1"), "the page")
+                assert fits(form), (address, width)
+                if screenshots:
+                    _shoot(browser, screenshots / f"script-{name}-{language}-{width}.png", width)
+    assert [entry for entry in browser.get_log("browser") if "Content Security" in str(entry)] == []
+    assert browser.find_elements(By.CSS_SELECTOR, "b") == []
+
+
+def _shoot(browser, path, width: int) -> None:
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    dark = "zh-hans" in path.name
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": min(height, 6000), "deviceScaleFactor": 1, "mobile": False},
+    )
+    browser.save_screenshot(str(path))
