@@ -15,6 +15,7 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
 from profiles.shown.isolating import shortened
 from profiles.shown.roofs import roofs_of
+from profiles.shown.trace_advice_words import TRACE_RULES
 from profiles.templatetags.quantities import bytesize, seconds
 
 #: operators that a finding links to; the rest is counted
@@ -73,7 +74,7 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
 
 
 def _finding(finding: Finding, data: ProfileData, advice: Advice) -> dict[str, Any]:
-    words = RULES[finding.rule]
+    words = (TRACE_RULES if "trace" in data.beside else RULES)[finding.rule]
     values = _values(finding.params)
     shown = finding.rows[:MOST_OPERATORS]
     times_s = data.columns.device.end_s[list(shown)].tolist()

@@ -55,6 +55,8 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, le
     assert list(broken_rows()) == []
     task = profile.attempt.task
     page = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    # a program has no measuring plan
+    assert "“standard”" not in page
     for there in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
         assert there in page
     for gone in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
