@@ -69,7 +69,7 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, le
 def test_its_pages_offer_its_files_by_name(client, alice, left):
     profile = built(left, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
-    assert f"Original \u2068{TIMELINE}\u2069" in page
+    assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
         found = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
         assert f"/{name}?" in found["Location"]
