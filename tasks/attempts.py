@@ -199,13 +199,20 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
     elif report.reason in RETRIED:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
-        judge = diagnose_script if task.is_script else diagnose
-        reason, detail = judge(report, _log_of(attempt, report))
-        for file in task.files.all():  # the reader knows it by the name it was uploaded with
-            detail = detail.replace(f'"{file.device_name}"', f'"{file.name}"')
-        _finish(task, Outcome.FAILED, reason, detail)
+        _finish(task, Outcome.FAILED, *_diagnosed(attempt, report))
     assign_on_commit(task.worker_id)  # a slot is free
     return True
+
+
+def _diagnosed(attempt: Attempt, report: AttemptFinished) -> tuple[str, str]:
+    """Reason and detail, in which files have the names that they were uploaded with."""
+    task = attempt.task
+    judge = diagnose_script if task.is_script else diagnose
+    reason, detail = judge(report, _log_of(attempt, report))
+    mark = "" if task.is_script else '"'
+    for file in task.files.all():
+        detail = detail.replace(f"{mark}{file.device_name}{mark}", f"{mark}{file.name}{mark}")
+    return reason, detail
 
 
 @_telling

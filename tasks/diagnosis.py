@@ -168,6 +168,8 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """As `diagnose`, of a script: what it printed is its author's, so little is read from it."""
     if report.reason in _BY_REASON:
         return _BY_REASON[report.reason].value, report.detail
+    if report.reason == EndReason.INPUT_WRONG:  # its zip, or a file that should lie beside it
+        return Reason.SCRIPT_UNREADABLE.value, report.detail
     if report.exit_code == KILLED:
         return Reason.OUT_OF_MEMORY.value, report.detail
     if report.exit_code == FILE_TOO_LARGE:

@@ -216,3 +216,20 @@ def test_other_ends_are_told_in_words_that_are_true_of_a_script(client, reason, 
     assert (task.reason, task.detail) == (code, "why")
     client.force_login(task.owner)
     assert title in client.get(f"/tasks/{task.pk}/").content.decode()
+
+
+def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
+    attempt = make_attempt(
+        make_script_task(script=Script(entry="a.py"), files=[program_file(name="all.zip")])
+    )
+    report = AttemptFinished(
+        attempt=attempt.pk,
+        at=0.0,
+        reason=EndReason.INPUT_WRONG,
+        cause="format",
+        detail="script.zip: its files are 900 times as large as it is",
+    )
+    attempts.attempt_finish(attempt, report)
+    attempt.task.refresh_from_db()
+    assert attempt.task.reason == "script_unreadable"
+    assert attempt.task.detail == "all.zip: its files are 900 times as large as it is"
