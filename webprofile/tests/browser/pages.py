@@ -31,6 +31,7 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
 )
+from tasks.tests.scripts import make_script_task, make_script_worker
 from webprofile.tests.browser.error_urls import ERRORS
 from webprofile.tests.permission_table import web_routes
 from webprofile.tests.permission_world import World
@@ -87,6 +88,7 @@ def states_of(world: World) -> list[Page]:
     addresses += [
         "/tasks/?status=failed", "/tasks/?since=never", "/tasks/?q=nothing+like+this",
         "/workers/?q=nothing+like+this", f"/tasks/new/?from={world.values['task_id']}",
+        "/tasks/new/?kind=script", f"/tasks/{make_script_task(root, make_script_worker()).pk}/",
         "/no/such/page/", *ERRORS,
     ]  # fmt: skip
     plan = make_opened(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
@@ -123,6 +125,7 @@ def answers_of(world: World) -> list[Answer]:
         Answer(Page("/accounts/webhooks/", root), "/accounts/webhooks/",
                {"url": "https://hooks.example.org/", "events": "task.finished"}),
         Answer(Page(f"{device}change/", root), f"{device}act/revoke/", {}),
+        Answer(Page(f"{device}change/", root), f"{device}act/allow_scripts/", {}),
         Answer(Page(f"{device}change/", root), f"{device}act/enrol/", {}),
         Answer(Page(f"{user}change/", root), f"{user}act/grant_workers/", {}),
         Answer(login, login.address, wrong),
