@@ -1,0 +1,95 @@
+"""A script in a real sandbox: asked for as the page does, run by a real agent, shown as a trace."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from webprofile.embedded.demo import DemoError, Visitor
+from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.site import Site, running_site
+
+pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+
+TRAIN = """
+import socket, sys
+import numpy as np
+import megengine as mge
+import megengine.functional as F
+
+print("steps", sys.argv[1:], open("table.csv").read().strip())
+try:
+    socket.create_connection(("1.1.1.1", 53), 2)
+except OSError as error:
+    print("no network:", type(error).__name__)
+x = mge.tensor(np.ones((64, 64), "float32"))
+for _ in range(3):
+    x = F.matmul(x, x) / 64
+print("sum", x.sum().numpy())
+"""
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory, megengine_python: str) -> Iterator[Site]:
+    """A site whose only device runs scripts."""
+    home = tmp_path_factory.mktemp("scripts")
+    with running_site(home) as site, site.login() as visitor:
+        visitor.device()  # by then its agent's configuration is written
+    (config,) = home.rglob("agent.toml")
+    config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
+    with running_site(home) as site:
+        yield site
+
+
+def send(visitor: Visitor, folder: Path, script: dict[str, object], *names: str) -> int:
+    """Do what the page does with files of this folder, the program first; the task's number."""
+    paths = [folder / name for name in names]
+    kinds = ["model", *["data"] * (len(names) - 1)]
+    body = {
+        "worker": visitor.device()["id"],
+        "runtime": "1.13.0",
+        "script": script,
+        "files": [described(kind, path) for kind, path in zip(kinds, paths, strict=True)],
+    }
+    made = visitor.post("/tasks/", body)
+    for target, path in zip(made["uploads"], paths, strict=True):
+        visitor.put(target["url"], target["headers"], path)
+    visitor.post(f"{made['url']}submit/", {})
+    return int(made["id"])
+
+
+def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_trace(
+    scripted: Site, tmp_path
+):
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "table.csv").write_text("1,2\n")
+    script = {"arguments": "--name 'two words'", "formats": ["timeline", "memory"]}
+    with scripted.login() as visitor:
+        visitor.device()
+        with pytest.raises(DemoError, match="does not let users run scripts on local"):
+            send(visitor, tmp_path, script, "train.py", "table.csv")
+        assert scripted.manage("workers", "allow-scripts", "local") == "local done"
+        task = send(visitor, tmp_path, script, "train.py", "table.csv")
+        states, log = watch(visitor, task)
+        assert states[-1] == "succeeded", (states, log, page(visitor, task))
+        assert "steps ['--name', 'two words'] 1,2" in log
+        assert "no network: OSError" in log
+        result = visitor.get(f"/tasks/{task}/result/").text
+        assert 'id="trace-phases"' in result or 'id="trace-lanes"' in result
+        assert "MatrixMul" in result
+        trace = json.loads(visitor.artifact(task, "chrome_timeline.json"))
+        assert trace["traceEvents"]
+        assert b"<svg" in visitor.artifact(task, "memory_flow.svg")[:400]
+
+
+def test_a_script_that_fails_says_why(scripted: Site, tmp_path):
+    scripted.manage("workers", "allow-scripts", "local")
+    (tmp_path / "train.py").write_text("import megengine\nraise ValueError('no <loss> today')\n")
+    with scripted.login() as visitor:
+        task = send(visitor, tmp_path, {}, "train.py")
+        states, _ = watch(visitor, task)
+        shown = page(visitor, task)
+        assert states[-1] == "failed"
+        assert "The script ended with an error." in shown
+        assert "ValueError: no &lt;loss&gt; today" in shown
