@@ -181,6 +181,11 @@ class Profile(models.Model):
         """Of what the server made of the raw files (`analysis.archive`)."""
         return self.object_key("derived.npz")
 
+    @property
+    def spans_key(self) -> str:
+        """Of the index of a trace's spans (`traces.span_index`); other profiles have none."""
+        return self.object_key("spans.bin")
+
 
 class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measuring`.

@@ -170,12 +170,12 @@ def read(key: str, *, limit_bytes: int) -> bytes:
         return _body(key, limit_bytes).read()
 
 
-def read_start(key: str, *, size_bytes: int) -> bytes:
-    """Return the first bytes of an object, all of it if it is smaller.
+def read_start(key: str, *, size_bytes: int, begin: int = 0) -> bytes:
+    """Return the first bytes of an object (or from `begin` on), all of it if it is smaller.
 
     Raises DomainError: object_missing, storage_unreachable.
     """
-    span = f"bytes=0-{size_bytes - 1}"
+    span = f"bytes={begin}-{begin + size_bytes - 1}"
     with answering():
         found = internal().get_object(Bucket=settings.S3_BUCKET, Key=key, Range=span)
         return found["Body"].read(size_bytes)

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import structlog
@@ -19,8 +19,10 @@ from profiles.analysis.totals import totals
 from profiles.derived import limited, readers
 from profiles.derived.fork_server import SAID
 from profiles.derived.limited import Order, Problem
+from profiles.derived.progress import bytes_read
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.first_look import HEAD_BYTES, kind_of
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -33,10 +35,18 @@ _PROBLEMS: dict[str, Callable[[Any, str], Exception]] = {
 
 @dataclass(frozen=True)
 class Derived:
-    """`archive` is to be stored under `Profile.derived_key`; `data` is what it holds."""
+    """`archive` is to be stored under `Profile.derived_key`; `data` is what it holds.
+
+    spans: of a trace, the index of its spans, for `Profile.spans_key`; else empty
+    """
 
     archive: bytes
     data: ProfileData
+    spans: bytes = b""
+
+
+#: told what is done now, "fetching" or "reading", and with how many bytes of all files
+Told = Callable[[str, int], object]
 
 
 #: who stops the site sends these; no limit does
@@ -47,7 +57,7 @@ class _TooHeavyError(Exception):
     """The process reached a limit, or died of something that looks like it."""
 
 
-def derive(files: Sequence[tuple[str, str]]) -> Derived:
+def derive(files: Sequence[tuple[str, str]], told: Told = lambda step, done: None) -> Derived:
     """Read the files of one run: (name, object key) of each, in their order.
 
     Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
@@ -58,15 +68,25 @@ def derive(files: Sequence[tuple[str, str]]) -> Derived:
     """
     with tempfile.TemporaryDirectory(prefix="profile-") as name:
         folder = Path(name)
-        order = _fetch(files, folder)
+        order = _fetch(files, folder, told)
         try:
-            archive = _run(folder, order)
+            archive = _run(folder, order, told)
         except _TooHeavyError as error:
-            archive = _run_first(folder, order, str(error))
+            archive = _run_first(folder, order, str(error), told)
+        spans = folder / limited.SPANS
+        index = spans.read_bytes() if spans.exists() else b""
     data = from_archive(archive)
     if data.has_operators:
         totals(data.columns)  # medians of passes may all be 0 where no pass is
-    return Derived(archive, data)
+    return Derived(archive, data, index)
+
+
+def derived_store(profile: Profile, derived: Derived) -> None:
+    """Write what `derive` made. Raises DomainError storage_unreachable."""
+    # first what the archive needs: a page looks for it as soon as that is there
+    if derived.spans:
+        storage.write(profile.spans_key, derived.spans)
+    storage.write(profile.derived_key, derived.archive)
 
 
 def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
@@ -81,24 +101,32 @@ def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
     return profile
 
 
-def _fetch(files: Sequence[tuple[str, str]], folder: Path) -> Order:
+def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
     """Bring the files into the folder, as far as their sizes are within the limits."""
     fetched: list[str] = []
     left_out: list[LeftOut] = []
     first_error: DomainError | None = None
+    traces = 0
     left = settings.PROFILE_PASSES_LIMIT_BYTES
+    before = 0
     for name, key in files:
-        limit = min(left, settings.PROFILE_SIZE_LIMIT_BYTES)
         try:
-            with (folder / name).open("wb") as file:
-                storage.read_into(key, file, limit_bytes=limit)
-                left -= file.tell()
+            with (folder / name).open("w+b") as file:
+                counting: Any = _Counting(file, before, told)
+                storage.read_into(key, counting, limit_bytes=min(left, size_limit(is_trace=True)))
+                size_bytes = file.tell()
+                is_trace = _is_trace(file)
+                _check_size(size_bytes, size_limit(is_trace=is_trace))
         except DomainError as error:
+            (folder / name).unlink()
             if error.code == "storage_unreachable":
                 raise
             first_error = first_error or error
             left_out.append(LeftOut(name, error.code, _why(error)))
         else:
+            left -= size_bytes
+            before += size_bytes
+            traces += is_trace
             fetched.append(name)
     if not fetched:
         raise first_error or DomainError("object_missing", status=404)
@@ -107,8 +135,37 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path) -> Order:
         left_out=tuple(left_out),
         max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
         memory_bytes=settings.PROFILE_PARSE_MEMORY_BYTES,
-        time_s=settings.PROFILE_PARSE_TIME_S,
+        time_s=settings.TRACE_PARSE_TIME_S if traces else settings.PROFILE_PARSE_TIME_S,
     )
+
+
+def size_limit(*, is_trace: bool) -> int:
+    """How many bytes a file may have that is read."""
+    if is_trace:
+        return int(settings.TRACE_SIZE_LIMIT_BYTES)
+    return int(settings.PROFILE_SIZE_LIMIT_BYTES)
+
+
+def _is_trace(file: IO[bytes]) -> bool:
+    file.seek(0)
+    return kind_of(file.read(HEAD_BYTES)) == "trace"
+
+
+def _check_size(size_bytes: int, limit: int) -> None:
+    if size_bytes > limit:
+        raise DomainError("object_too_large", size=size_bytes, limit=limit)
+
+
+class _Counting:
+    """A file that tells how much was written into it."""
+
+    def __init__(self, file: IO[bytes], before: int, told: Told) -> None:
+        self._file, self._done, self._told = file, before, told
+
+    def write(self, data: bytes) -> int:
+        self._done += len(data)
+        self._told("fetching", self._done)
+        return self._file.write(data)
 
 
 def _why(error: DomainError) -> str:
@@ -118,7 +175,7 @@ def _why(error: DomainError) -> str:
     return "It is not in storage."
 
 
-def _run_first(folder: Path, order: Order, detail: str) -> bytes:
+def _run_first(folder: Path, order: Order, detail: str, told: Told) -> bytes:
     """Try once more with the first file alone: the others must not take it along."""
     rest = [LeftOut(name, "too_heavy", detail) for name in order.files[1:]]
     if rest:
@@ -126,19 +183,19 @@ def _run_first(folder: Path, order: Order, detail: str) -> bytes:
             order, files=order.files[:1], left_out=(*order.left_out, *rest)
         )
         try:
-            return _run(folder, alone)
+            return _run(folder, alone, told)
         except _TooHeavyError as error:
             detail = str(error)
     raise ProfileFormatError("too_heavy", detail)
 
 
-def _run(folder: Path, order: Order) -> bytes:
+def _run(folder: Path, order: Order, told: Told) -> bytes:
     """Run the reader; returns its archive. Raises what it found wrong, or _TooHeavyError."""
     (folder / limited.ORDER).write_bytes(msgspec.json.encode(order))
     # the limit is on processor time; a busy machine gives it more slowly
     within_s = 2 * order.time_s
     try:
-        code = readers.server.read(folder, within_s)
+        code = readers.server.read(folder, within_s, lambda: told("reading", bytes_read(folder)))
     except TimeoutError:
         raise _TooHeavyError(f"Reading it takes more than {within_s} s.") from None
     if code is None or -code in _STOPPED:

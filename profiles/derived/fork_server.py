@@ -17,7 +17,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from profiles.derived import limited
+from profiles.derived import cut_reader, limited
 
 #: from linux/prctl.h
 PR_SET_PDEATHSIG = 1
@@ -80,7 +80,8 @@ def _read(folder: Path) -> None:
             # it ends with who watches it: its folder is gone then
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(os.open(folder / SAID, os.O_CREAT | os.O_WRONLY, 0o600), sys.stderr.fileno())
-        code = limited.main(folder)
+        is_cut = (folder / cut_reader.ORDER).exists()
+        code = cut_reader.main(folder) if is_cut else limited.main(folder)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -20,6 +20,7 @@ from profiles.analysis.data import LeftOut
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import OtherGraphError
 from profiles.analysis.totals import totals
+from profiles.derived.progress import Progress
 from profiles.derived.run import Run, second_of_kind
 from profiles.memory_flow.reading import read_memory_flow
 from profiles.parsers.columns import ProfileColumns
@@ -35,6 +36,8 @@ from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import encode_summary
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"
+#: of a trace, beside what is derived
+SPANS = "spans.bin"
 OUT_OF_MEMORY = 3
 #: of what a device packed, which is a memory plan
 _PACKED = ".zip"
@@ -67,7 +70,7 @@ class Problem(msgspec.Struct, frozen=True):
 def main(folder: Path) -> int:
     """Do what the order in `folder` says; returns the exit code."""
     order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
-    limit(order)
+    limit(order.memory_bytes, order.time_s)
     gc.disable()  # it walks all that was decoded, again and again, and finds nothing to free
     try:
         made = derived(folder, order)
@@ -80,13 +83,13 @@ def main(folder: Path) -> int:
     return 0
 
 
-def limit(order: Order) -> None:
+def limit(memory_bytes: int, time_s: int) -> None:
     """Bound this process for the rest of its life."""
     bounds = {
-        resource.RLIMIT_AS: order.memory_bytes,
-        resource.RLIMIT_CPU: order.time_s,
+        resource.RLIMIT_AS: memory_bytes,
+        resource.RLIMIT_CPU: time_s,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: order.memory_bytes,
+        resource.RLIMIT_FSIZE: memory_bytes,
     }
     for kind, bound in bounds.items():
         # a system may know a limit without enforcing it, or have a lower one already
@@ -100,7 +103,8 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
 
     If none can be read, what is wrong with the first.
     """
-    run = Run(order.left_out)
+    progress = Progress(folder)
+    run = Run(order.left_out, progress.told)
     problems: dict[str, Problem] = {}
     kinds = {name: _kind_of(folder / name) for name in order.files}
     run.company = {kind: folder / name for name, kind in reversed(kinds.items())}
@@ -114,9 +118,12 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
             problems[name] = Problem(type(error).__name__, "other_graph", str(error))
         except MemoryError:
             problems[name] = out_of_memory(order)
+        progress.file_done(folder / name)
     unlike = [(name, problems[name]) for name in order.files if name in problems]
     if run.is_empty:
         return unlike[0][1]
+    if run.spans:
+        (folder / SPANS).write_bytes(run.spans)
     return to_archive(run.data([LeftOut(name, each.code, each.detail) for name, each in unlike]))
 
 
@@ -144,13 +151,14 @@ def _add_profile(run: Run, path: Path, order: Order) -> None:
 
 
 def _add_trace(run: Run, path: Path, _order: Order) -> None:
-    found = read_dynamic(path)
+    found = read_dynamic(path, run.told)
     if run.leads != "profile":  # a profile of the same run knows more of each operator
         totals(found.columns)
         run.add_pass("trace", path.name, found.columns, lambda: found.graph)
         if "trace" in run.beside:
             return
     run.add_beside("trace", encode_summary(found.summary))
+    run.spans = found.index
 
 
 def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
@@ -14,6 +16,8 @@ from django.conf import settings
 from profiles.derived import fork_server
 
 _KILLED_WITHIN_S = 10.0
+#: while somebody waits, `meanwhile` is called so often
+_LOOK_S = 0.5
 
 
 class ForkServer:
@@ -27,18 +31,20 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._asked: socket.socket | None = None
 
-    def read(self, folder: Path, within_s: float) -> int | None:
+    def read(
+        self, folder: Path, within_s: float, meanwhile: Callable[[], object] | None = None
+    ) -> int | None:
         """Have the order in `folder` read; returns the reader's exit code, negative for a signal.
 
+        meanwhile: called every now and then
         None if somebody ended what watches the reader. Raises TimeoutError; the reader is killed.
         """
         mine, theirs = socket.socketpair()
         with mine:
             with theirs:
                 self._ask(folder, theirs)
-            mine.settimeout(within_s)
             try:
-                told = mine.recv(16)
+                told = _answer(mine, within_s, meanwhile)
             except TimeoutError:
                 _hang_up(mine)
                 raise
@@ -84,6 +90,21 @@ class ForkServer:
         if self._process is not None:
             self._process.wait()
             self._process = None
+
+
+def _answer(
+    asking: socket.socket, within_s: float, meanwhile: Callable[[], object] | None
+) -> bytes:
+    """What is answered within the time. Raises TimeoutError."""
+    deadline = time.monotonic() + within_s
+    while (left_s := deadline - time.monotonic()) > 0:
+        asking.settimeout(left_s if meanwhile is None else min(left_s, _LOOK_S))
+        try:
+            return asking.recv(16)
+        except TimeoutError:
+            if meanwhile is not None:
+                meanwhile()
+    raise TimeoutError
 
 
 def _hang_up(asking: socket.socket) -> None:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
-from profiles.derived.deriving import derive, profile_row
+from profiles.derived.deriving import derive, derived_store, profile_row
 from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
 from profiles.parsers.errors import ProfileFormatError
@@ -82,7 +82,7 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
         if error.code in {"storage_unreachable", "reading_stopped"}:
             raise
         raise RebuildError(error.code, "") from error
-    storage.write(profile.derived_key, derived.archive)
+    derived_store(profile, derived)
     _save_if_there(profile)
 
 

@@ -34,10 +34,18 @@ class Run:
     leads: the kind of file that the passes are of
     beside: as `ProfileData.beside`
     company: the first file of each kind, for kinds that are read together
+    spans: of the trace, the index of its spans
+    told: hears how many bytes of a file were read, of how many
     """
 
-    def __init__(self, left_out: Sequence[LeftOut]) -> None:
+    def __init__(
+        self,
+        left_out: Sequence[LeftOut],
+        told: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
         self._left_out = tuple(left_out)
+        self.told = told
+        self.spans = b""
         self.lead: ProfileColumns | None = None
         self.leads: FileKind | None = None
         self.beside: dict[str, bytes] = {}

@@ -4,8 +4,9 @@ import structlog
 
 from profiles import storage
 from profiles.analysis.errors import AnalysisError
-from profiles.derived.deriving import Derived, derive, profile_row
+from profiles.derived.deriving import Derived, derive, derived_store, profile_row
 from profiles.models import Profile, ProfileUpload
+from profiles.opened.progress import Noting
 from profiles.opened.uploads import (
     file_is_of,
     upload_claim,
@@ -54,7 +55,7 @@ def _derived(upload: ProfileUpload) -> Derived | None:
             return None
         file_is_of(file, kind_of(head))
     try:
-        return derive(files)
+        return derive(files, Noting(upload).told)
     except (ProfileFormatError, AnalysisError) as error:
         upload_fail(upload, error.code, error.detail)
         return None
@@ -62,7 +63,7 @@ def _derived(upload: ProfileUpload) -> Derived | None:
 
 def _keep(upload: ProfileUpload, derived: Derived) -> None:
     profile = profile_row(derived.data, Profile(upload=upload))
-    storage.write(profile.derived_key, derived.archive)
+    derived_store(profile, derived)
     # where it was deleted meanwhile, the sweep comes back for what was just written
     if upload_ready(upload, profile):
         log.info("upload_read", upload=upload.pk, operators=profile.operators)

@@ -7,7 +7,7 @@ nothing but msgspec ever interprets JSON here.
 
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +35,8 @@ class Args(Struct, gc=False):
     dtype: Any = None
     id: Any = None
     value: Any = None
+    labels: Any = None
+    sort_index: Any = None
     operator: Any = msgspec.field(default=None, name="__id__")
 
 
@@ -50,6 +52,16 @@ class Event(Struct, gc=False):
     args: Args | None = None
 
 
+class Piece(NamedTuple):
+    """Events that stand together; `begin` to `end` is where in the file their text does, without
+    brackets around it.
+    """
+
+    events: list[Event]
+    begin: int
+    end: int
+
+
 _DECODER = msgspec.json.Decoder(list[Event])
 
 
@@ -60,45 +72,49 @@ class EventReader:
         self._file = file
         self.is_cut = False
 
-    def pieces(self) -> Iterator[list[Event]]:
+    def pieces(self) -> Iterator[Piece]:
         """Raises ProfileFormatError, as `read_trace` does."""
-        left = _behind_start(self._file)
+        left, at = _behind_start(self._file)
         while more := self._file.read(PIECE_BYTES):
             left += more
-            events, left = _whole(left)
+            events, rest = _whole(left)
             if events is not None:
-                yield events
+                read = len(left) - len(rest)
+                yield Piece(events, at, at + read - 1)
+                left, at = rest, at + read
                 continue
             # the list may be over, with something long behind it
-            if (ended := _ended(left)) is not None:
+            if (ended := _ended(left, at)) is not None:
                 yield ended
                 return
             if len(left) > LONGEST_EVENT_BYTES:
                 raise _not_json(left)
-        yield self._last(left)
+        yield self._last(left, at)
 
-    def _last(self, text: bytes) -> list[Event]:
+    def _last(self, text: bytes, at: int) -> Piece:
         """Events before the bracket that closes the list; all whole ones where it is missing."""
-        if (events := _ended(text)) is not None:
-            return events
+        if (ended := _ended(text, at)) is not None:
+            return ended
         self.is_cut = True
         whole, left = _whole(text)
         # the last one may be whole although nothing follows it
-        alone = _decoded(left.rstrip(_SPACE + b","))
+        last = left.rstrip(_SPACE + b",")
+        alone = _decoded(last)
         if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
             raise _not_json(left)
-        return [*(whole or []), *(alone or [])]
+        end = len(text) - len(left) + (-1 if alone is None else len(last))
+        return Piece([*(whole or []), *(alone or [])], at, at + max(end, 0))
 
 
-def _behind_start(file: BinaryIO) -> bytes:
-    """What follows the bracket that opens the list of events, as far as it was read."""
+def _behind_start(file: BinaryIO) -> tuple[bytes, int]:
+    """What follows the bracket that opens the list of events, as far as it was read, and where."""
     head = file.read(_START_WITHIN_BYTES)
     if not head.strip():
         raise ProfileFormatError("empty", "The file is empty.")
     found = _LIST.match(head) or _START.search(head)
     if found is None:
         raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
-    return head[found.end() :]
+    return head[found.end() :], found.end()
 
 
 def _whole(text: bytes) -> tuple[list[Event] | None, bytes]:
@@ -118,14 +134,14 @@ def _whole(text: bytes) -> tuple[list[Event] | None, bytes]:
     return None, text
 
 
-def _ended(text: bytes) -> list[Event] | None:
+def _ended(text: bytes, at: int) -> Piece | None:
     end = len(text)
     for _ in range(_TRIES):
         end = text.rfind(b"]", 0, end)
         if end < 0:
             return None
         if (events := _decoded(text[:end])) is not None:
-            return events
+            return Piece(events, at, at + end)
     return None
 
 

@@ -1,5 +1,6 @@
 """A Chrome trace as numpy columns, so that memory does not grow with its text."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.parsers.errors import ProfileFormatError
-from profiles.traces.events import Args, Event, EventReader
+from profiles.traces.events import Args, Event, EventReader, Piece
+from profiles.traces.pieces import NamingNotes, PieceNotes, Pieces
 
 #: different texts that are told apart; all others count as one
 TEXTS_LIMIT = 1_000_000
@@ -80,6 +82,8 @@ class Trace:
     dropped: how many events had no use (flow arrows, unknown phases)
     broken: how many events were wrong: no time, or a time that is no finite number
     is_cut: the file ends before its list does
+    pieces: where the events stand in the file, which has `size_bytes`
+    naming: events that name and order threads and processes, as JSON has them
     """
 
     phase: NDArray[np.uint8]
@@ -99,12 +103,19 @@ class Trace:
     dropped: int
     broken: int
     is_cut: bool
+    pieces: Pieces
+    size_bytes: int
+    naming: tuple[dict[str, Any], ...]
 
     def __len__(self) -> int:
         return len(self.phase)
 
 
-def read_trace(path: Path) -> Trace:
+#: told how many bytes were read, of how many
+Told = Callable[[int, int], None]
+
+
+def read_trace(path: Path, told: Told | None = None) -> Trace:
     """Read a whole trace.
 
     Raises ProfileFormatError: `empty`, `not_json`, `not_a_profile` where there are no events at
@@ -114,9 +125,11 @@ def read_trace(path: Path) -> Trace:
     making = _Making()
     with path.open("rb") as file:
         reader, size_bytes = EventReader(file), path.stat().st_size
-        for events in reader.pieces():
-            making.add(events, file.tell() / size_bytes)
-    trace = making.done(is_cut=reader.is_cut)
+        for piece in reader.pieces():
+            making.add(piece, file.tell() / size_bytes)
+            if told is not None:
+                told(file.tell(), size_bytes)
+    trace = making.done(is_cut=reader.is_cut, size_bytes=size_bytes)
     if not len(trace):
         raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
     return trace
@@ -133,6 +146,13 @@ _DTYPES: dict[str, Any] = {
     "layout": np.int32,
     "is_operator": np.bool_,
 }
+
+
+def placed(events: list[Event]) -> list[int]:
+    """The places of those that are rows of the columns, if their time is finite."""
+    return [
+        place for place, event in enumerate(events) if event.ph in PHASES and event.ts is not None
+    ]
 
 
 class _Growing:
@@ -169,10 +189,13 @@ class _Making:
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
         self._columns = {name: _Growing(dtype) for name, dtype in _DTYPES.items()}
+        self._pieces, self._naming = PieceNotes(), NamingNotes()
 
-    def add(self, events: list[Event], part: float) -> None:
+    def add(self, piece: Piece, part: float) -> None:
         """part: how much of the file was read, with these"""
-        kept = [event for event in events if event.ph in PHASES and event.ts is not None]
+        self._pieces.add(piece, self._rows)
+        events = piece.events
+        kept = [events[place] for place in placed(events)]
         if len(kept) < len(events):
             self._note_others(events)
         code, lane = self._names.code, self._lane
@@ -194,7 +217,7 @@ class _Making:
         for name, array in arrays.items():
             self._columns[name].add(array, expected)
 
-    def done(self, *, is_cut: bool) -> Trace:
+    def done(self, *, is_cut: bool, size_bytes: int) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         return Trace(
             **{name: column.done() for name, column in self._columns.items()},
@@ -206,6 +229,9 @@ class _Making:
             dropped=self._dropped,
             broken=self._broken,
             is_cut=is_cut,
+            pieces=self._pieces.done(),
+            size_bytes=size_bytes,
+            naming=self._naming.done(),
         )
 
     def _note_others(self, events: list[Event]) -> None:
@@ -213,6 +239,7 @@ class _Making:
             if event.ph in PHASES:
                 self._broken += event.ts is None
             elif event.ph == "M":
+                self._naming.add(event)
                 name = event.args.name if event.args is not None else None
                 is_wanted = event.name == "thread_name" and len(self._lane_names) < LANES_LIMIT
                 if is_wanted and isinstance(name, str):

@@ -7,25 +7,31 @@ from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.graph import ExecutedGraph
 from profiles.traces.lanes import lanes_of
 from profiles.traces.operators import operators_of
-from profiles.traces.reader import read_trace
+from profiles.traces.reader import Told, read_trace
+from profiles.traces.span_index import to_index
 from profiles.traces.summary import TraceSummary, summarize
 
 
 @dataclass(frozen=True, eq=False)
 class DynamicProfile:
-    """What a trace says: operators as of any profile, and what no other profile has."""
+    """What a trace says: operators as of any profile, and what no other profile has.
+
+    index: of its spans (`traces.span_index`)
+    """
 
     columns: ProfileColumns
     graph: ExecutedGraph
     summary: TraceSummary
+    index: bytes
 
 
-def read_dynamic(path: Path) -> DynamicProfile:
+def read_dynamic(path: Path, told: Told | None = None) -> DynamicProfile:
     """Read a trace of MegEngine's Profiler. Raises ProfileFormatError, as `read_trace` does, and
     `not_a_profile` for a trace of another program.
     """
-    trace = read_trace(path)
+    trace = read_trace(path, told)
     lanes = lanes_of(trace)
     found = operators_of(trace, lanes)
     summary = summarize(trace, lanes, found.columns.id_numbers, found.graph.device)
-    return DynamicProfile(found.columns, found.graph, summary)
+    index = to_index(trace, lanes, path.name)
+    return DynamicProfile(found.columns, found.graph, summary, index)

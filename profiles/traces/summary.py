@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
 from profiles.traces.lanes import Lane
+from profiles.traces.overview import Overview, overview_of
 from profiles.traces.reader import COUNTER, NONE, Trace
 from profiles.traces.spans import covered_us
 
@@ -101,6 +102,7 @@ class TraceSummary(Struct, frozen=True):
     begin_s, end_s: what was recorded, without starting and stopping the Profiler
     wait_s, waits_count: of all waits
     unpaired, out_of_order, broken, is_cut: what was wrong with the file
+    overview: None where the summary was made before there were any
     """
 
     begin_s: float
@@ -118,6 +120,7 @@ class TraceSummary(Struct, frozen=True):
     out_of_order: int
     broken: int
     is_cut: bool
+    overview: Overview | None = None
 
 
 @dataclass
@@ -169,6 +172,7 @@ def summarize(
         out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
         broken=trace.broken,
         is_cut=trace.is_cut,
+        overview=overview_of(trace, lanes),
     )
 
 

@@ -171,12 +171,18 @@ DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look f
 MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 DATA_SIZE_LIMIT_BYTES = env.int("DATA_SIZE_LIMIT_BYTES", default=512 * 1024**2)
 PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 1024**2)
+#: of one trace of MegEngine's Profiler, which is read piece by piece
+TRACE_SIZE_LIMIT_BYTES = env.int("TRACE_SIZE_LIMIT_BYTES", default=2 * 1024**3)
+#: of a trace's text that a timeline draws at once; one that is larger is drawn in cuts
+TRACE_CUT_LIMIT_BYTES = env.int("TRACE_CUT_LIMIT_BYTES", default=64 * 1024**2)
 #: of all passes of one profile together; what is beyond is not merged
 PROFILE_PASSES_LIMIT_BYTES = env.int("PROFILE_PASSES_LIMIT_BYTES", default=2 * 1024**3)
 #: what the process that reads profiles may take; 100,000 operators (220 MB) take 0.7 GiB and 8 s
 PROFILE_PARSE_MEMORY_BYTES = env.int("PROFILE_PARSE_MEMORY_BYTES", default=2 * 1024**3)
 #: of processor time; twice as much by the clock
 PROFILE_PARSE_TIME_S = env.int("PROFILE_PARSE_TIME_S", default=60)
+#: the same for a trace: 1 GB takes 14 s and 0.6 GiB
+TRACE_PARSE_TIME_S = env.int("TRACE_PARSE_TIME_S", default=120)
 #: of profiles that each server process keeps in memory for the next question; one that alone is
 #: larger is not accepted. 100,000 operators take 170 MB
 PROFILE_CACHE_BYTES = env.int("PROFILE_CACHE_BYTES", default=512 * 1024**2)

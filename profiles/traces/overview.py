@@ -1,0 +1,117 @@
+"""How busy each lane of a trace was over time, and how its events spread: for choosing a cut."""
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from profiles.traces.lanes import Lane
+from profiles.traces.reader import COMPLETE, COUNTER, Trace
+from profiles.traces.spans import Spans
+
+#: parts of the time that are told apart
+BUCKETS = 300
+#: moments between which lie equally many events
+SHARES = 300
+#: lanes that are shown; a cut without a choice has the others too
+LANES_LIMIT = 200
+#: of so many events the moments are taken
+_SAMPLE = 200_000
+_S_PER_US = 1e-6
+
+
+class LaneUse(Struct, frozen=True):
+    """number: of the lane in its file, which a cut asks for; `spans` in all
+
+    busy: percent of each bucket in which anything ran; begun: how many spans begin in each
+    """
+
+    number: int
+    name: str
+    kind: str
+    spans: int
+    busy: tuple[int, ...]
+    begun: tuple[int, ...]
+
+
+class Overview(Struct, frozen=True):
+    """begin_s, end_s: from the first event to the last end, by the clock of the trace
+
+    events: spans and counters, which is what a cut has; counters: how many in each bucket
+    moments_s: SHARES + 1 times; between any two neighbours lie about equally many events
+    size_bytes: of the file
+    """
+
+    begin_s: float
+    end_s: float
+    events: int
+    size_bytes: int
+    lanes: tuple[LaneUse, ...]
+    counters: tuple[int, ...]
+    moments_s: tuple[float, ...]
+
+
+def overview_of(trace: Trace, lanes: list[Lane]) -> Overview:
+    """Return the overview of a trace; busiest lanes first where there are too many."""
+    used = [lane for lane in lanes if len(lane.spans)]
+    kept = sorted(used, key=lambda lane: -len(lane.spans))[:LANES_LIMIT]
+    begin, end = _reach(trace, used)
+    edges = np.linspace(begin, end, BUCKETS + 1)
+    counts = trace.ts_us[trace.phase == COUNTER]
+    return Overview(
+        begin_s=begin * _S_PER_US,
+        end_s=end * _S_PER_US,
+        events=sum(len(lane.spans) for lane in used) + len(counts),
+        size_bytes=trace.size_bytes,
+        lanes=tuple(_use(lane, edges) for lane in used if lane in kept),
+        counters=_spread(np.sort(counts), edges),
+        moments_s=_moments(trace.ts_us),
+    )
+
+
+def _reach(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
+    ends = [float(lane.spans.end_us.max()) for lane in lanes]
+    points = trace.ts_us[trace.phase != COMPLETE]
+    ends += [float(points.max())] if len(points) else []
+    return float(trace.ts_us.min()), max(ends, default=float(trace.ts_us.max()))
+
+
+def _use(lane: Lane, edges: NDArray[np.float64]) -> LaneUse:
+    spans = lane.spans
+    return LaneUse(
+        number=lane.number,
+        name=lane.name,
+        kind=lane.kind,
+        spans=len(spans),
+        busy=_busy(spans, edges),
+        begun=_spread(spans.begin_us, edges),
+    )
+
+
+def _busy(spans: Spans, edges: NDArray[np.float64]) -> tuple[int, ...]:
+    """Percent of each bucket; what took any time at all is one percent at least."""
+    latest = np.maximum.accumulate(spans.end_us)
+    begins = np.flatnonzero(np.concatenate([[True], spans.begin_us[1:] > latest[:-1]]))
+    starts = spans.begin_us[begins]
+    stops = latest[np.append(begins[1:] - 1, len(latest) - 1)]
+    # what is covered up to each moment grows from 0, in straight lines between those
+    moments = np.column_stack([starts, stops]).ravel()
+    covered = np.cumsum(stops - starts)
+    grown = np.column_stack([covered - (stops - starts), covered]).ravel()
+    taken = np.diff(np.interp(edges, moments, grown))
+    width = (edges[-1] - edges[0]) / BUCKETS
+    share = np.clip(taken / width, 0, 1) if width > 0 else np.ones(BUCKETS)
+    return tuple(np.ceil(np.nan_to_num(share) * 100 - 1e-6).astype(int).tolist())
+
+
+def _spread(times: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[int, ...]:
+    """How many of ascending times lie in each bucket, the last moment in the last one."""
+    before = np.searchsorted(times, edges, side="left")
+    before[-1] = len(times)
+    return tuple(np.diff(before).tolist())
+
+
+def _moments(ts_us: NDArray[np.float64]) -> tuple[float, ...]:
+    step = max(1, len(ts_us) // _SAMPLE)
+    sample = np.sort(ts_us[::step])
+    places = np.linspace(0, len(sample) - 1, SHARES + 1).astype(np.intp)
+    return tuple((sample[places] * _S_PER_US).tolist())

@@ -1,0 +1,195 @@
+"""All spans and counters of a trace in blocks, so that those of a range are found without its file.
+
+The index lies beside the derived data of a profile. It begins with MAGIC and the size of its
+header, then come the header and the blocks, each compressed. A block has up to BLOCK_ROWS spans of
+one lane and of similar length, by their begin: so those of a short range lie in few blocks.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from profiles.traces.lanes import Lane
+from profiles.traces.pieces import Pieces
+from profiles.traces.reader import COUNTER, Trace
+
+MAGIC = b"mgwspan1"
+#: MAGIC and the size of the header
+START_BYTES = len(MAGIC) + 8
+BLOCK_ROWS = 8_192
+#: of a block before it was compressed
+_BLOCK_BYTES = BLOCK_ROWS * 24
+#: a larger index is not kept; 200 million bytes are about 20 million spans
+INDEX_LIMIT_BYTES = 256 << 20
+#: the lane of counters, which belong to no thread's spans
+COUNTERS = -1
+#: each class of lengths is so many powers of two wide; the first ones are below a ns
+_CLASS, _LOWEST, _CLASSES = 5, -10, 12
+
+BLOCKS = np.dtype(
+    [
+        ("lane", "<i4"),
+        ("rows", "<u4"),
+        ("low", "<f8"),
+        ("high", "<f8"),
+        ("at", "<u8"),
+        ("size", "<u4"),
+    ]
+)
+#: begin and end in us; the events that begin and end it, equal for one alone
+_COLUMNS = ("<f8", "<f8", "<i4", "<i4")
+
+
+class _Header(Struct, frozen=True):
+    """file: which of the profile's files; the tables are arrays as bytes"""
+
+    file: str
+    size_bytes: int
+    lanes: list[tuple[int | str, int | str]]
+    naming: list[dict[str, Any]]
+    begin: bytes
+    end: bytes
+    first_row: bytes
+    blocks: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class SpanIndex:
+    """What the header tells. `blocks` is a table of BLOCKS, `at` counted from the header's end."""
+
+    file: str
+    size_bytes: int
+    lanes: list[tuple[int | str, int | str]]
+    naming: list[dict[str, Any]]
+    pieces: Pieces
+    blocks: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """n spans and counters: (n,) each; times in us, `first` and `last` rows of the trace."""
+
+    lane: NDArray[np.int32]
+    begin_us: NDArray[np.float64]
+    end_us: NDArray[np.float64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+    def where(self, chosen: NDArray[Any]) -> "Rows":
+        columns = (self.lane, self.begin_us, self.end_us, self.first, self.last)
+        return Rows(*(column[chosen] for column in columns))
+
+
+def to_index(trace: Trace, lanes: Sequence[Lane], file: str) -> bytes:
+    """Return the index of a trace that is called `file`; empty where it would be too large."""
+    table: list[tuple[int, int, float, float, int, int]] = []
+    parts: list[bytes] = []
+    at = 0
+    for lane, rows in _by_lane(trace, lanes):
+        for block in _blocks(rows):
+            packed = _packed(block)
+            low, high = float(block[0].min()), float(block[1].max())
+            table.append((lane, len(block[0]), low, high, at, len(packed)))
+            parts.append(packed)
+            at += len(packed)
+            if at > INDEX_LIMIT_BYTES:
+                return b""
+    pieces = trace.pieces
+    header = _Header(
+        file=file,
+        size_bytes=trace.size_bytes,
+        lanes=list(trace.lanes),
+        naming=list(trace.naming),
+        begin=pieces.begin.tobytes(),
+        end=pieces.end.tobytes(),
+        first_row=pieces.first_row.tobytes(),
+        blocks=np.array(table, BLOCKS).tobytes(),
+    )
+    packed = zlib.compress(msgspec.msgpack.encode(header), 6)
+    return b"".join([MAGIC, len(packed).to_bytes(8, "little"), packed, *parts])
+
+
+def header_bytes(start: bytes) -> int:
+    """How long the header behind the first START_BYTES is. Raises ValueError if this is none."""
+    if len(start) < START_BYTES or not start.startswith(MAGIC):
+        raise ValueError("it is no index of spans")
+    return int.from_bytes(start[len(MAGIC) : START_BYTES], "little")
+
+
+def from_header(data: bytes) -> SpanIndex:
+    """Return what the header says. `data` must be our own. Raises ValueError if it is damaged."""
+    try:
+        found = msgspec.msgpack.decode(zlib.decompress(data), type=_Header)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(str(error)) from error
+    pieces = Pieces(
+        *(np.frombuffer(each, np.int64) for each in (found.begin, found.end, found.first_row))
+    )
+    blocks = np.frombuffer(found.blocks, BLOCKS)
+    return SpanIndex(found.file, found.size_bytes, found.lanes, found.naming, pieces, blocks)
+
+
+def rows_of(block: Any, data: bytes) -> Rows:
+    """Unpack a block, of which the table says `block`. Raises ValueError if it is damaged."""
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(data, _BLOCK_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    count, columns, at = int(block["rows"]), [], 0
+    if len(text) != count * 24:
+        raise ValueError("a block has another size than its header says")
+    for kind in map(np.dtype, _COLUMNS):
+        end = at + count * kind.itemsize
+        shuffled = np.frombuffer(text[at:end], np.uint8).reshape(kind.itemsize, count)
+        columns.append(np.ascontiguousarray(shuffled.T).view(kind).ravel())
+        at = end
+    return Rows(np.full(count, block["lane"], np.int32), *columns)
+
+
+_Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Columns]]:
+    for lane in lanes:
+        spans = lane.spans
+        if len(spans):
+            yield lane.number, (spans.begin_us, spans.end_us, spans.first, spans.last)
+    counts = np.flatnonzero(trace.phase == COUNTER).astype(np.int32)
+    if len(counts):
+        at = trace.ts_us[counts]
+        yield COUNTERS, (at, at, counts, counts)
+
+
+def _blocks(rows: _Columns) -> Iterator[_Columns]:
+    begin, end, first, last = rows
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.log2(np.maximum(end - begin, 2.0**_LOWEST))
+    kind = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1).astype(np.uint8)
+    for each in np.unique(kind).tolist():
+        places = np.flatnonzero(kind == each)
+        places = places[np.argsort(begin[places], kind="stable")]
+        for start in range(0, len(places), BLOCK_ROWS):
+            here = places[start : start + BLOCK_ROWS]
+            yield begin[here], end[here], first[here], last[here]
+
+
+def _packed(block: _Columns) -> bytes:
+    """Bytes of equal weight stand together: they repeat, and the whole numbers do not."""
+    shuffled = [
+        np.ascontiguousarray(column.astype(kind))
+        .view(np.uint8)
+        .reshape(len(column), -1)
+        .T.tobytes()
+        for column, kind in zip(block, _COLUMNS, strict=True)
+    ]
+    return zlib.compress(b"".join(shuffled), 1)
