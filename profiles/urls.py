@@ -56,6 +56,7 @@ urlpatterns = [
     path("<int:profile_id>/memory-flow/", memory_flow.picture, name="memory-flow"),
     path("<int:profile_id>/memory-flow/tensors/", memory_flow.tensors, name="memory-flow-tensors"),
     path("<int:profile_id>/memory-flow/image.svg", memory_flow.image, name="memory-flow-image"),
+    path("<int:profile_id>/trace/cut/", timeline.cut, name="trace-cut"),
     path("<int:profile_id>/pictures/operators/", pictures.operators, name="picture-operators"),
     path("<int:profile_id>/pictures/timeline/", pictures.timeline, name="picture-timeline"),
     path("<int:profile_id>/pictures/types/", pictures.types, name="picture-types"),

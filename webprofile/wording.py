@@ -337,6 +337,20 @@ WORDINGS: dict[str, Any] = {
     "trace_none": _(
         "This is no trace of a dynamic graph. Ask for its statistics and operators instead."
     ),
+    "cut_range": _(
+        "A part of a trace begins and ends at numbers of seconds, and ends behind its beginning."
+    ),
+    "cut_lane": _("The trace has no thread %(number)s. Choose among those of its overview."),
+    "cut_large": _(
+        "Choose a shorter range, or fewer threads: this one has at least %(events)s events and "
+        "about %(size_mib)s MiB of the file; at most %(limit_mib)s MiB are drawn at once."
+    ),
+    "cut_heavy": _(
+        "This part of the trace takes too much time or memory. Choose a shorter range, or fewer "
+        "threads."
+    ),
+    "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
+    "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
     "not_finished": _("There is no result yet."),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
     "export_unknown": _("There is no such format. Choose one from the menu of the result page."),

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -20,6 +19,7 @@ from profiles import storage
 from profiles.derived import cut_reader, readers
 from profiles.derived.cut_reader import CutOrder
 from profiles.derived.fork_server import SAID
+from profiles.hints import rebuild_profile_soon
 from profiles.models import Profile
 from profiles.traces.choosing import Chosen, Range, TooLargeError, choose
 from profiles.traces.span_index import (
@@ -44,11 +44,11 @@ _GAP_BYTES = 64 << 10
 MIB = 1 << 20
 
 
-def trace_cut(profile: Profile, asked: Range) -> tuple[IO[bytes], int]:
+def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
     """Return (the trace that was asked for, compressed by gzip; how many spans and counters).
 
-    The file is the caller's to close. Raises DomainError: cut_unready if there is no index yet,
-    cut_lane, cut_large, cut_heavy, cut_busy, object_missing, storage_unreachable.
+    Raises DomainError: cut_unready if there is no index yet, cut_lane, cut_large, cut_heavy,
+    cut_busy, reading_stopped, object_missing, storage_unreachable.
     """
     if not _turns.acquire(timeout=_PATIENCE_S):
         raise DomainError("cut_busy", status=503)
@@ -60,10 +60,16 @@ def trace_cut(profile: Profile, asked: Range) -> tuple[IO[bytes], int]:
             folder = Path(name)
             _order(profile, index, chosen, asked, folder)
             _run(folder)
-            # it is gone once it is closed
-            return (folder / cut_reader.CUT).open("rb"), len(chosen.rows)
+            return (folder / cut_reader.CUT).read_bytes(), len(chosen.rows)
+    except _NotReadyError:
+        rebuild_profile_soon(profile.pk)
+        raise DomainError("cut_unready", status=409) from None
     finally:
         _turns.release()
+
+
+class _NotReadyError(Exception):
+    """The index is missing, damaged, or of another file."""
 
 
 def _index(profile: Profile) -> tuple[SpanIndex, int]:
@@ -72,7 +78,7 @@ def _index(profile: Profile) -> tuple[SpanIndex, int]:
         start = storage.read_start(profile.spans_key, size_bytes=_FIRST_BYTES)
     except DomainError as error:
         if error.code == "object_missing":
-            raise DomainError("cut_unready", status=409) from error
+            raise _NotReadyError from error
         raise
     with _damage():
         at = START_BYTES + header_bytes(start[:START_BYTES])
@@ -164,7 +170,7 @@ def _run(folder: Path) -> None:
     problem = folder / cut_reader.PROBLEM
     if problem.exists():
         log.warning("cut_problem", problem=problem.read_text(errors="replace"))
-        raise DomainError("cut_unready", status=409)
+        raise _NotReadyError
     if code:
         log.warning("cut_failed", code=code, said=(folder / SAID).read_text(errors="replace"))
         raise DomainError("cut_heavy")
@@ -177,4 +183,4 @@ def _damage() -> Iterator[None]:
         yield
     except ValueError as error:
         log.warning("span_index_damaged", exc_info=True)
-        raise DomainError("cut_unready", status=409) from error
+        raise _NotReadyError from error

@@ -1,20 +1,24 @@
 """Figures of a profile: statistics, advice, and what pictures are drawn from."""
 
+import gzip
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.analysis.advice import advise
+from profiles.derived.cuts import trace_cut
 from profiles.models import AttemptMeasurement, Profile
 from profiles.rest import picture_answers as pictures
-from profiles.rest.access import NOT_READY, DataView, ResultView, without_result, written
+from profiles.rest.access import NOT_READY, AnyFile, DataView, ResultView, without_result, written
 from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
 from profiles.rest.memory_flow_answers import MemoryFlowAnswer
-from profiles.rest.questions import MemoryQuery, TimelineQuery
+from profiles.rest.questions import CutQuery, MemoryQuery, TimelineQuery
 from profiles.rest.static_memory_answers import StaticMemoryAnswer
 from profiles.rest.trace_answers import TraceAnswer
 from profiles.selectors import measurement_of, measurement_view
@@ -22,6 +26,7 @@ from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.roofs import roofs_of
 from profiles.shown.statistics import statistics_view
+from profiles.shown.trace_timeline import range_of
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 
@@ -113,6 +118,41 @@ class StaticMemory(DataView):
     def get(self, request: Request, profile_id: int) -> HttpResponse:
         """Peak, weights, reuse, and where and how long each tensor lies, as planned."""
         return self.beside(profile_id, "static_memory")
+
+
+class TraceCut(DataView):
+    """A part of a dynamic graph's trace."""
+
+    renderer_classes = (AnyFile,)
+
+    @documented(
+        "Cut a trace",
+        answers={
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.BINARY, description="A Chrome trace."
+            )
+        },
+        query=CutQuery,
+        errors={
+            **NOT_READY,
+            409: [*NOT_READY[409], "trace_none", "cut_unready"],
+            422: ["cut_range", "cut_lane", "cut_large", "cut_heavy"],
+            503: ["cut_busy", "reading_stopped"],
+        },
+        operation_id="profiles_trace_cut",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """All spans that touch the range, whole, as complete events, with the counters in it and
+        the arrows between them: a Chrome trace that Perfetto opens. Without a question it is all
+        of the trace; what is too large is refused.
+        """
+        asked = self.asked(CutQuery)
+        profile, data = self.data(profile_id)
+        if not data.trace:
+            raise DomainError("trace_none", status=409)
+        wanted = range_of(asked["begin_s"], asked["end_s"], asked["lane"])
+        packed, _ = trace_cut(profile, wanted)
+        return HttpResponse(gzip.decompress(packed), content_type="application/json")
 
 
 class Advice(DataView):

@@ -195,6 +195,24 @@ class TimelineQuery(fields.Query):
         return found
 
 
+class CutQuery(fields.Query):
+    """Which part of a trace; without a question all of it."""
+
+    begin_s = serializers.FloatField(
+        required=False,
+        default=None,
+        help_text="What touches the time from here on, s, by the clock of the trace.",
+    )
+    end_s = serializers.FloatField(required=False, default=None, help_text="Up to here, s.")
+    lane = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=10_000),
+        required=False,
+        default=None,
+        max_length=1_000,
+        help_text="Numbers of threads and devices, as `overview.lanes` has them. Usually all.",
+    )
+
+
 class MemoryQuery(fields.Query):
     """Whose memory."""
 

@@ -55,6 +55,36 @@ class TraceCurveAnswer(serializers.Serializer):
     highest = kinds.number("Of all values in the file.")
 
 
+class TraceLaneUseAnswer(serializers.Serializer):
+    """One thread or device over time."""
+
+    number = serializers.IntegerField(help_text="What a cut calls it.")
+    name = serializers.CharField(help_text="As in the file.")
+    kind = serializers.CharField(help_text="`host`, `worker`, `device` or `other`.")
+    spans = serializers.IntegerField(help_text="What has a begin and an end.")
+    busy = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text="Percent of each of 300 equal parts of the time in which anything ran.",
+    )
+    begun = serializers.ListField(
+        child=serializers.IntegerField(), help_text="How many spans begin in each of them."
+    )
+
+
+class TraceOverviewAnswer(serializers.Serializer):
+    """A trace over time, for choosing a cut."""
+
+    begin_s = kinds.number("The first event, by the clock of the trace, s.")
+    end_s = kinds.number("The last end, s.")
+    events = serializers.IntegerField(help_text="Spans and counters, which is what cuts have.")
+    size_bytes = serializers.IntegerField(help_text="Of the file.")
+    lanes = TraceLaneUseAnswer(many=True, help_text="Threads and devices, at most 200.")
+    counters = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Counters in each of the 300 parts."
+    )
+    moments_s = kinds.numbers("301 moments; between two neighbours lie equally many events.")
+
+
 class TraceAnswer(serializers.Serializer):
     """A trace without its operators, which are those of the profile."""
 
@@ -73,3 +103,8 @@ class TraceAnswer(serializers.Serializer):
     out_of_order = serializers.IntegerField(help_text="Threads whose events had to be sorted.")
     broken = serializers.IntegerField(help_text="Events without a time.")
     is_cut = serializers.BooleanField(help_text="The file ends before its list does.")
+    overview = TraceOverviewAnswer(
+        required=False,
+        allow_null=True,
+        help_text="Null or missing in what was made by an earlier version of this site.",
+    )

@@ -66,6 +66,7 @@ urlpatterns = [
         figures.StaticMemory.as_view(),
         name="profile-static-memory",
     ),
+    path("<int:profile_id>/trace/cut/", figures.TraceCut.as_view(), name="profile-trace-cut"),
     path("<int:profile_id>/advice/", figures.Advice.as_view(), name="profile-advice"),
     path("<int:profile_id>/graph/", graph.Graph.as_view(), name="profile-graph"),
     path("<int:profile_id>/graph/netron/", graph.NetronGraph.as_view(), name="profile-netron"),

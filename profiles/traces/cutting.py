@@ -7,7 +7,7 @@ all, and two that touch are not taken for one within the other.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import isfinite
-from typing import IO, Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -30,13 +30,21 @@ _NONE = Raw(b"{}")
 _EXACT_US = 2.0**52 / 1000
 _WRITTEN_AT_ONCE = 5_000
 
+
+class Sink(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of them."""
+
+
 #: (row of the trace that comes first, text without brackets)
 PieceText = tuple[int, bytes]
 Lanes = list[tuple[int | str, int | str]]
 
 
 def write_cut(
-    file: IO[bytes],
+    file: Sink,
     rows: Rows,
     pieces: Iterable[PieceText],
     *,

@@ -25,8 +25,8 @@ START_BYTES = len(MAGIC) + 8
 BLOCK_ROWS = 8_192
 #: of a block before it was compressed
 _BLOCK_BYTES = BLOCK_ROWS * 24
-#: a larger index is not kept; 200 million bytes are about 20 million spans
-INDEX_LIMIT_BYTES = 256 << 20
+#: a larger index is not kept: about 50 million spans, more than fit into the reader's memory
+INDEX_LIMIT_BYTES = 512 << 20
 #: the lane of counters, which belong to no thread's spans
 COUNTERS = -1
 #: each class of lengths is so many powers of two wide; the first ones are below a ns

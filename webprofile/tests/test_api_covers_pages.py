@@ -81,6 +81,7 @@ SAME = {
     "profiles:trace": ["profile-trace", "profile-raw"],
     "profiles:trace-file": ["profile-raw"],
     "profiles:picture-static-memory": ["profile-static-memory"],
+    "profiles:trace-cut": ["profile-trace-cut"],
     **{
         f"profiles:picture-{name}": [f"profile-picture-{name}"]
         for name in (
