@@ -140,6 +140,8 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
         if row is None:
             left.append(found)
             continue
+        if isinstance(row, Profile) and found.key == row.spans_key:
+            continue  # it can be made anew, and other profiles have none
         _keys_of(row, seen).add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
             continue
@@ -204,7 +206,7 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
     attempts = [UUID(text) for text in ids["attempts"] if _is_uuid(text)]
     rows: dict[str, _Row] = {}
     for profile in Profile.objects.filter(Q(attempt__in=attempts) | Q(upload__in=uploads)):
-        rows[profile.derived_key] = profile
+        rows[profile.derived_key] = rows[profile.spans_key] = profile
     for file in TaskFile.objects.filter(task__in=tasks, purged_at=None):
         rows[file.object_key] = file
     for artifact in Artifact.objects.filter(attempt__in=attempts, removed_at=None):

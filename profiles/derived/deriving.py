@@ -22,7 +22,8 @@ from profiles.derived.limited import Order, Problem
 from profiles.derived.progress import bytes_read
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.first_look import HEAD_BYTES, kind_of
+from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
+from profiles.size_limits import most_bytes, size_limit
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -113,10 +114,10 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
         try:
             with (folder / name).open("w+b") as file:
                 counting: Any = _Counting(file, before, told)
-                storage.read_into(key, counting, limit_bytes=min(left, size_limit(is_trace=True)))
+                storage.read_into(key, counting, limit_bytes=min(left, most_bytes()))
                 size_bytes = file.tell()
-                is_trace = _is_trace(file)
-                _check_size(size_bytes, size_limit(is_trace=is_trace))
+                kind = _kind_of(file)
+                _check_size(size_bytes, size_limit(kind))
         except DomainError as error:
             (folder / name).unlink()
             if error.code == "storage_unreachable":
@@ -126,7 +127,7 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
         else:
             left -= size_bytes
             before += size_bytes
-            traces += is_trace
+            traces += kind == "trace"
             fetched.append(name)
     if not fetched:
         raise first_error or DomainError("object_missing", status=404)
@@ -139,16 +140,9 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
     )
 
 
-def size_limit(*, is_trace: bool) -> int:
-    """How many bytes a file may have that is read."""
-    if is_trace:
-        return int(settings.TRACE_SIZE_LIMIT_BYTES)
-    return int(settings.PROFILE_SIZE_LIMIT_BYTES)
-
-
-def _is_trace(file: IO[bytes]) -> bool:
+def _kind_of(file: IO[bytes]) -> FileKind:
     file.seek(0)
-    return kind_of(file.read(HEAD_BYTES)) == "trace"
+    return kind_of(file.read(HEAD_BYTES))
 
 
 def _check_size(size_bytes: int, limit: int) -> None:

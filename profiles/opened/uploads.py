@@ -25,6 +25,7 @@ from agent.protocol.parts import part_bytes_of
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parsers.first_look import FileKind, kind_of, other_kind
+from profiles.size_limits import announced_limit
 from tasks.asking.files import MIB, check_file
 from tasks.asking.request import FileRequest
 from tasks.services import StoredObject
@@ -105,12 +106,12 @@ def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -
 
 
 def _check_files(files: Sequence[FileToOpen]) -> None:
-    limit = settings.PROFILE_SIZE_LIMIT_BYTES
     if not files:
         raise DomainError("opened_none", field="files")
     if len(files) > FILES_LIMIT:
         raise DomainError("opened_many_files", field="files", limit=FILES_LIMIT)
     for file in files:
+        limit = announced_limit(file.head)
         check_file(FileRequest("data", file.name, file.size_bytes, file.md5), "files", limit)
         if file.head and (kind := other_kind(file.head)):
             raise DomainError(f"opened_{kind}", field="files", name=file.name)

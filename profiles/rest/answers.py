@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from profiles.exports import FORMATS
 from profiles.models import OpenedFile, Profile, ProfileUpload
+from profiles.opened.progress import reading_of
 from profiles.opened.uploads import RETRIED
 from profiles.originals import originals_of
 from profiles.provenance import title_of
@@ -145,6 +146,14 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
         }
 
 
+class ProgressAnswer(serializers.Serializer):
+    """How far the reading of files is."""
+
+    step = serializers.CharField(help_text="`fetching` from storage, `reading` or `adding_up`.")
+    percent = serializers.IntegerField(help_text="Of the files' bytes.")
+    text = serializers.CharField(help_text="In the reader's words.")
+
+
 class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
     """A profile that was made elsewhere and opened here."""
 
@@ -156,13 +165,16 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
     may_retry = serializers.SerializerMethodField(
         help_text="Whether reading it once more may help."
     )
+    progress = serializers.SerializerMethodField(
+        help_text="While it is read: how far that is, or null where nobody knows."
+    )
     files = OpenedFileAnswer(many=True, help_text="Its files: passes, and what else the run left.")
 
     class Meta:
         model = ProfileUpload
         fields: tuple[str, ...] = (
             "id", "name", "state", "problem", "problem_text", "problem_detail", "may_retry",
-            "owner", "size_bytes", "created_at", "profile", "files",
+            "owner", "size_bytes", "created_at", "profile", "progress", "files",
         )  # fmt: skip
         extra_kwargs = {
             "id": {"help_text": "Its number."},
@@ -185,6 +197,13 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
         if upload.state != ProfileUpload.State.FAILED:
             return ""
         return word(DomainError(f"opened_{upload.problem}", name=upload.name))
+
+    @extend_schema_field(ProgressAnswer(allow_null=True))
+    def get_progress(self, upload: ProfileUpload) -> dict[str, object] | None:
+        found = reading_of(upload)
+        if found is None:
+            return None
+        return {"step": found.step, "percent": found.percent, "text": found.text}
 
     def get_may_retry(self, upload: ProfileUpload) -> bool:
         return upload.problem in RETRIED

@@ -26,6 +26,7 @@ from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.roofs import roofs_of
 from profiles.shown.statistics import statistics_view
+from profiles.shown.trace_file import is_trace
 from profiles.shown.trace_timeline import range_of
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
@@ -120,7 +121,7 @@ class StaticMemory(DataView):
         return self.beside(profile_id, "static_memory")
 
 
-class TraceCut(DataView):
+class TraceCut(ResultView):
     """A part of a dynamic graph's trace."""
 
     renderer_classes = (AnyFile,)
@@ -147,8 +148,8 @@ class TraceCut(DataView):
         of the trace; what is too large is refused.
         """
         asked = self.asked(CutQuery)
-        profile, data = self.data(profile_id)
-        if not data.trace:
+        profile = self.profile(profile_id)
+        if not is_trace(profile):
             raise DomainError("trace_none", status=409)
         wanted = range_of(asked["begin_s"], asked["end_s"], asked["lane"])
         packed, _ = trace_cut(profile, wanted)

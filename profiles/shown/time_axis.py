@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from profiles.analysis.durations import unit_of
 
-#: at most so many moments
+#: about so many moments
 TICKS = 6
 _STEPS = (1, 2, 5, 10)
 
@@ -18,25 +18,25 @@ class Tick(NamedTuple):
     anchor: str
 
 
-def time_axis(begin_s: float, end_s: float) -> list[Tick]:
-    """Return the moments of an axis; both ends alone where nothing round lies between them."""
+def time_axis(begin_s: float, end_s: float, ticks: int = TICKS) -> list[Tick]:
+    """Return the moments of an axis, none where nothing can be told apart."""
     length = end_s - begin_s
     if not math.isfinite(length) or length <= 0:
         return []
     unit = unit_of([length / 2])
-    step = _step(length / unit.scale / TICKS)
+    step = _step(length / unit.scale / ticks)
     decimals = max(0, -math.floor(math.log10(step)))
     first = math.ceil(begin_s / unit.scale / step - 1e-9)
     last = math.floor(end_s / unit.scale / step + 1e-9)
     # beyond 15 digits a double knows no neighbours
     if last - first < 1 or last > 10**15:
         return []
-    ticks = []
+    found = []
     for number in range(first, last + 1):
         share = (number * step * unit.scale - begin_s) / length
         label = f"{number * step:.{decimals}f} {unit.name}"
-        ticks.append(Tick(f"{100 * min(max(share, 0.0), 1.0):.2f}%", label, _anchor(share)))
-    return ticks
+        found.append(Tick(f"{100 * min(max(share, 0.0), 1.0):.2f}%", label, _anchor(share)))
+    return found
 
 
 def _step(least: float) -> float:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext
 from profiles import storage
 from profiles.derived.loading import run_data
 from profiles.models import Profile
-from profiles.originals import originals_of
+from profiles.originals import Original, originals_of
 from profiles.traces.summary import decode_summary
 
 #: a browser holds a trace several times over while it reads it
@@ -19,13 +19,18 @@ def is_trace(profile: Profile) -> bool:
     return "trace" in run_data(profile).beside
 
 
+def trace_original(profile: Profile) -> Original | None:
+    """The file of the trace as it was uploaded; None if it was removed."""
+    return next((each for each in originals_of(profile) if each.kind == "trace"), None)
+
+
 def trace_file_view(profile: Profile) -> dict[str, Any]:
     """Of the file as it was opened {"address", "size_bytes", "is_cut"}, or {"reason"}: why none.
 
     is_cut: it ends in the middle of its list
     Raises as `run_data`.
     """
-    found = next((each for each in originals_of(profile) if each.kind == "trace"), None)
+    found = trace_original(profile)
     if found is None:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
     if found.size_bytes > TRACE_LIMIT_BYTES:

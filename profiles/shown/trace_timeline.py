@@ -7,10 +7,11 @@ import numpy as np
 from django.conf import settings
 from django.http import QueryDict
 
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import run_data
 from profiles.hints import rebuild_profile_soon
 from profiles.models import Profile
 from profiles.shown.time_axis import time_axis
+from profiles.shown.trace_file import TRACE_LIMIT_BYTES
 from profiles.traces.choosing import Range
 from profiles.traces.overview import BUCKETS, LaneUse, Overview
 from profiles.traces.summary import decode_summary
@@ -25,9 +26,9 @@ _US_PER_S = 1e6
 def timeline_view(profile: Profile) -> dict[str, Any] | None:
     """What the template `profiles/timeline.html` shows; None where the overview is to be made.
 
-    `chosen` is for the page's script. Raises as `profile_data`.
+    `chosen` is for the page's script. Raises as `run_data`.
     """
-    found = decode_summary(profile_data(profile).trace).overview
+    found = decode_summary(run_data(profile).beside["trace"]).overview
     if found is None:
         rebuild_profile_soon(profile.pk)
         return None
@@ -39,6 +40,7 @@ def timeline_view(profile: Profile) -> dict[str, Any] | None:
         "ticks": time_axis(found.begin_s, found.end_s),
         "begin_s": found.begin_s,
         "end_s": found.end_s,
+        "takes_file": not is_whole and found.size_bytes <= TRACE_LIMIT_BYTES,
         "chosen": {
             "begin_s": found.begin_s,
             "end_s": found.end_s,

@@ -6,12 +6,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
+from profiles.shown.time_axis import time_axis
 from profiles.traces.summary import Curve, TraceSummary, decode_summary
 
 #: rows that the page shows; the API has all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
 #: curve in a picture of so many units
 _WIDTH, _HEIGHT = 400, 60
+#: moments on the axis of a curve, which is as narrow as a phone
+CURVE_TICKS = 4
 
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:
@@ -125,6 +128,7 @@ def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:
     return {
         **_counter(curve),
         "path": f"{path}H{_WIDTH}",
+        "ticks": time_axis(begin, end, CURVE_TICKS),
         "box": f"0 -2 {_WIDTH} {_HEIGHT + 4}",
     }
 

@@ -48,7 +48,8 @@ def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client
     assert httpx2.put(target["url"], content=data, headers=target["headers"]).is_success
     done = post_json(client, answer["url"] + "submit/").json()
     assert (done["state"], done["url"]) == ("processing", answer["url"])
-    assert client.get(answer["url"] + "status/").json() == {"state": "processing"}
+    told = client.get(answer["url"] + "status/").json()
+    assert told == {"state": "processing", "progress": None}
 
     build_opened(answer["id"])
     assert client.get(answer["url"] + "status/").json() == {"state": "ready"}

@@ -47,6 +47,19 @@ def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def repeated(path: Path, times: int) -> bytes:
+    """A real trace, one copy after the other in time."""
+    events = json.loads(path.read_bytes())["traceEvents"]
+    took = max(each.get("ts", 0) for each in events) + 100
+    copies = [
+        each | ({"ts": round(each["ts"] + copy * took, 3)} if "ts" in each else {})
+        for copy in range(times)
+        for each in events
+        if copy == 0 or each["ph"] != "M"
+    ]
+    return json.dumps({"traceEvents": copies}, separators=(",", ":")).encode()
+
+
 def read(folder: Path, data: bytes) -> DynamicProfile:
     path = folder / "chrome_timeline.json"
     path.write_bytes(data)

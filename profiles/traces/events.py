@@ -108,10 +108,12 @@ class EventReader:
 
 def _behind_start(file: BinaryIO) -> tuple[bytes, int]:
     """What follows the bracket that opens the list of events, as far as it was read, and where."""
-    head = file.read(_START_WITHIN_BYTES)
+    head, found = b"", None
+    while found is None and len(head) < _START_WITHIN_BYTES and (more := file.read(PIECE_BYTES)):
+        head += more
+        found = _LIST.match(head) or _START.search(head)
     if not head.strip():
         raise ProfileFormatError("empty", "The file is empty.")
-    found = _LIST.match(head) or _START.search(head)
     if found is None:
         raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
     return head[found.end() :], found.end()

@@ -27,6 +27,8 @@ BLOCK_ROWS = 8_192
 _BLOCK_BYTES = BLOCK_ROWS * 24
 #: a larger index is not kept: about 50 million spans, more than fit into the reader's memory
 INDEX_LIMIT_BYTES = 512 << 20
+#: of the header: of 2 GiB it has 100 KB, of a thousand threads 1 MB
+_HEADER_LIMIT_BYTES = 32 << 20
 #: the lane of counters, which belong to no thread's spans
 COUNTERS = -1
 #: each class of lengths is so many powers of two wide; the first ones are below a ns
@@ -122,7 +124,10 @@ def header_bytes(start: bytes) -> int:
     """How long the header behind the first START_BYTES is. Raises ValueError if this is none."""
     if len(start) < START_BYTES or not start.startswith(MAGIC):
         raise ValueError("it is no index of spans")
-    return int.from_bytes(start[len(MAGIC) : START_BYTES], "little")
+    found = int.from_bytes(start[len(MAGIC) : START_BYTES], "little")
+    if found > _HEADER_LIMIT_BYTES:
+        raise ValueError("its header is too long")
+    return found
 
 
 def from_header(data: bytes) -> SpanIndex:

@@ -20,11 +20,13 @@ from profiles import storage
 from profiles.forms import read_open_body
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened import uploads
+from profiles.opened.progress import reading_of
 from profiles.opened.storing import upload_submit, upload_targets
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
 from profiles.parts import part_targets, parts_join
 from profiles.selectors import results_latest, uploads_visible_to
+from profiles.size_limits import most_bytes, size_limit
 from profiles.views.access import upload_or_404
 from tasks.forms import read_join_body, read_parts_body
 from webprofile.errors import DomainError
@@ -118,6 +120,7 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
         "upload": upload,
         "problem": _problem(upload),
         "may_retry": upload.problem in uploads.RETRIED,
+        "progress": reading_of(upload),
     }
     return render(request, "profiles/opened.html", context)
 
@@ -126,8 +129,9 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def status(request: HttpRequest, upload_id: int) -> JsonResponse:
-    """The state alone, which the page asks for while it waits."""
-    return JsonResponse({"state": upload_or_404(request, upload_id).state})
+    """What the page asks for while it waits: the state, and how far reading is, or null."""
+    upload = upload_or_404(request, upload_id)
+    return JsonResponse({"state": upload.state, "progress": _progress(upload)})
 
 
 @login_required
@@ -227,11 +231,18 @@ def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpRe
         "uploads": [(upload, _problem(upload)) for upload in page.object_list],
         "results": results_latest(reader),
         "files_limit": FILES_LIMIT,
-        "size_limit": settings.PROFILE_SIZE_LIMIT_BYTES,
+        "size_limit": size_limit("profile"),
+        "trace_limit": size_limit("trace"),
+        "most_bytes": most_bytes(),
         "head_bytes": HEAD_BYTES,
         "error": word(error) if error else "",
     }
     return render(request, "profiles/list.html", context, status=error.status if error else 200)
+
+
+def _progress(upload: ProfileUpload) -> dict[str, object] | None:
+    found = reading_of(upload)
+    return {"percent": found.percent, "text": found.text} if found else None
 
 
 def _problem(upload: ProfileUpload) -> str:

@@ -11,7 +11,7 @@ from profiles.derived.cuts import trace_cut
 from profiles.models import Profile
 from profiles.perfetto import perfetto_address
 from profiles.provenance import title_of
-from profiles.shown.trace_file import is_trace, trace_file_view
+from profiles.shown.trace_file import is_trace, trace_file_view, trace_original
 from profiles.shown.trace_timeline import read_range, timeline_view
 from profiles.views.access import profile_or_404
 from profiles.views.addresses import page_of
@@ -28,6 +28,7 @@ def page(request: HttpRequest, profile_id: int) -> HttpResponse:
         "result": page_of(profile),
         "viewer": perfetto_address(),
         "overview": timeline_view(profile),
+        "number": found.number if (found := trace_original(profile)) else 1,
     }
     return render(request, "profiles/timeline.html", context)
 

@@ -1,10 +1,12 @@
-// A trace on Perfetto's timeline: the page fetches the file and hands it to the frame.
+// A trace on Perfetto's timeline: the page fetches it, or a part of it, and hands it to the frame.
 
 import { bytesize, fill } from "../format.js";
 import { fetched } from "../result/graph_fetch.js";
 import { NotDrawn } from "../result/graph_frame.js";
+import { answered, question, shortTime } from "./estimate.js";
 import { makeFrame, NotShown } from "./frame.js";
 import { mended } from "./mend.js";
+import { makeOverview } from "./overview.js";
 
 const part = document.querySelector("#timeline");
 const { dataset } = part;
@@ -20,6 +22,11 @@ class Refused extends Error {
     this.mayHelp = mayHelp;
   }
 }
+
+/** What comes later takes the place of what is still on its way. */
+let turn = 0;
+let frame = null;
+let latest = openFile;
 
 function say(text, kind = "") {
   status.textContent = text;
@@ -38,31 +45,57 @@ async function fromStorage(address) {
   throw new Refused(dataset.away, true);
 }
 
-async function show() {
+/** The file as it was opened: {buffer, done}. */
+async function wholeFile() {
+  say(dataset.loading);
+  const told = await fetched(dataset.file, (response) => response.json());
+  if (told.reason) throw new Refused(told.reason, false);
+  say(fill(dataset.loadingFile, { size: bytesize(told.size_bytes) }));
+  const buffer = await fromStorage(told.address);
+  return { buffer: told.is_cut ? mended(buffer) : buffer, done: "" };
+}
+
+/** A part of the trace, all of it for null. */
+async function cutOf(range) {
+  say(dataset.loadingCut);
+  return fetched(dataset.cut + question(range), async (response) => {
+    const buffer = await response.arrayBuffer();
+    if (range === null) return { buffer, done: "" };
+    const events = response.headers.get("X-Trace-Events") ?? "";
+    const [begin, end] = [range.begin_s, range.end_s].map((at) =>
+      shortTime(at, range.end_s - range.begin_s),
+    );
+    return { buffer, done: fill(dataset.shown, { begin, end, events }) };
+  });
+}
+
+async function draw(load) {
+  const mine = ++turn;
+  latest = () => draw(load);
   part.dataset.state = "loading";
   part.setAttribute("aria-busy", "true");
   again.hidden = true;
-  say(dataset.loading);
-  let frame = null;
+  frame?.remove();
+  frame = makeFrame(stage, { address: dataset.viewer, title: dataset.title });
+  const own = frame;
   try {
-    const told = await fetched(dataset.file, (response) => response.json());
-    if (told.reason) throw new Refused(told.reason, false);
-    say(fill(dataset.loadingFile, { size: bytesize(told.size_bytes) }));
-    frame = makeFrame(stage, { address: dataset.viewer, title: dataset.title });
-    const buffer = await fromStorage(told.address);
+    const { buffer, done } = await load();
+    if (mine !== turn) return;
     say(dataset.drawing);
-    await frame.open(told.is_cut ? mended(buffer) : buffer, dataset.name.replace(LATIN, " "));
+    await own.open(buffer, dataset.name.replace(LATIN, " "));
+    if (mine !== turn) return;
     part.dataset.state = "drawn";
-    say("");
+    say(done);
   } catch (error) {
-    frame?.remove();
+    if (mine !== turn) return;
+    own.remove();
     part.dataset.state = "failed";
     if (error instanceof Refused) refuse(error.message, error.mayHelp);
     else if (error instanceof NotDrawn) refuse(error.message || dataset.unanswered, true);
     else if (error instanceof NotShown) refuse(dataset.failed, true);
     else throw error;
   } finally {
-    part.removeAttribute("aria-busy");
+    if (mine === turn) part.removeAttribute("aria-busy");
   }
 }
 
@@ -71,5 +104,21 @@ function refuse(words, mayHelp) {
   again.hidden = !mayHelp;
 }
 
-again.addEventListener("click", show);
-show();
+function openFile() {
+  draw(wholeFile);
+}
+
+function openCut(range) {
+  history.replaceState(null, "", location.pathname + question(range));
+  draw(() => cutOf(range));
+}
+
+again.addEventListener("click", () => latest());
+const form = part.querySelector("#overview");
+if (form === null) {
+  openFile();
+} else {
+  const overview = makeOverview(form, { show: openCut, openFile });
+  const range = overview.begin(answered(location.search));
+  draw(() => cutOf(range));
+}

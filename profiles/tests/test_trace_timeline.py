@@ -1,0 +1,386 @@
+"""The page of a trace's timeline: its overview, its cuts, what is too large; over the API too."""
+
+import base64
+import datetime
+import gzip
+import hashlib
+import json
+import re
+from contextlib import contextmanager
+
+import dramatiq
+import pytest
+from django.urls import reverse
+
+from profiles import storage as object_store
+from profiles.actors import build_opened, rebuild_profile
+from profiles.derived import cuts, readers
+from profiles.derived.loading import run_data
+from profiles.opened import progress
+from profiles.opened.sweeping import upload_purge
+from profiles.shown import trace_timeline
+from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
+from profiles.tests.shared_data import good_profile
+from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
+from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
+from profiles.traces.summary import decode_summary, encode_summary
+from profiles.verifying import broken_objects
+from tasks.tests.make import make_user
+from webprofile.tests.documented_api import caller
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+#: overview and waits are told in s
+US = 1e-6
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def trace(alice):
+    return make_opened(alice, RESNET.read_bytes(), name="resnet").profile
+
+
+@pytest.fixture
+def large(alice, settings):
+    """A trace of several times as many bytes as are drawn at once."""
+    settings.TRACE_CUT_LIMIT_BYTES = 2_000_000
+    return make_opened(alice, repeated(RESNET, 4), name="large").profile
+
+
+def cut(client, profile, question="", **headers):
+    accept = {"Accept": "application/json", "Accept-Encoding": "gzip", **headers}
+    return client.get(f"/profiles/{profile.pk}/trace/cut/{question}", headers=accept)
+
+
+def events_of(answer):
+    assert answer.status_code == 200, answer.content
+    data = answer.content
+    if answer.get("Content-Encoding") == "gzip":
+        data = gzip.decompress(data)
+    return json.loads(data)["traceEvents"]
+
+
+def overview_of(profile):
+    return decode_summary(run_data(profile).beside["trace"]).overview
+
+
+class TestCut:
+    def test_it_has_what_the_text_has_in_the_range(self, client, trace):
+        spans = spans_of_text(RESNET.read_bytes())
+        begins = sorted(each[2] / 1000 for each in spans)
+        begin, end = begins[1000], begins[1200]
+        answer = cut(client, trace, f"?begin_s={begin * US!r}&end_s={end * US!r}")
+        found = spans_in(events_of(answer))
+        assert found == touching(spans, begin, end)
+        assert len(found) > 100
+        assert answer["Cache-Control"] == "private, no-store"
+
+    def test_without_a_question_it_is_all_of_it_compressed_or_not(self, client, trace):
+        packed = cut(client, trace)
+        assert packed["Content-Encoding"] == "gzip"
+        plain = cut(client, trace, **{"Accept-Encoding": "identity"})
+        assert "Content-Encoding" not in plain
+        assert events_of(plain) == events_of(packed)
+        assert spans_in(events_of(plain)) == spans_of_text(RESNET.read_bytes())
+        drawn = [each for each in events_of(plain) if each["ph"] in "XC"]
+        assert packed["X-Trace-Events"] == str(len(drawn))
+
+    def test_of_the_device_alone(self, client, trace):
+        lanes = overview_of(trace).lanes
+        number = next(lane.number for lane in lanes if lane.kind == "device")
+        found = events_of(cut(client, trace, f"?lane={number}"))
+        assert {each["tid"] for each in found if each["ph"] == "X"} == {2}
+        assert any(each["ph"] == "C" for each in found)
+
+    def test_another_trace_of_a_run_is_the_one_that_is_shown(self, client, alice):
+        run = make_opened(alice, good_profile("tiny"), MLP.read_bytes()).profile
+        found = spans_in(events_of(cut(client, run)))
+        assert found == spans_of_text(MLP.read_bytes())
+
+    def test_the_api_has_the_same(self, client, alice, trace):
+        question = "?begin_s=0.02&end_s=0.021"
+        address = reverse("api:profile-trace-cut", args=[trace.pk]) + question
+        found = json.loads(caller(alice).get(address).content)["traceEvents"]
+        assert found == events_of(cut(client, trace, question))
+
+    def test_the_original_stays_as_it_was(self, client, trace):
+        cut(client, trace)
+        (file,) = trace.upload.files.all()
+        stored = object_store.read(file.object_key, limit_bytes=1 << 30)
+        assert hashlib.sha256(stored).digest() == hashlib.sha256(RESNET.read_bytes()).digest()
+        page = client.get(f"/profiles/{trace.pk}/trace/").text
+        assert f'href="/profiles/{trace.pk}/export/original/1/"' in page
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("question", "code"),
+        [
+            ("?begin_s=2&end_s=1", "cut_range"),
+            ("?begin_s=x", "cut_range"),
+            ("?end_s=nan", "cut_range"),
+            ("?begin_s=-inf", "cut_range"),
+            ("?lane=99", "cut_lane"),
+            ("?lane=-1", "cut_lane"),
+            ("?lane=1e3&lane=0", "cut_lane"),
+            ("?lane=99999999999999", "cut_lane"),
+        ],
+    )
+    def test_a_question_that_makes_no_sense(self, client, trace, question, code):
+        answer = cut(client, trace, question)
+        assert (answer.status_code, answer.json()["error"]) == (422, code)
+
+    @pytest.mark.parametrize(
+        ("language", "words"),
+        [("en", "Choose a shorter range"), ("zh-hans", "请选择更短的时间范围")],
+    )
+    def test_what_is_too_large_says_what_to_do(self, client, large, language, words):
+        answer = cut(client, large, **{"Accept-Language": language})
+        assert answer.status_code == 422
+        assert words in answer.json()["message"]
+        assert cut(client, large, "?begin_s=0.042&end_s=0.0425").status_code == 200
+
+    @pytest.mark.parametrize("path", ["", "cut/"])
+    def test_others_find_nothing(self, client, alice, trace, path):
+        client.force_login(make_user("bob"))
+        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 404
+        client.logout()
+        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 302
+        api = f"/api/v1/profiles/{trace.pk}/trace/cut/"
+        assert caller(make_user("carol")).get(api).status_code == 404
+
+    def test_another_profile_has_no_cuts(self, client, alice):
+        opened = make_opened(alice, good_profile("tiny")).profile
+        assert cut(client, opened).status_code == 404
+        answer = caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/")
+        assert (answer.status_code, answer.json()["code"]) == (409, "trace_none")
+
+    def test_a_file_that_is_gone(self, client, trace):
+        (file,) = trace.upload.files.all()
+        object_store.delete(file.object_key)
+        assert cut(client, trace).json()["error"] == "object_missing"
+
+    def test_more_at_a_time_than_the_machine_has_for_it(self, client, trace, monkeypatch):
+        monkeypatch.setattr(cuts, "_PATIENCE_S", 0.01)
+        for _ in range(cuts._AT_ONCE):
+            cuts._turns.acquire()
+        try:
+            answer = cut(client, trace)
+        finally:
+            for _ in range(cuts._AT_ONCE):
+                cuts._turns.release()
+        assert (answer.status_code, answer.json()["error"]) == (503, "cut_busy")
+        assert cut(client, trace).status_code == 200
+
+    def test_a_cut_that_takes_too_much_memory(self, client, trace, monkeypatch):
+        monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
+        answer = cut(client, trace)
+        assert (answer.status_code, answer.json()["error"]) == (422, "cut_heavy")
+
+
+class TestPreparedAnew:
+    @pytest.mark.parametrize(
+        "damage", [b"mgwspan1" + b"\xff" * 40, b"mgwspan1\x04" + b"\0" * 40, b"no index at all"]
+    )
+    def test_an_index_that_is_none_is_made_anew(self, client, trace, damage, rebuilt):
+        object_store.write(trace.spans_key, damage)
+        with rebuilt():
+            answer = cut(client, trace)
+        assert (answer.status_code, answer.json()["error"]) == (409, "cut_unready")
+        assert cut(client, trace).status_code == 200
+
+    def test_what_was_derived_before_there_were_overviews_opens_as_it_did(
+        self, client, trace, monkeypatch, rebuilt
+    ):
+        with rebuilt(), monkeypatch.context() as patch:
+            _make_old(patch)
+            object_store.delete(trace.spans_key)
+            page = client.get(f"/profiles/{trace.pk}/trace/").text
+            assert 'id="overview"' not in page
+            told = client.get(f"/profiles/{trace.pk}/trace/file/").json()
+            assert told["size_bytes"] == RESNET.stat().st_size
+        assert 'id="overview"' in client.get(f"/profiles/{trace.pk}/trace/").text
+        assert cut(client, trace).status_code == 200
+
+
+def _make_old(patch):
+    """As if the summary had been written by an earlier version."""
+    decode = trace_timeline.decode_summary
+
+    def without(data):
+        old = json.loads(encode_summary(decode(data)))
+        del old["overview"]
+        return decode(json.dumps(old).encode())
+
+    patch.setattr(trace_timeline, "decode_summary", without)
+
+
+@pytest.fixture
+def rebuilt(trace, django_capture_on_commit_callbacks):
+    """Ask, and then do what was queued, as an actor would."""
+
+    @contextmanager
+    def act():
+        broker = dramatiq.get_broker()
+        with django_capture_on_commit_callbacks(execute=True):
+            yield
+        message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
+        assert (message.actor_name, message.args) == ("rebuild_profile", (trace.pk,))
+        rebuild_profile(trace.pk)
+        trace.refresh_from_db()
+
+    return act
+
+
+class TestOverview:
+    def test_it_tells_when_each_lane_was_busy(self, alice):
+        events = [
+            *operator(10, "ADD", 0, 100, "a:0"),  # the device from 10 to 110
+            *span(HOST, "late", 250, 300),
+            *span(DEVICE, "k", 290, 310),
+        ]
+        profile = make_opened(alice, to_trace(*events)).profile
+        found = overview_of(profile)
+        assert (found.begin_s, found.end_s) == pytest.approx((0, 310e-6))
+        lanes = {lane.name: lane for lane in found.lanes}
+        device = lanes["xpux:0"]
+        buckets = [place * 300 // 310 for place in (5, 60, 200, 300)]
+        assert [device.busy[each] for each in buckets] == [0, 100, 0, 100]
+        assert sum(device.begun) == device.spans == 2
+        assert sum(device.busy) == pytest.approx(120 / 310 * 300 * 100, rel=0.02)
+        assert sum(lanes["interpreter"].begun) == 2
+
+    def test_the_page_draws_it_with_a_time_axis_and_a_box_for_each_lane(self, client, trace):
+        page = client.get(f"/profiles/{trace.pk}/trace/").text
+        for lane in overview_of(trace).lanes:
+            assert f'name="lane" value="{lane.number}" checked' in page
+        axis = re.search(r'class="time-axis".*?</svg>', page, re.DOTALL).group()
+        assert len(re.findall("<text", axis)) >= 3
+        assert " ms</text>" in axis
+
+    def test_a_small_trace_is_drawn_whole(self, client, trace):
+        page = client.get(f"/profiles/{trace.pk}/trace/").text
+        assert "Show all of it" in page
+        assert "too large" not in page
+
+    def test_a_large_one_begins_with_a_part(self, client, large):
+        page = client.get(f"/profiles/{large.pk}/trace/").text
+        assert "too large to be drawn at once" in page
+        told = json.loads(re.search(r'id="overview-data"[^>]*>(.*?)</script>', page).group(1))
+        begin, end = told["first"]
+        answer = cut(client, large, f"?begin_s={begin!r}&end_s={end!r}")
+        assert 1_000 < len(events_of(answer)) < 6_000
+
+    def test_names_of_lanes_are_text(self, client, alice):
+        name = "</script><img src=x>"
+        events = json.loads(to_trace(*operator(10, "ADD", 0, 5, "a:0")))["traceEvents"]
+        events[-1]["args"]["name"] = name
+        page = make_opened(alice, json.dumps(events).encode()).profile
+        assert name not in client.get(f"/profiles/{page.pk}/trace/").text
+
+    def test_in_chinese_its_words_are_chinese(self, client, large):
+        address = f"/profiles/{large.pk}/trace/"
+        page = client.get(address, headers={"Accept-Language": "zh-hans"}).text
+        for word in ("概览", "显示这一部分", "显示第一部分", "无法一次画出"):
+            assert word in page
+        for word in ("Overview", "Show th", "too large", "From, s"):
+            assert word not in page
+
+    def test_curves_of_counters_have_a_time_axis(self, client, trace):
+        page = client.get(f"/profiles/{trace.pk}/").text
+        figures = re.findall(r'<figure class="trace__curve".*?</figure>', page, re.DOTALL)
+        assert figures
+        assert [each for each in figures if len(re.findall("<text", each)) < 2] == []
+
+
+class TestSizes:
+    def test_a_trace_may_be_larger_than_a_profile(self, alice, settings):
+        settings.PROFILE_SIZE_LIMIT_BYTES = 1_000_000
+        settings.TRACE_SIZE_LIMIT_BYTES = 2_000_000
+        assert make_opened(alice, RESNET.read_bytes()).state == "ready"
+
+    def test_one_that_is_too_large_is_refused_when_it_is_read(self, alice, settings):
+        settings.PROFILE_SIZE_LIMIT_BYTES = 3_000_000
+        settings.TRACE_SIZE_LIMIT_BYTES = 1_000_000
+        opened = make_opened(alice, RESNET.read_bytes())
+        assert (opened.state, opened.problem) == ("failed", "too_large")
+
+    def test_a_profile_keeps_its_limit(self, alice, settings):
+        data = good_profile("tiny")
+        settings.PROFILE_SIZE_LIMIT_BYTES = len(data) - 1
+        opened = make_opened(alice, data)
+        assert (opened.state, opened.problem) == ("failed", "too_large")
+
+    def test_announced_sizes_are_judged_by_what_the_file_is(self, client, alice):
+        limit = 1 << 30
+        for head, status in ((b'{"traceEvents":[', 201), (b'{"graph_exec":{', 422)):
+            body = {"files": [_announced(head, limit + 5)]}
+            answer = client.post("/profiles/opened/", body, content_type="application/json")
+            assert answer.status_code == status, answer.content
+
+
+def _announced(head, size_bytes):
+    md5 = hashlib.md5(head).hexdigest()
+    head = base64.b64encode(head).decode()
+    return {"name": "x.json", "size_bytes": size_bytes, "md5": md5, "head": head}
+
+
+def test_what_is_kept_of_a_trace_is_no_orphan_and_goes_with_it(alice):
+    upload = make_opened(alice, RESNET.read_bytes())
+    key = upload.profile.spans_key
+    assert key in objects_of(upload.pk)
+    assert list(broken_objects(grace=datetime.timedelta(seconds=-60))) == []
+    upload_purge(upload)
+    assert objects_of(upload.pk) == []
+
+
+class TestProgress:
+    def test_the_page_its_status_and_the_api_say_how_far_reading_is(self, client, alice):
+        told = []
+
+        def look(*_):
+            told.append(client.get(f"/profiles/opened/{upload.pk}/status/").json()["progress"])
+
+        upload = make_upload(alice, repeated(RESNET, 4))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(progress, "_PAUSE_S", 0)
+            patch.setattr(readers, "_LOOK_S", 0.01)
+            note = progress.cache.set
+            patch.setattr(progress.cache, "set", lambda *a, **k: (note(*a, **k), look()))
+            confirm(upload)
+            build_opened(upload.pk)
+        percents = [each["percent"] for each in told]
+        assert percents[0] < 50
+        assert {"fetched" in each["text"] for each in told} == {True, False}
+        assert max(percents) == 100
+        assert all("%" in each["text"] or "added up" in each["text"] for each in told)
+        assert client.get(f"/profiles/opened/{upload.pk}/status/").json()["progress"] is None
+
+    @pytest.mark.parametrize(
+        ("language", "words"),
+        [("en", "42 % of the file are read."), ("zh-hans", "已读取文件的 42 %。")],
+    )
+    def test_in_both_languages(self, client, alice, language, words):
+        upload = make_upload(alice, MLP.read_bytes())
+        confirm(upload)
+        progress.Noting(upload).told("reading", 42 * upload.size_bytes // 100 + 1)
+        page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
+        assert words in page.text
+        assert 'max="100" value="42"' in page.text
+        api = caller(alice).get(
+            f"/api/v1/profiles/opened/{upload.pk}/", headers={"Accept-Language": language}
+        )
+        assert api.json()["progress"] == {"step": "reading", "percent": 42, "text": words}
+
+    def test_a_cache_that_is_away_keeps_nobody_from_reading(self, alice, monkeypatch):
+        def away(*_, **__):
+            raise ConnectionError
+
+        monkeypatch.setattr(progress.cache, "set", away)
+        assert make_opened(alice, MLP.read_bytes()).state == "ready"

@@ -1,0 +1,71 @@
+"""Cuts of traces for tests: ours, without storage and processes, and one from the text alone."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from profiles.traces.choosing import Range, choose
+from profiles.traces.cutting import write_cut
+from profiles.traces.lanes import lanes_of
+from profiles.traces.reader import read_trace
+from profiles.traces.span_index import START_BYTES, from_header, header_bytes, to_index
+
+#: (thread, name, begin and end in ns)
+Span = tuple[int, str, int, int]
+LIMIT = 1 << 24
+
+
+def cut_of(path: Path, asked: Range, limit_bytes: int = LIMIT) -> list[dict[str, Any]]:
+    """The events of a cut, as `profiles.derived.cuts` has it made."""
+    trace = read_trace(path)
+    data = to_index(trace, lanes_of(trace), path.name)
+    at = START_BYTES + header_bytes(data)
+    index = from_header(data[START_BYTES:at])
+    chosen = choose(
+        index, asked, lambda begin, size: data[at + begin :][:size], limit_bytes=limit_bytes
+    )
+    text = path.read_bytes()
+    places = chosen.pieces.tolist()
+    pieces = index.pieces
+    parts = [
+        (int(pieces.first_row[each]), text[pieces.begin[each] : pieces.end[each]])
+        for each in places
+    ]
+    file = io.BytesIO()
+    write_cut(file, chosen.rows, parts, asked=asked, lanes=index.lanes, naming=index.naming)
+    return json.loads(file.getvalue())["traceEvents"]
+
+
+def spans_in(events: list[dict[str, Any]]) -> list[Span]:
+    """The complete events, as Perfetto takes them: cut off to whole ns."""
+    return sorted(
+        (each["tid"], each["name"], at := int(each["ts"] * 1000), at + int(each["dur"] * 1000))
+        for each in events
+        if each["ph"] == "X"
+    )
+
+
+def spans_of_text(text: bytes) -> list[Span]:
+    """All spans of a trace whose begins and ends pair, each thread's by time."""
+    found: list[Span] = []
+    stacks: dict[int, list[dict[str, Any]]] = {}
+    listed = json.loads(text)
+    events = listed if isinstance(listed, list) else listed["traceEvents"]
+    for event in sorted((each for each in events if "ts" in each), key=lambda each: each["ts"]):
+        stack = stacks.setdefault(event["tid"], [])
+        if event["ph"] == "X":
+            found.append(_span(event, event["ts"] + event["dur"]))
+        elif event["ph"] == "B":
+            stack.append(event)
+        elif event["ph"] == "E":
+            found.append(_span(stack.pop(), event["ts"]))
+    return sorted(found)
+
+
+def touching(spans: list[Span], begin_us: float, end_us: float) -> list[Span]:
+    return [each for each in spans if each[3] >= begin_us * 1000 and each[2] <= end_us * 1000]
+
+
+def _span(event: dict[str, Any], end_us: float) -> Span:
+    return event["tid"], event["name"], round(event["ts"] * 1000), round(end_us * 1000)
