@@ -9,6 +9,7 @@ from django.utils import timezone
 from agent.protocol import FileOffer
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles import storage
+from profiles.derived.deriving import derived_store
 from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import Artifact
 from tasks.models import Attempt, TaskFile
@@ -99,8 +100,8 @@ def profile_build(attempt: Attempt) -> None:
     except UnusableError as unusable:
         task_fail(task, reason=unusable.reason.value, detail=unusable.detail)
         return
-    if results.profile is not None:
-        storage.write(results.profile.derived_key, results.archive)
+    if results.profile is not None and results.derived is not None:
+        derived_store(results.profile, results.derived)
     _results_keep(attempt, results)
 
 

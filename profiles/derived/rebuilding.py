@@ -53,8 +53,8 @@ def attempt_rebuild(attempt: Attempt) -> None:
         results = results_read(attempt, Profile.objects.filter(attempt=attempt).first())
     except UnusableError as error:
         raise RebuildError(error.reason.value, error.detail) from error
-    if results.profile is not None:
-        storage.write(results.profile.derived_key, results.archive)
+    if results.profile is not None and results.derived is not None:
+        derived_store(results.profile, results.derived)
     _keep(attempt, results)
     if results.profile is not None:
         storage.delete(results.profile.object_key(_FORMER))

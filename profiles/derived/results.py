@@ -50,10 +50,10 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Results:
-    """What an attempt's artifacts say. `archive` goes to `profile.derived_key`."""
+    """What an attempt's artifacts say. `derived` goes to storage (`deriving.derived_store`)."""
 
     profile: Profile | None
-    archive: bytes
+    derived: Derived | None
     measurement: AttemptMeasurement | None
 
 
@@ -74,7 +74,7 @@ def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
         row = measurement_row(attempt, measurement, _device_totals(attempt, derived))
     return Results(
         profile=profile if derived else None,
-        archive=derived.archive if derived else b"",
+        derived=derived,
         measurement=row,
     )
 
