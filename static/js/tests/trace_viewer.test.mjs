@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { answered, estimate, question, shortTime } from "../trace_viewer/estimate.js";
 import { mended } from "../trace_viewer/mend.js";
 
 const bytes = (text) => new TextEncoder().encode(text).buffer;
@@ -23,4 +24,43 @@ test("a bare list is closed as one", () => {
 test("what has no event that is whole stays as it is", () => {
   const file = bytes('{"traceEvents": [{"na');
   assert.equal(mended(file), file);
+});
+
+const TOLD = {
+  begin_s: 10,
+  end_s: 14,
+  lanes: { 0: [4, 0, 0, 8], 2: [0, 2, 2, 0] },
+  counters: [1, 1, 1, 1],
+  events: 20,
+  size_bytes: 2000,
+};
+
+test("a cut has what its parts of the time have", () => {
+  assert.deepEqual(estimate(TOLD, { begin_s: 10, end_s: 14 }, null), { events: 20, bytes: 2000 });
+  assert.deepEqual(estimate(TOLD, { begin_s: 10, end_s: 10.5 }, null), { events: 3, bytes: 250 });
+  assert.deepEqual(estimate(TOLD, { begin_s: 11, end_s: 13 }, ["0"]), { events: 2, bytes: 200 });
+  assert.deepEqual(estimate(TOLD, { begin_s: 0, end_s: 99 }, []), { events: 4, bytes: 400 });
+  assert.deepEqual(estimate(TOLD, { begin_s: 20, end_s: 30 }, null), { events: 0, bytes: 0 });
+});
+
+test("a trace of one moment is all in each cut", () => {
+  const moment = { ...TOLD, end_s: 10 };
+  assert.equal(estimate(moment, { begin_s: 10, end_s: 10 }, null).events, 20);
+});
+
+test("times are as short as the range allows", () => {
+  assert.equal(shortTime(1.23456789, 20), "1.23");
+  assert.equal(shortTime(1.23456789, 0.002), "1.234568");
+  assert.equal(shortTime(1.5, 0), "1.5");
+});
+
+test("an address says what is shown, and is read again", () => {
+  const range = { begin_s: 0.5, end_s: 1.25, lanes: ["0", "2"] };
+  assert.equal(question(range), "?begin_s=0.5&end_s=1.25&lane=0&lane=2");
+  assert.deepEqual(answered(question(range)), range);
+  assert.deepEqual(answered("?begin_s=1&end_s=2"), { begin_s: 1, end_s: 2, lanes: null });
+  assert.equal(question(null), "");
+  for (const wrong of ["", "?begin_s=1", "?begin_s=2&end_s=1", "?begin_s=a&end_s=b"]) {
+    assert.equal(answered(wrong), null);
+  }
 });

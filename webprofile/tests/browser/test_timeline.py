@@ -1,15 +1,18 @@
 """A trace in a real browser: Perfetto in its frame, no question asked, nothing called out."""
 
+import gzip
+
 import pytest
 from django.test import Client
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles import storage as object_store
 from profiles.shown import trace_file
 from profiles.tests.opened import make_opened
-from profiles.tests.traces import MLP
+from profiles.tests.traces import MLP, RESNET, repeated
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import NAMED
 from webprofile.tests.browser.test_graph import ASKED_FOR, allow
@@ -42,6 +45,19 @@ class Timeline:
     @property
     def status(self) -> str:
         return self.find("[data-timeline=status]").text
+
+    def range(self) -> tuple[float, ...]:
+        fields = (self.find(f"[name={name}]") for name in ("begin_s", "end_s"))
+        return tuple(float(field.get_attribute("value")) for field in fields)
+
+    def show(self) -> None:
+        """Draw what is chosen."""
+        self.find("#overview [type=submit]").click()
+        self.wait_for("drawn")
+
+    def wait_until_status(self, start: str) -> None:
+        waiting = WebDriverWait(self.browser, 60, 0.1)
+        waiting.until(lambda _: self.status.startswith(start), start)
 
     def inside(self) -> str:
         """Go into the frame; what stands in it."""
@@ -100,25 +116,103 @@ def test_the_timeline_is_drawn_on_a_second_origin(timeline, settings, live_serve
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
+class TestCuts:
+    @pytest.fixture
+    def large(self, timeline, settings):
+        """A trace of several times as much as is drawn at once."""
+        settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
+        upload = make_opened(timeline.upload.owner, repeated(RESNET, 4), name="large")
+        found = Timeline(timeline.browser, timeline.site, upload)
+        found.open("drawn")
+        return found
+
+    def test_a_large_trace_begins_with_its_first_part(self, large, screenshots):
+        assert large.status.startswith("Shown: 0 s to 0.0")
+        assert large.find("[data-overview=first]").is_displayed()
+        if screenshots:
+            large.browser.save_screenshot(str(screenshots / "timeline_large.png"))
+        assert "interpreter" in large.inside()
+        large.browser.switch_to.default_content()
+        assert large.complaints() == []
+
+    def test_a_part_is_chosen_by_mouse(self, large):
+        area = large.find("[data-overview=area]")
+        wide = area.size["width"]
+        mouse = ActionChains(large.browser)
+        mouse.move_to_element_with_offset(area, -wide // 2 + wide * 26 // 100, 0).click_and_hold()
+        mouse.move_by_offset(wide * 2 // 100, 5).release().perform()
+        begin, end = large.range()
+        assert begin == pytest.approx(0.26 * 0.1383, rel=0.03)
+        assert end - begin == pytest.approx(0.02 * 0.1383, rel=0.1)
+        assert "About" in large.find("[data-overview=about]").text
+        large.show()
+        shown = large.status
+        assert shown.startswith(f"Shown: {begin}")
+        assert f"begin_s={begin}" in large.browser.current_url
+        large.wait_for("drawn")
+        assert "worker" in large.inside()
+
+    def test_or_by_keyboard_and_of_some_threads_alone(self, large):
+        slider = large.find("[data-overview=end]")
+        before = large.range()
+        slider.send_keys(Keys.ARROW_LEFT * 3)
+        assert large.range()[1] < before[1]
+        assert slider.get_attribute("aria-valuetext") == f"{large.range()[1]} s"
+        for box in large.browser.find_elements(By.CSS_SELECTOR, "input[name=lane]")[:2]:
+            box.send_keys(Keys.SPACE)
+        for name, value in (("begin_s", "0.02"), ("end_s", "0.0335")):
+            field = large.find(f"[name={name}]")
+            field.clear()
+            field.send_keys(value)
+        field.send_keys(Keys.ENTER)
+        large.wait_until_status("Shown: 0.02 s to 0.0335 s")
+        shown = large.inside()
+        assert "xpux:0" in shown
+        assert "interpreter" not in shown
+        assert "worker" not in shown
+        large.browser.switch_to.default_content()
+        # the address has it all: a page that is opened anew shows the same
+        large.browser.refresh()
+        large.wait_until_status("Shown: 0.02 s to 0.0335 s")
+        boxes = large.browser.find_elements(By.CSS_SELECTOR, "input[name=lane]")
+        assert [box.is_selected() for box in boxes] == [False, False, True]
+
+    def test_what_is_too_large_is_said_before_and_after(self, large):
+        for name, value in (("begin_s", "0"), ("end_s", "0.13")):
+            field = large.find(f"[name={name}]")
+            field.clear()
+            field.send_keys(value)
+        assert "Choose a shorter range" in large.find("[data-overview=about]").text
+        large.find("#overview [type=submit]").click()
+        large.wait_for("failed")
+        assert "at most 1.43 MiB are drawn at once" in large.status
+
+
+@pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
 class TestWhatGoesWrong:
     def test_a_file_that_is_gone_is_told(self, timeline):
         (file,) = timeline.upload.files.all()
         object_store.delete(file.object_key)
         timeline.open("failed")
-        assert timeline.status == "The file of the trace is not in storage any more."
-        assert not timeline.find("[data-timeline=again]").is_displayed()
+        assert timeline.status == "The file is not in storage any more."
 
-    def test_storage_that_is_away_is_told_and_may_be_tried_again(self, timeline, settings):
+    def test_a_server_that_is_away_is_told_and_may_be_tried_again(self, timeline):
         timeline.browser.execute_cdp_cmd("Network.enable", {})
-        blocked = [f"{settings.S3_PUBLIC_ENDPOINT_URL}/*"]
+        blocked = ["*/trace/cut/*"]
         timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": blocked})
         timeline.open("failed")
-        assert "could not be loaded from storage" in timeline.status
+        assert timeline.status == "The server did not answer. Try again in a moment."
         timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
         timeline.find("[data-timeline=again]").click()
         timeline.wait_for("drawn")
 
-    def test_a_trace_that_is_too_large_is_told(self, timeline, monkeypatch):
+    def test_what_was_read_before_there_were_overviews_is_drawn_from_its_file(
+        self, timeline, monkeypatch
+    ):
+        monkeypatch.setattr("profiles.views.timeline.timeline_view", lambda _: None)
+        timeline.open("drawn")
+        assert "interpreter" in timeline.inside()
+        timeline.browser.switch_to.default_content()
         monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 1024**2 // 64)
         timeline.open("failed")
         assert "the most that a browser can draw" in timeline.status
@@ -130,9 +224,9 @@ class TestWhatGoesWrong:
         cut_one.open("drawn")
         assert "Process 6706" in cut_one.inside()
 
-    def test_a_file_that_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline):
-        (file,) = timeline.upload.files.all()
-        object_store.write(file.object_key, b"no trace at all" * 100)
+    def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
+        broken = gzip.compress(b"no trace at all" * 100), 0
+        monkeypatch.setattr("profiles.views.timeline.trace_cut", lambda *_: broken)
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
         assert timeline.browser.find_elements(By.CSS_SELECTOR, ".timeline__frame") == []
