@@ -31,7 +31,7 @@ class Reading:
         """In the reader's words."""
         words = {
             "fetching": _("The file is fetched from storage: %(percent)s %%."),
-            "reading": _("%(percent)s %% of the file are read."),
+            "reading": _("%(percent)s %% of the file has been read."),
         }
         found = words.get(self.step, _("All of the file is read; its times are added up."))
         return found % {"percent": self.percent}

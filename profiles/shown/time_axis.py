@@ -6,7 +6,7 @@ from typing import NamedTuple
 from profiles.analysis.durations import unit_of
 
 #: about so many moments
-TICKS = 6
+TICKS = 8
 _STEPS = (1, 2, 5, 10)
 
 

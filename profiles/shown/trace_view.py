@@ -13,8 +13,8 @@ from profiles.traces.summary import Curve, TraceSummary, decode_summary
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
 #: curve in a picture of so many units
 _WIDTH, _HEIGHT = 400, 60
-#: moments on the axis of a curve, which is as narrow as a phone
-CURVE_TICKS = 4
+#: about so many moments on the axis of a curve
+CURVE_TICKS = 7
 
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:

@@ -364,7 +364,7 @@ class TestProgress:
 
     @pytest.mark.parametrize(
         ("language", "words"),
-        [("en", "42 % of the file are read."), ("zh-hans", "已读取文件的 42 %。")],
+        [("en", "42 % of the file has been read."), ("zh-hans", "已读取文件的 42 %。")],
     )
     def test_in_both_languages(self, client, alice, language, words):
         upload = make_upload(alice, MLP.read_bytes())

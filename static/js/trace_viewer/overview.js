@@ -41,6 +41,11 @@ export function makeOverview(form, { show, openFile }) {
     follow();
   }
 
+  /** As exact as a pointer is. */
+  const rounded = (at) => Number(shortTime(at, length));
+
+  const putFirst = () => put(told.first[0], rounded(told.first[1]));
+
   function follow() {
     const chosen = range();
     const known = Number.isFinite(chosen.begin_s) && Number.isFinite(chosen.end_s);
@@ -100,9 +105,6 @@ export function makeOverview(form, { show, openFile }) {
     });
   }
 
-  /** As exact as a pointer is. */
-  const rounded = (at) => Number(shortTime(at, length));
-
   // -- by keyboard -------------------------------------------------------------------------------
 
   for (const slider of [begin, end]) {
@@ -125,7 +127,7 @@ export function makeOverview(form, { show, openFile }) {
     show(range());
   });
   find("first")?.addEventListener("click", () => {
-    put(...told.first);
+    putFirst();
     show(range());
   });
   find("whole")?.addEventListener("click", () => {
@@ -139,8 +141,9 @@ export function makeOverview(form, { show, openFile }) {
     /** Begin with what was asked for, else with all, else with the first part; returns it. */
     begin(asked) {
       if (asked?.lanes) for (const box of boxes) box.checked = asked.lanes.includes(box.value);
-      const ends = asked ? [asked.begin_s, asked.end_s] : (told.first ?? [told.begin_s, told.end_s]);
-      put(...ends);
+      if (asked) put(asked.begin_s, asked.end_s);
+      else if (told.first) putFirst();
+      else put(told.begin_s, told.end_s);
       return asked || told.first ? range() : null;
     },
   };
