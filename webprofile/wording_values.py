@@ -15,6 +15,7 @@ MEANINGS: dict[str, Any] = {
     "devices": _("devices with commas between, in brackets what each has"),
     "dtype": _("the type of the numbers, such as float32"),
     "entry": _("the entry point that was given"),
+    "events": _("how many spans and counters the range has"),
     "extra": _("how many bytes are too many"),
     "files": _("names of files, with commas between"),
     "first": _("length of the first row"),
@@ -52,6 +53,7 @@ MEANINGS: dict[str, Any] = {
     "reason": _("why the health check failed, in words"),
     "shape": _("lengths of the axes"),
     "size": _("size of the file, bytes"),
+    "size_mib": _("what the range takes of the file, MiB"),
     "state": _("its state, as tasks and opened profiles name it"),
     "task": _("number of a task"),
     "type": _("the type that the file names"),
@@ -66,6 +68,7 @@ MEANINGS: dict[str, Any] = {
 }
 #: where a name means something else
 _OTHERWISE: dict[tuple[str, str], Any] = {
+    ("cut_lane", "number"): _("number of the thread that was asked for"),
     ("input_json_numbers", "wanted"): _("how many numbers the shape takes"),
     ("literal_ragged", "other"): _("length of that row"),
     ("option_bad_choice", "limit"): _("what may be given, with commas between"),

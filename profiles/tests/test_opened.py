@@ -52,7 +52,7 @@ def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client
     assert told == {"state": "processing", "progress": None}
 
     build_opened(answer["id"])
-    assert client.get(answer["url"] + "status/").json() == {"state": "ready"}
+    assert client.get(answer["url"] + "status/").json()["state"] == "ready"
     profile = Profile.objects.get(upload=answer["id"])
     assert profile.operators == 173
     assert client.get(answer["url"])["Location"] == f"/profiles/{profile.pk}/"
