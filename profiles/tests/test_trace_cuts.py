@@ -10,12 +10,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from profiles.parsers.errors import ProfileFormatError
 from profiles.tests.trace_cuts import cut_of, spans_in, spans_of_text, touching
-from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, WORKER, around, names, span, to_trace
+from profiles.tests.traces import (
+    DEVICE,
+    HOST,
+    MLP,
+    RESNET,
+    WORKER,
+    around,
+    names,
+    operator,
+    span,
+    to_trace,
+)
 from profiles.traces import events as events_of_traces
 from profiles.traces import span_index
 from profiles.traces.choosing import Range, TooLargeError
 from profiles.traces.cutting import exact_us
+from profiles.traces.reading import read_dynamic
+from profiles.traces.summary import decode_summary, encode_summary
 
 ANYHOW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -221,6 +235,40 @@ class TestBadFiles:
             read = path.read_bytes
             patch.setattr(type(path), "read_bytes", lambda _: read().replace(b'"ph"', b'"hp"'))
             cut_of(path, Range())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ts": 1e308, "dur": 1e308},
+        {"ts": -1e308, "dur": 1.7e308},
+        {"ts": 1e17, "dur": 3},
+        {"ts": 5, "dur": -1e308},
+        {"ts": 5, "dur": 1e308},
+        {"pid": "p" * 100_000},
+        {"tid": "層" * 100_000},
+        {"pid": 2**63 - 1},
+        {"pid": -(2**63)},
+        {"pid": 10**30},
+        {"name": "n" * 100_000},
+    ],
+)
+def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
+    strange = {"ph": "X", "name": "strange", "ts": 2, "dur": 1, "pid": 1, "tid": 9} | change
+    named = {"ph": "M", "name": "thread_name", "args": {"name": "x"}} | {
+        key: strange[key] for key in ("pid", "tid")
+    }
+    path.write_bytes(to_trace(*operator(10, "ADD", 0, 5, "a:0"), strange, named))
+    try:
+        found = read_dynamic(path)
+    except ProfileFormatError as error:
+        assert error.code == "bad_value"
+        return
+    assert decode_summary(encode_summary(found.summary)) == found.summary
+    assert len(encode_summary(found.summary)) < 50_000
+    assert len(found.index) < 5_000
+    drawn = {each["name"] for each in of("X", cut_of(path, Range(-math.inf, 100)))}
+    assert {"ADD", "OpDispatch"} <= drawn
 
 
 class TestLimits:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from profiles.traces.span_index import COUNTERS, Rows, SpanIndex, rows_of
 
 #: blocks of the index that lie so close are fetched together
-_GAP_BYTES = 256 << 10
+_GAP_BYTES, _TOGETHER_BYTES = 256 << 10, 8 << 20
 #: an event of a cut takes at least so much of its file; what has more is refused like longer text
 LEAST_EVENT_BYTES = 64
 
@@ -101,12 +101,14 @@ def _read(index: SpanIndex, places: NDArray[np.intp], fetch: Fetch) -> Iterator[
 
 def _groups(index: SpanIndex, places: NDArray[np.intp]) -> Iterator[list[int]]:
     group: list[int] = []
-    end = 0
+    begin = end = 0
     for place in places.tolist():
         block = index.blocks[place]
-        if group and int(block["at"]) - end > _GAP_BYTES:
+        if group and (int(block["at"]) - end > _GAP_BYTES or end - begin > _TOGETHER_BYTES):
             yield group
             group = []
+        if not group:
+            begin = int(block["at"])
         group.append(place)
         end = int(block["at"]) + int(block["size"])
     if group:

@@ -6,7 +6,6 @@ all, and two that touch are not taken for one within the other.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from math import isfinite
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from profiles.traces.choosing import Range
 from profiles.traces.events import Event
-from profiles.traces.reader import placed
+from profiles.traces.reader import LATEST_US, placed
 from profiles.traces.span_index import COUNTERS, Rows
 
 #: of an arrow between spans: where it begins, what it passes, where it ends
@@ -87,7 +86,7 @@ def _texts(rows: Rows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int
     for first_row, text in pieces:
         listed = b"[" + text + b"]"
         events, raws = _EVENTS.decode(listed), _TEXTS.decode(listed)
-        kept = [place for place in placed(events) if isfinite(events[place].ts or 0.0)]
+        kept = [place for place in placed(events) if abs(events[place].ts or 0.0) <= LATEST_US]
         low, high = np.searchsorted(wanted, [first_row, first_row + len(kept)])
         for row in wanted[low:high].tolist():
             found[row] = bytes(raws[kept[row - first_row]])

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.traces.reader import NONE, Trace
+from profiles.traces.reader import LONGEST_TEXT, NONE, Trace
 from profiles.traces.spans import Index, Spans, spans_of
 
 #: host: Python's thread, which calls and dispatches; worker: MegEngine's, which sends kernels
@@ -51,7 +51,8 @@ def lanes_of(trace: Trace) -> list[Lane]:
     found = []
     for number, key in enumerate(trace.lanes):
         name = trace.lane_names[number]
-        found.append(Lane(trace, number, name or str(key[1]), _kind(trace, number, name)))
+        called = name or str(key[1])[:LONGEST_TEXT]
+        found.append(Lane(trace, number, called, _kind(trace, number, name)))
     order = ("host", "worker", "device", "other")
     return sorted(found, key=lambda lane: order.index(lane.kind))
 

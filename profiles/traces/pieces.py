@@ -52,6 +52,11 @@ class PieceNotes:
         return Pieces(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
 
 
+def _is_plain(value: str | int) -> bool:
+    """Whether it may be written again: texts and numbers may be of any length."""
+    return len(value) <= _LONGEST_TEXT if isinstance(value, str) else abs(value) < 2**63
+
+
 @dataclass
 class NamingNotes:
     """What names threads and processes; of each name the last one."""
@@ -62,11 +67,9 @@ class NamingNotes:
         told = NAMING.get(event.name)
         value = getattr(event.args or Args(), told) if told else None
         key = (event.name, event.pid, event.tid)
-        if not isinstance(value, str | int) or (
-            len(self._kept) >= NAMING_LIMIT and key not in self._kept
-        ):
+        is_full = len(self._kept) >= NAMING_LIMIT and key not in self._kept
+        if not isinstance(value, str | int) or is_full or not all(map(_is_plain, (*key, value))):
             return
-        value = value[:_LONGEST_TEXT] if isinstance(value, str) else value
         where = {"ph": "M", "name": event.name, "pid": event.pid, "tid": event.tid}
         self._kept[key] = where | {"args": {told: value}}
 

@@ -27,6 +27,8 @@ BEGIN, END, COMPLETE, COUNTER = range(4)
 #: names of events that a tensor's number follows
 TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
+#: no clock tells a time beyond it, us
+LATEST_US = 1e18
 #: of a file; a smaller one tells nothing of what is to come
 _LEAST_PART = 1e-4
 
@@ -80,7 +82,7 @@ class Trace:
     is_operator: (n,) bool, `args` name an operator rather than a tensor
     lane_names: by place in `lanes`; empty where the file gives none
     dropped: how many events had no use (flow arrows, unknown phases)
-    broken: how many events were wrong: no time, or a time that is no finite number
+    broken: how many events were wrong: no time, or a time that none can be
     is_cut: the file ends before its list does
     pieces: where the events stand in the file, which has `size_bytes`
     naming: events that name and order threads and processes, as JSON has them
@@ -149,7 +151,7 @@ _DTYPES: dict[str, Any] = {
 
 
 def placed(events: list[Event]) -> list[int]:
-    """The places of those that are rows of the columns, if their time is finite."""
+    """The places of those that are rows of the columns, if their time is within LATEST_US."""
     return [
         place for place, event in enumerate(events) if event.ph in PHASES and event.ts is not None
     ]
@@ -208,7 +210,7 @@ class _Making:
             **self._told([event.args for event in kept]),
         }
         arrays = {name: np.array(columns[name], dtype) for name, dtype in _DTYPES.items()}
-        fine = np.isfinite(arrays["ts_us"])
+        fine = np.abs(arrays["ts_us"]) <= LATEST_US
         if not fine.all():
             self._broken += int(len(kept) - fine.sum())
             arrays = {name: array[fine] for name, array in arrays.items()}

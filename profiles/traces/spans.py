@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.traces.reader import BEGIN, COMPLETE, COUNTER, Trace
+from profiles.traces.reader import BEGIN, COMPLETE, COUNTER, LATEST_US, Trace
 
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def spans_of(trace: Trace, lane: int) -> Spans:
     is_open = first == last
     ends = np.where(is_open, latest, trace.ts_us[last])
     length = np.nan_to_num(trace.value[complete], nan=0.0, posinf=0.0, neginf=0.0)
-    end = np.concatenate([ends, trace.ts_us[complete] + np.maximum(length, 0.0)])
+    end = np.concatenate([ends, trace.ts_us[complete] + np.clip(length, 0.0, LATEST_US)])
     first, last = np.concatenate([first, complete]), np.concatenate([last, complete])
     # outer ones first: by begin, the longer one first, else as in the file
     order = np.lexsort((first, -end, begin))
