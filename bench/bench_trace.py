@@ -54,7 +54,9 @@ print(json.dumps([spent, (status("VmHWM") - before) * 1024]))
 _OURS = _MEASURE.format(
     imports="import gc\nfrom profiles.traces.reading import read_dynamic",
     # as the site's reader does
-    step="gc.disable()\nfound = read_dynamic(Path(sys.argv[1]))",
+    step="gc.disable()\n"
+    "found = read_dynamic(Path(sys.argv[1]))\n"
+    'found.write_index(Path(sys.argv[1]).with_name("spans.bin"))',
 )
 _JSON = _MEASURE.format(
     imports="", step='with open(sys.argv[1], "rb") as file:\n    found = json.load(file)'

@@ -122,8 +122,6 @@ def derived(folder: Path, order: Order) -> bytes | Problem:
     unlike = [(name, problems[name]) for name in order.files if name in problems]
     if run.is_empty:
         return unlike[0][1]
-    if run.spans:
-        (folder / SPANS).write_bytes(run.spans)
     return to_archive(run.data([LeftOut(name, each.code, each.detail) for name, each in unlike]))
 
 
@@ -158,7 +156,7 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
         if "trace" in run.beside:
             return
     run.add_beside("trace", encode_summary(found.summary))
-    run.spans = found.index
+    found.write_index(path.with_name(SPANS))
 
 
 def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:

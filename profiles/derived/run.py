@@ -34,7 +34,6 @@ class Run:
     leads: the kind of file that the passes are of
     beside: as `ProfileData.beside`
     company: the first file of each kind, for kinds that are read together
-    spans: of the trace, the index of its spans
     told: hears how many bytes of a file were read, of how many
     """
 
@@ -45,7 +44,6 @@ class Run:
     ) -> None:
         self._left_out = tuple(left_out)
         self.told = told
-        self.spans = b""
         self.lead: ProfileColumns | None = None
         self.leads: FileKind | None = None
         self.beside: dict[str, bytes] = {}

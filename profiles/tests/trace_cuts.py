@@ -2,6 +2,7 @@
 
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,27 @@ from profiles.traces.choosing import Range, choose
 from profiles.traces.cutting import write_cut
 from profiles.traces.lanes import lanes_of
 from profiles.traces.reader import read_trace
-from profiles.traces.span_index import START_BYTES, from_header, header_bytes, to_index
+from profiles.traces.span_index import START_BYTES, from_header, header_bytes, write_index
 
 #: (thread, name, begin and end in ns)
 Span = tuple[int, str, int, int]
 LIMIT = 1 << 24
 
 
-def cut_of(path: Path, asked: Range, limit_bytes: int = LIMIT) -> list[dict[str, Any]]:
-    """The events of a cut, as `profiles.derived.cuts` has it made."""
+def index_of(path: Path) -> bytes:
+    """The index of a trace's spans."""
     trace = read_trace(path)
-    data = to_index(trace, lanes_of(trace), path.name)
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "spans.bin"
+        write_index(trace, lanes_of(trace), path.name, target)
+        return target.read_bytes()
+
+
+def cut_of(
+    path: Path, asked: Range, limit_bytes: int = LIMIT, data: bytes = b""
+) -> list[dict[str, Any]]:
+    """The events of a cut, as `profiles.derived.cuts` has it made; `data` is an earlier index."""
+    data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
     chosen = choose(

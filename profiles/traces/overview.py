@@ -5,7 +5,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.traces.lanes import Lane
-from profiles.traces.reader import COMPLETE, COUNTER, Trace
+from profiles.traces.reader import COUNTER, Trace
 from profiles.traces.spans import Spans
 
 #: parts of the time that are told apart
@@ -54,25 +54,20 @@ def overview_of(trace: Trace, lanes: list[Lane]) -> Overview:
     """Return the overview of a trace; busiest lanes first where there are too many."""
     used = [lane for lane in lanes if len(lane.spans)]
     kept = sorted(used, key=lambda lane: -len(lane.spans))[:LANES_LIMIT]
-    begin, end = _reach(trace, used)
+    counts = np.sort(trace.ts_us[trace.phase == COUNTER])
+    begin = float(trace.ts_us.min())
+    ends = [float(lane.spans.end_us.max()) for lane in used]
+    end = max([begin, *ends, *counts[-1:].tolist()])
     edges = np.linspace(begin, end, BUCKETS + 1)
-    counts = trace.ts_us[trace.phase == COUNTER]
     return Overview(
         begin_s=begin * _S_PER_US,
         end_s=end * _S_PER_US,
         events=sum(len(lane.spans) for lane in used) + len(counts),
         size_bytes=trace.size_bytes,
         lanes=tuple(_use(lane, edges) for lane in used if lane in kept),
-        counters=_spread(np.sort(counts), edges),
+        counters=_spread(counts, edges),
         moments_s=_moments(trace.ts_us),
     )
-
-
-def _reach(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
-    ends = [float(lane.spans.end_us.max()) for lane in lanes]
-    points = trace.ts_us[trace.phase != COMPLETE]
-    ends += [float(points.max())] if len(points) else []
-    return float(trace.ts_us.min()), max(ends, default=float(trace.ts_us.max()))
 
 
 def _use(lane: Lane, edges: NDArray[np.float64]) -> LaneUse:

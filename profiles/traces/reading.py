@@ -1,5 +1,6 @@
 """From the file of a trace to all that pages show of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from profiles.parsers.graph import ExecutedGraph
 from profiles.traces.lanes import lanes_of
 from profiles.traces.operators import operators_of
 from profiles.traces.reader import Told, read_trace
-from profiles.traces.span_index import to_index
+from profiles.traces.span_index import write_index
 from profiles.traces.summary import TraceSummary, summarize
 
 
@@ -16,13 +17,13 @@ from profiles.traces.summary import TraceSummary, summarize
 class DynamicProfile:
     """What a trace says: operators as of any profile, and what no other profile has.
 
-    index: of its spans (`traces.span_index`)
+    write_index: writes that of its spans (`traces.span_index`) to a path
     """
 
     columns: ProfileColumns
     graph: ExecutedGraph
     summary: TraceSummary
-    index: bytes
+    write_index: Callable[[Path], None]
 
 
 def read_dynamic(path: Path, told: Told | None = None) -> DynamicProfile:
@@ -33,5 +34,8 @@ def read_dynamic(path: Path, told: Told | None = None) -> DynamicProfile:
     lanes = lanes_of(trace)
     found = operators_of(trace, lanes)
     summary = summarize(trace, lanes, found.columns.id_numbers, found.graph.device)
-    index = to_index(trace, lanes, path.name)
-    return DynamicProfile(found.columns, found.graph, summary, index)
+
+    def write(target: Path) -> None:
+        write_index(trace, lanes, path.name, target)
+
+    return DynamicProfile(found.columns, found.graph, summary, write)

@@ -5,9 +5,12 @@ header, then come the header and the blocks, each compressed. A block has up to 
 one lane and of similar length, by their begin: so those of a short range lie in few blocks.
 """
 
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -92,20 +95,28 @@ class Rows:
         return Rows(*(column[chosen] for column in columns))
 
 
-def to_index(trace: Trace, lanes: Sequence[Lane], file: str) -> bytes:
-    """Return the index of a trace that is called `file`; empty where it would be too large."""
+def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) -> None:
+    """Write the index of a trace that is called `file`; none where it would be too large."""
     table: list[tuple[int, int, float, float, int, int]] = []
-    parts: list[bytes] = []
     at = 0
-    for lane, rows in _by_lane(trace, lanes):
-        for block in _blocks(rows):
-            packed = _packed(block)
-            low, high = float(block[0].min()), float(block[1].max())
-            table.append((lane, len(block[0]), low, high, at, len(packed)))
-            parts.append(packed)
-            at += len(packed)
-            if at > INDEX_LIMIT_BYTES:
-                return b""
+    # the header comes first and is known last; blocks are not held in memory meanwhile
+    with tempfile.TemporaryFile(dir=target.parent) as packed_blocks:
+        for lane, rows in _by_lane(trace, lanes):
+            for block in _blocks(rows):
+                packed = _packed(block)
+                low, high = float(block[0].min()), float(block[1].max())
+                table.append((lane, len(block[0]), low, high, at, len(packed)))
+                at += packed_blocks.write(packed)
+                if at > INDEX_LIMIT_BYTES:
+                    return
+        header = _packed_header(trace, file, np.array(table, BLOCKS))
+        packed_blocks.seek(0)
+        with target.open("wb") as index:
+            index.write(MAGIC + len(header).to_bytes(8, "little") + header)
+            shutil.copyfileobj(packed_blocks, index)
+
+
+def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
     pieces = trace.pieces
     header = _Header(
         file=file,
@@ -115,10 +126,9 @@ def to_index(trace: Trace, lanes: Sequence[Lane], file: str) -> bytes:
         begin=pieces.begin.tobytes(),
         end=pieces.end.tobytes(),
         first_row=pieces.first_row.tobytes(),
-        blocks=np.array(table, BLOCKS).tobytes(),
+        blocks=blocks.tobytes(),
     )
-    packed = zlib.compress(msgspec.msgpack.encode(header), 6)
-    return b"".join([MAGIC, len(packed).to_bytes(8, "little"), packed, *parts])
+    return zlib.compress(msgspec.msgpack.encode(header), 6)
 
 
 def _short(key: int | str) -> int | str:
@@ -172,6 +182,7 @@ _Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Columns]]:
+    """The rows of each lane, by begin."""
     for lane in lanes:
         spans = lane.spans
         if len(spans):
@@ -179,20 +190,30 @@ def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Column
     counts = np.flatnonzero(trace.phase == COUNTER).astype(np.int32)
     if len(counts):
         at = trace.ts_us[counts]
+        if (at[1:] < at[:-1]).any():
+            counts = counts[np.argsort(at, kind="stable")]
+            at = trace.ts_us[counts]
         yield COUNTERS, (at, at, counts, counts)
 
 
 def _blocks(rows: _Columns) -> Iterator[_Columns]:
     begin, end, first, last = rows
-    with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.log2(np.maximum(end - begin, 2.0**_LOWEST))
-    kind = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1).astype(np.uint8)
+    kind = _classes(begin, end)
     for each in np.unique(kind).tolist():
-        places = np.flatnonzero(kind == each)
-        places = places[np.argsort(begin[places], kind="stable")]
+        places = np.flatnonzero(kind == each).astype(np.int32)
         for start in range(0, len(places), BLOCK_ROWS):
             here = places[start : start + BLOCK_ROWS]
             yield begin[here], end[here], first[here], last[here]
+
+
+def _classes(begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """(n,) how long each row is; piece by piece, since a trace's reader is short of memory."""
+    found = np.empty(len(begin), np.uint8)
+    for start in range(0, len(begin), BLOCK_ROWS):
+        here = slice(start, start + BLOCK_ROWS)
+        power = np.log2(np.maximum(end[here] - begin[here], 2.0**_LOWEST))
+        found[here] = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1)
+    return found
 
 
 def _packed(block: _Columns) -> bytes:
