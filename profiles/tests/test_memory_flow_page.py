@@ -16,6 +16,7 @@ from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt
 from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import faults
+from profiles.tests.test_script_results import built
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import original_of
 from tasks.tests.make import make_user
@@ -220,6 +221,19 @@ def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
     answer = client.get(found["download"])
     assert httpx2.get(answer["Location"]).content == MLP.read_bytes()
     assert client.get(found["image"]).content == MLP.read_bytes()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_script_left_is_shown_on_its_tasks_page(client, alice, alone):
+    files = {"memory_flow.svg": MLP.read_bytes()}
+    profile = built(files if alone else {"chrome_timeline.json": TRACE.read_bytes()} | files, alice)
+    answer = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
+    assert faults(answer) == []
+    page = answer.content.decode()
+    assert "174 tensors in 8.629 ms" in page
+    assert all("fc1" in row for row in rows_of(page))
+    assert f'action="/tasks/{profile.attempt.task_id}/result/#memory-flow-tensors"' in page
+    assert client.get(original_of(profile)["image"]).content == MLP.read_bytes()
 
 
 def test_the_api_answers_all_that_the_page_shows(alice, resnet):
