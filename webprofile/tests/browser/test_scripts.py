@@ -10,11 +10,13 @@ from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from tasks import services
 from tasks.models import Task
-from tasks.tests.make import make_attempt, make_user, make_worker
+from tasks.states import TaskState
+from tasks.tests.make import make_attempt, make_user, make_worker, stored
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, program_file, zip_of
+from tasks.transitions import transition_if
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.test_form import Form
-from workers.models import Runtime
+from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -182,17 +184,18 @@ def fits(form: Form) -> bool:
 def test_pages_of_scripts_fit_a_desk_and_a_phone(
     browser, live_server, alice, result, log_in, screenshots
 ):
-    waiting = make_script_task(alice, make_script_worker("b"))
-    waiting.worker.__class__.objects.filter(name="b").update(allows_scripts=False)
-    failed = make_script_task(alice, make_script_worker("c"))
-    make_attempt(failed)
+    waiting = make_script_task(alice, make_script_worker("b"), waits=False)
+    Worker.objects.filter(name="b").update(allows_scripts=False)
+    services.task_submit(waiting, stored(waiting))
+    running = make_attempt(make_script_task(alice, make_script_worker("c"))).task
+    transition_if(running, TaskState.RUNNING, {TaskState.ASSIGNED})
     log_in(alice)
     form = Form(browser, live_server.url)
     addresses = {
         "new": "/tasks/new/?kind=script",
         "task": f"/tasks/{result.pk}/",
         "waiting": f"/tasks/{waiting.pk}/",
-        "running": f"/tasks/{failed.pk}/",
+        "running": f"/tasks/{running.pk}/",
         "result": f"/tasks/{result.pk}/result/",
         "list": "/tasks/?kind=script",
     }
