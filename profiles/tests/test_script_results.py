@@ -79,6 +79,19 @@ def test_its_pages_offer_its_files_by_name(client, alice, left):
     assert meta["plan"] is None
 
 
+def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, left):
+    both = built(left, alice).attempt.task_id
+    page = client.get(f"/tasks/{both}/result/").content.decode()
+    assert 'id="left-out"' not in page
+    assert 'id="trace-phases"' in page
+    alone = built({MEMORY: left[MEMORY]}, alice)
+    assert (alone.operators, list(broken_rows())) == (0, [])
+    page = client.get(f"/tasks/{alone.attempt.task_id}/result/").content.decode()
+    assert "The script was recorded as its memory alone" in page
+    assert 'id="memory-flow"' in page
+    assert "The log has no times" not in page
+
+
 def test_a_script_has_no_model_to_draw(client, alice, left):
     profile = built({TIMELINE: left[TIMELINE]}, alice)
     found = client.get(f"/profiles/{profile.pk}/graph/model/").json()
