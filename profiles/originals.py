@@ -1,5 +1,6 @@
 """The raw files of a profile: what MegEngine wrote, byte for byte."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -30,6 +31,12 @@ class Original:
         suffix = PurePath(self.name).suffix.lower()
         suffix = suffix if suffix in (".json", ".svg") else ".json"
         return suffix if self.number == 1 else f"-{self.number}{suffix}"
+
+
+def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
+    """Whether the operators are those of a trace; `passes` as in `ProfileData`."""
+    lead = {profile.object_key(name) for name in passes[:1]}
+    return any(each.kind == "trace" and each.key in lead for each in originals_of(profile))
 
 
 def originals_of(profile: Profile) -> list[Original]:

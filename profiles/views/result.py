@@ -14,6 +14,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text
 from profiles.derived.loading import profile_data, run_data
 from profiles.models import Artifact, Profile
+from profiles.originals import are_of_trace
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.memory_flow_view import memory_flow_view, read_flow_question
@@ -105,6 +106,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         context |= {
             "page": page_of(profile),
             "passes": data.passes,
+            "of_trace": are_of_trace(profile, data.passes),
             "advice": advice_of(data, facts_of(profile)),
             "selected": _selected(request, len(data.columns)),
             **_tables(data, asked, places_of(profile)),
