@@ -83,7 +83,7 @@ def main(folder: Path) -> int:
     return 0
 
 
-def limit(memory_bytes: int, time_s: int) -> None:
+def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
     """Bound this process for the rest of its life."""
     bounds = {
         resource.RLIMIT_AS: memory_bytes,
@@ -95,7 +95,7 @@ def limit(memory_bytes: int, time_s: int) -> None:
         # a system may know a limit without enforcing it, or have a lower one already
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (bound, bound))
-    os.nice(NICENESS)
+    os.nice(niceness)
 
 
 def derived(folder: Path, order: Order) -> bytes | Problem:
