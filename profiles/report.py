@@ -36,6 +36,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     meta: `provenance`; profile: None for a file that is no row here
     """
     script = render_to_string("profiles/report.js").strip()
+    facts = facts_of(profile) if profile else Facts(of_trace="trace" in data.beside)
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of our own
@@ -47,7 +48,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "passes": _passes(data),
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
         "left_out": data.left_out,
-        "advice": advice_of(data, facts_of(profile) if profile else Facts()),
+        "advice": advice_of(data, facts),
         "measured": _measured(profile),
         "types": type_bars(data, "device"),
         "curve": curve(data, "device"),

@@ -1,5 +1,6 @@
 """Everything that changes profiles and artifacts."""
 
+import time
 from collections.abc import Iterable
 
 import structlog
@@ -12,11 +13,14 @@ from profiles import storage
 from profiles.derived.deriving import derived_store
 from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import Artifact
-from tasks.models import Attempt, TaskFile
-from tasks.services import task_complete, task_fail
+from tasks.models import Attempt, Task, TaskFile
+from tasks.services import task_complete, task_fail, task_is_read
 from tasks.states import Outcome, TaskState
 
 log = structlog.get_logger()
+
+#: less than `tasks.sweeping.HINT_PATIENCE`
+_RENEWED_S = 5
 
 
 def artifacts_judge(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
@@ -96,13 +100,28 @@ def profile_build(attempt: Attempt) -> None:
     if task.state != TaskState.PROCESSING:
         return
     try:
-        results = results_read(attempt)
+        results = results_read(attempt, told=_Renewing(task).told)
     except UnusableError as unusable:
         task_fail(task, reason=unusable.reason.value, detail=unusable.detail)
         return
     if results.profile is not None and results.derived is not None:
         derived_store(results.profile, results.derived)
     _results_keep(attempt, results)
+
+
+class _Renewing:
+    """Keeps the sweep from having a large result read by others at the same time.
+
+    An actor that died renews nothing, so another one is asked soon.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._next = task, time.monotonic() + _RENEWED_S
+
+    def told(self, _step: str, _done: int) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _RENEWED_S
+            task_is_read(self._task)
 
 
 @transaction.atomic

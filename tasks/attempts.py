@@ -5,6 +5,7 @@ because each UPDATE here asks for `ended_at IS NULL` and the row count decides.
 """
 
 import datetime
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -209,9 +210,11 @@ def _diagnosed(attempt: Attempt, report: AttemptFinished) -> tuple[str, str]:
     task = attempt.task
     judge = diagnose_script if task.is_script else diagnose
     reason, detail = judge(report, _log_of(attempt, report))
-    mark = "" if task.is_script else '"'
+    around = (r"(?<![\w./-])", r"(?![\w-])") if task.is_script else ('(?<=")', '(?=")')
     for file in task.files.all():
-        detail = detail.replace(f"{mark}{file.device_name}{mark}", f"{mark}{file.name}{mark}")
+        # the name is a user's: no backslash of it means anything
+        name = file.name.replace("\\", r"\\")
+        detail = re.sub(re.escape(file.device_name).join(around), name, detail)
     return reason, detail
 
 

@@ -315,6 +315,13 @@ def task_complete(task: Task) -> bool:
 
 
 @transaction.atomic
+def task_is_read(task: Task) -> None:
+    """Its result is being read right now: nobody else need be asked to (`tasks.sweeping`)."""
+    processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
+    processing.update(hinted_at=timezone.now())
+
+
+@transaction.atomic
 def task_fail(task: Task, *, reason: str, detail: str = "") -> bool:
     """End a task that no device holds as failed."""
     sources = {TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING}

@@ -3,7 +3,7 @@
 import math
 import shlex
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from django.conf import settings
 from django.contrib import messages
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import reader_of
-from agent.protocol import Script
+from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
@@ -73,7 +73,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "origin": origin.pk if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
-        "script_minutes": math.ceil(script_timeout_s_of(Script()) / 60),
+        "script_minutes": _script_minutes(),
         "chosen": request.GET.get("worker", ""),
         "common": option_rows.common_rows(),
         "groups": option_rows.form_groups(api.cache_choices(reader)),
@@ -89,6 +89,11 @@ def new(request: HttpRequest) -> HttpResponse:
         },
     }
     return render(request, "tasks/new.html", context)
+
+
+def _script_minutes() -> int:
+    """The longest that a script may run: once for each format."""
+    return math.ceil(script_timeout_s_of(Script(formats=get_args(TraceFormat))) / 60)
 
 
 @require_GET

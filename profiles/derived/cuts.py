@@ -47,7 +47,8 @@ MIB = 1 << 20
 def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
     """Return (the trace that was asked for, compressed by gzip; how many spans and counters).
 
-    Raises DomainError: cut_unready if there is no index yet, cut_lane, cut_large, cut_heavy,
+    Raises DomainError: cut_unready if there is no index yet, profile_damaged if there is none to
+    come, cut_lane, cut_large, cut_heavy,
     cut_busy, reading_stopped, object_missing, storage_unreachable.
     """
     if not _turns.acquire(timeout=_PATIENCE_S):
@@ -62,6 +63,8 @@ def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
             _run(folder)
             return (folder / cut_reader.CUT).read_bytes(), len(chosen.rows)
     except _NotReadyError:
+        if profile.problem:  # it was tried: the file is not there, or cannot be read any more
+            raise DomainError("profile_damaged", status=409) from None
         rebuild_profile_soon(profile.pk)
         raise DomainError("cut_unready", status=409) from None
     finally:

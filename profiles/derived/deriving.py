@@ -2,6 +2,7 @@
 
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,8 @@ class Derived:
 Told = Callable[[str, int], object]
 
 
+#: for fetching and all reading: less than an actor has (`profiles.actors`), which then says why
+_ALL_S = 270
 #: who stops the site sends these; no limit does
 _STOPPED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -58,7 +61,11 @@ class _TooHeavyError(Exception):
     """The process reached a limit, or died of something that looks like it."""
 
 
-def derive(files: Sequence[tuple[str, str]], told: Told = lambda step, done: None) -> Derived:
+def untold(_step: str, _done: int) -> None:
+    """For who need not know how far it is."""
+
+
+def derive(files: Sequence[tuple[str, str]], told: Told = untold) -> Derived:
     """Read the files of one run: (name, object key) of each, in their order.
 
     Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
@@ -69,11 +76,12 @@ def derive(files: Sequence[tuple[str, str]], told: Told = lambda step, done: Non
     """
     with tempfile.TemporaryDirectory(prefix="profile-") as name:
         folder = Path(name)
+        until = time.monotonic() + _ALL_S
         order = _fetch(files, folder, told)
         try:
-            archive = _run(folder, order, told)
+            archive = _run(folder, order, told, until)
         except _TooHeavyError as error:
-            archive = _run_first(folder, order, str(error), told)
+            archive = _run_first(folder, order, str(error), told, until)
         spans = folder / limited.SPANS
         index = spans.read_bytes() if spans.exists() else b""
     data = from_archive(archive)
@@ -169,7 +177,7 @@ def _why(error: DomainError) -> str:
     return "It is not in storage."
 
 
-def _run_first(folder: Path, order: Order, detail: str, told: Told) -> bytes:
+def _run_first(folder: Path, order: Order, detail: str, told: Told, until: float) -> bytes:
     """Try once more with the first file alone: the others must not take it along."""
     rest = [LeftOut(name, "too_heavy", detail) for name in order.files[1:]]
     if rest:
@@ -177,21 +185,25 @@ def _run_first(folder: Path, order: Order, detail: str, told: Told) -> bytes:
             order, files=order.files[:1], left_out=(*order.left_out, *rest)
         )
         try:
-            return _run(folder, alone, told)
+            return _run(folder, alone, told, until)
         except _TooHeavyError as error:
             detail = str(error)
     raise ProfileFormatError("too_heavy", detail)
 
 
-def _run(folder: Path, order: Order, told: Told) -> bytes:
+def _run(folder: Path, order: Order, told: Told, until: float) -> bytes:
     """Run the reader; returns its archive. Raises what it found wrong, or _TooHeavyError."""
     (folder / limited.ORDER).write_bytes(msgspec.json.encode(order))
     # the limit is on processor time; a busy machine gives it more slowly
-    within_s = 2 * order.time_s
+    within_s = min(2 * order.time_s, until - time.monotonic())
+    if within_s <= 0:
+        raise _TooHeavyError(f"Fetching and reading it takes more than {_ALL_S} s.")
+    # of a run that was ended, whose trace may not be among the files of this one
+    (folder / limited.SPANS).unlink(missing_ok=True)
     try:
         code = readers.server.read(folder, within_s, lambda: told("reading", bytes_read(folder)))
     except TimeoutError:
-        raise _TooHeavyError(f"Reading it takes more than {within_s} s.") from None
+        raise _TooHeavyError(f"Reading it takes more than {within_s:.0f} s.") from None
     if code is None or -code in _STOPPED:
         log.warning("profile_reader_stopped", signal=code and -code)
         raise DomainError("reading_stopped", status=503)

@@ -156,7 +156,10 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
         if "trace" in run.beside:
             return
     run.add_beside("trace", encode_summary(found.summary))
-    found.write_index(path.with_name(SPANS))
+    try:
+        found.write_index(path.with_name(SPANS))
+    except (MemoryError, OSError):  # it costs the cuts, nothing else
+        path.with_name(SPANS).unlink(missing_ok=True)
 
 
 def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:
@@ -172,6 +175,8 @@ def _add_static_memory(run: Run, path: Path, order: Order) -> None:
 
 def _add_graph(run: Run, path: Path, _order: Order) -> None:
     """It was read with the plan; what cannot be used of it is told."""
+    if "static_memory" not in run.beside and "static_memory" in run.company:
+        raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
     if "static_memory" not in run.beside:
         raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
     if path != run.company["graph"]:

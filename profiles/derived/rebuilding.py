@@ -11,7 +11,9 @@ from profiles.analysis.errors import AnalysisError
 from profiles.derived.deriving import derive, derived_store, profile_row
 from profiles.derived.results import Results, UnusableError, results_read
 from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
+from profiles.opened.uploads import file_is_of
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.first_look import HEAD_BYTES, kind_of, other_kind
 from tasks.models import Attempt
 from webprofile.errors import DomainError
 
@@ -74,6 +76,10 @@ def _keep(attempt: Attempt, results: Results) -> None:
 def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
     files = OpenedFile.objects.filter(upload=upload)
     try:
+        for file in files:  # one that was opened by an earlier release has no kind yet
+            head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
+            if other_kind(head) is None:
+                file_is_of(file, kind_of(head))
         derived = derive([(file.stored_name, file.object_key) for file in files])
         profile_row(derived.data, profile)
     except (ProfileFormatError, AnalysisError) as error:

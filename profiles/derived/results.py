@@ -20,7 +20,7 @@ from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measuring import latency, times_of
 from profiles.analysis.stability import totals_of_passes
-from profiles.derived.deriving import Derived, derive, profile_row
+from profiles.derived.deriving import Derived, Told, derive, profile_row, untold
 from profiles.derived.measurements import MeasurementFormatError, measurement_read, measurement_row
 from profiles.models import AttemptMeasurement, Profile, artifact_key
 from profiles.parsers.errors import ProfileFormatError
@@ -57,14 +57,15 @@ class Results:
     measurement: AttemptMeasurement | None
 
 
-def results_read(attempt: Attempt, profile: Profile | None = None) -> Results:
+def results_read(attempt: Attempt, profile: Profile | None = None, told: Told = untold) -> Results:
     """Read an attempt's artifacts; fills `profile` if one is given.
 
     Raises UnusableError, DomainError storage_unreachable.
     """
     # a script is not measured: what its agent may say of the device belongs to no figure
     measurement = None if attempt.task.is_script else _measurement(attempt)
-    derived = _derived(attempt) if wants_profile(attempt.task) else _beside(attempt)
+    read = _derived if wants_profile(attempt.task) else _beside
+    derived = read(attempt, told)
     if derived is not None:
         profile = _profile(attempt, derived, profile)
         if measurement is not None:
@@ -116,11 +117,11 @@ def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
     return [(name, artifact_key(str(attempt.pk), name)) for name in names]
 
 
-def _beside(attempt: Attempt) -> Derived | None:
+def _beside(attempt: Attempt, told: Told) -> Derived | None:
     """What an attempt without profiled passes left; None if that is nothing that can be read."""
     files = files_beside(attempt)
     try:
-        return derive(files) if files else None
+        return derive(files, told) if files else None
     except (ProfileFormatError, AnalysisError) as error:
         log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
     except DomainError as error:
@@ -129,12 +130,13 @@ def _beside(attempt: Attempt) -> Derived | None:
     return None
 
 
-def _derived(attempt: Attempt) -> Derived:
+def _derived(attempt: Attempt, told: Told) -> Derived:
     passes = profile_files(attempt)
     try:
-        found = derive([*passes, *files_beside(attempt)])
-        # a run whose passes cannot be read is no result, whatever else it left
-        return found if found.data.has_operators else derive(passes)
+        found = derive([*passes, *files_beside(attempt)], told)
+        # a model's run whose passes cannot be read is no result, whatever else it left
+        whole = found.data.has_operators or attempt.task.is_script
+        return found if whole else derive(passes, told)
     except ProfileFormatError as error:
         heavy = error.code == "too_heavy"
         reason = Reason.PROFILE_TOO_HEAVY if heavy else Reason.PROFILE_UNREADABLE

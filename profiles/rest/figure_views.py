@@ -1,6 +1,5 @@
 """Figures of a profile: statistics, advice, and what pictures are drawn from."""
 
-import gzip
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -24,6 +23,7 @@ from profiles.rest.trace_answers import TraceAnswer
 from profiles.selectors import measurement_of, measurement_view
 from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.packed_answer import packed_json
 from profiles.shown.roofs import roofs_of
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_file import is_trace
@@ -153,7 +153,7 @@ class TraceCut(ResultView):
             raise DomainError("trace_none", status=409)
         wanted = range_of(asked["begin_s"], asked["end_s"], asked["lane"])
         packed, _ = trace_cut(profile, wanted)
-        return HttpResponse(gzip.decompress(packed), content_type="application/json")
+        return packed_json(request, packed)
 
 
 class Advice(DataView):

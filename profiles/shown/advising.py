@@ -10,9 +10,10 @@ from django.urls import reverse
 from profiles.analysis.advice import Advice, Facts, Finding, advise
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
-from profiles.derived.loading import profile_data
+from profiles.derived.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
-from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES
+from profiles.originals import are_of_trace
+from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
 from profiles.shown.isolating import shortened
 from profiles.shown.roofs import roofs_of
 from profiles.shown.trace_advice_words import TRACE_RULES
@@ -32,10 +33,12 @@ def facts_of(profile: Profile) -> Facts:
     Raises DomainError, as `profile_data`.
     """
     attempt = profile.attempt
+    of_trace = are_of_trace(profile, run_data(profile).passes)
     if attempt is None:
-        return Facts()
+        return Facts(of_trace=of_trace)
     task = attempt.task
     facts = Facts(
+        of_trace=of_trace,
         # nobody chose how a script's operators are compiled
         options=None if task.is_script else task.options,
         machine=str(attempt.worker.facts.get("machine", "")),
@@ -63,8 +66,9 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
     checked: titles of the rules that were asked; unknown: titles of the others, and what they lack
     """
     advice = advise(data, facts)
+    words = TRACE_RULES if facts.of_trace else RULES
     return {
-        "findings": [_finding(finding, data, advice) for finding in advice.findings],
+        "findings": [_finding(finding, words, data, advice) for finding in advice.findings],
         "has_gain": any(finding.severity == "gain" for finding in advice.findings),
         "checked": [RULES[name].title for name in advice.checked],
         "unknown": [
@@ -73,8 +77,10 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, data: ProfileData, advice: Advice) -> dict[str, Any]:
-    words = (TRACE_RULES if "trace" in data.beside else RULES)[finding.rule]
+def _finding(
+    finding: Finding, words_of: Mapping[str, RuleWords], data: ProfileData, advice: Advice
+) -> dict[str, Any]:
+    words = words_of[finding.rule]
     values = _values(finding.params)
     shown = finding.rows[:MOST_OPERATORS]
     times_s = data.columns.device.end_s[list(shown)].tolist()

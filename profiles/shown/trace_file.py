@@ -20,8 +20,13 @@ def is_trace(profile: Profile) -> bool:
 
 
 def trace_original(profile: Profile) -> Original | None:
-    """The file of the trace as it was uploaded; None if it was removed."""
-    return next((each for each in originals_of(profile) if each.kind == "trace"), None)
+    """The file of the trace as it was uploaded; None if it was removed.
+
+    Of a file that was opened before kinds were noted nothing says that it is one.
+    """
+    found = originals_of(profile)
+    alone = found[0] if len(found) == 1 else None
+    return next((each for each in found if each.kind == "trace"), alone)
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def timeline_view(profile: Profile) -> dict[str, Any] | None:
     """
     found = decode_summary(run_data(profile).beside["trace"]).overview
     if found is None:
-        rebuild_profile_soon(profile.pk)
+        if not profile.problem:
+            rebuild_profile_soon(profile.pk)
         return None
     limit = settings.TRACE_CUT_LIMIT_BYTES
     is_whole = found.size_bytes <= limit

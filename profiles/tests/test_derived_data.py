@@ -237,10 +237,10 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
     broken, good = built_profile(), built_profile("tiny")
     derive = results.derive
 
-    def derive_or_break(files):
+    def derive_or_break(files, *more):
         if files[0][1] == broken.object_key("profile.json"):
             raise RuntimeError("the reader broke")
-        return derive(files)
+        return derive(files, *more)
 
     monkeypatch.setattr("profiles.derived.results.derive", derive_or_break)
     code, out = reprofile("--all")

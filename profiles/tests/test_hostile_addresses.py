@@ -141,8 +141,8 @@ def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypat
 
     derive = opening.derive
 
-    def deleted_meanwhile(files):
-        found = derive(files)
+    def deleted_meanwhile(*given):
+        found = derive(*given)
         upload_delete(ProfileUpload.objects.get(pk=upload.pk))
         return found
 

@@ -1,14 +1,21 @@
 """Files of several kinds that one run left, opened together."""
 
 import json
+from datetime import timedelta
 
 import httpx2
 import pytest
+from django.utils import timezone
 
+from profiles.derived import results
+from profiles.derived.rebuilding import profile_rebuild
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.parsers.first_look import kind_of, other_kind
+from profiles.services import profile_build
 from profiles.tests.opened import file_body, make_opened
+from profiles.tests.pages import ended_attempt
 from profiles.tests.shared_data import DATA, good_profile
+from tasks.models import Task
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
@@ -114,3 +121,44 @@ def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
         assert httpx2.get(answer["Location"]).content == data
     timeline = client.get(f"/profiles/{opened.profile.pk}/trace/file/").json()
     assert httpx2.get(timeline["address"]).content == trace()
+
+
+def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client, alice, storage):
+    opened = make_opened(alice, trace())
+    OpenedFile.objects.update(kind="profile")
+    client.force_login(alice)
+    place = f"/profiles/{opened.profile.pk}/"
+    assert "address" in client.get(f"{place}trace/file/").json()
+    profile_rebuild(opened.profile)
+    assert kinds(opened) == ["trace"]
+    assert "Each row is one execution of an operator" in client.get(place).text
+
+
+def test_advice_beside_a_trace_is_that_of_the_profile(client, alice, storage):
+    opened = make_opened(alice, good_profile("tiny"), trace())
+    alone = make_opened(alice, good_profile("tiny"))
+    client.force_login(alice)
+
+    def advice(upload):
+        answer = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
+        return [(each["title"], each["sentence"]) for each in answer["findings"]]
+
+    assert advice(opened) == advice(alone)
+
+
+def test_a_result_that_is_being_read_is_given_to_nobody_else(storage, monkeypatch):
+    attempt = ended_attempt({"profile.json": good_profile("tiny")}, make_user("bob"))
+    asked_at = timezone.now() - timedelta(seconds=60)
+    Task.objects.filter(pk=attempt.task_id).update(hinted_at=asked_at)
+    monkeypatch.setattr("profiles.services._RENEWED_S", 0)
+    seen = []
+    derive = results.derive
+
+    def reads(files, told):
+        told("reading", 1)
+        seen.append(Task.objects.get(pk=attempt.task_id).hinted_at)
+        return derive(files, told)
+
+    monkeypatch.setattr("profiles.derived.results.derive", reads)
+    profile_build(attempt)
+    assert seen[0] > asked_at + timedelta(seconds=50)

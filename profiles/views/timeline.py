@@ -1,7 +1,5 @@
 """A trace on the timeline of Perfetto: the page around the viewer, and the cuts that it draws."""
 
-import gzip
-
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -11,6 +9,7 @@ from profiles.derived.cuts import trace_cut
 from profiles.models import Profile
 from profiles.perfetto import perfetto_address
 from profiles.provenance import title_of
+from profiles.shown.packed_answer import packed_json
 from profiles.shown.trace_file import is_trace, trace_file_view, trace_original
 from profiles.shown.trace_timeline import read_range, timeline_view
 from profiles.views.access import profile_or_404
@@ -47,15 +46,8 @@ def file(request: HttpRequest, profile_id: int) -> HttpResponse:
 def cut(request: HttpRequest, profile_id: int) -> HttpResponse:
     """A part of the trace, as a trace; the header says how many spans and counters it has."""
     data, events = trace_cut(_trace_or_404(request, profile_id), read_range(request.GET))
-    response = HttpResponse(content_type="application/json")
-    if "gzip" in request.headers.get("Accept-Encoding", ""):
-        response["Content-Encoding"] = "gzip"
-    else:
-        data = gzip.decompress(data)
-    response.content = data
-    response["Vary"] = "Accept-Encoding"
+    response = packed_json(request, data)
     response["X-Trace-Events"] = str(events)
-    response["Cache-Control"] = "private, no-store"
     return response
 
 

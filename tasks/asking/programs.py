@@ -21,7 +21,7 @@ LONGEST_LIST_BYTES = 1024**2
 #: names of a zip that a refusal tells
 NAMED = 8
 
-_ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
+_ZIP, _EMPTY_ZIP, _ZIP64 = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x07"
 _MODELS = (b"mgbtest0", b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC", b"packed_model")
 #: of MegEngine's FlatBuffers: behind an offset, or a size and an offset, of 4 bytes each
 _TAG = b"mgv2"
@@ -124,7 +124,8 @@ def _names(name: str, data: bytes) -> list[str] | None:
     if end < 0 or len(data) < end + 22:
         raise DomainError("script_zip_damaged", field="model", name=name)
     (list_bytes,) = struct.unpack_from("<I", data, end + 12)
-    if list_bytes > LONGEST_LIST_BYTES:
+    # of a larger kind of zip, whose sizes stand elsewhere
+    if list_bytes > LONGEST_LIST_BYTES or data.startswith(_ZIP64, max(end - 20, 0)):
         return None
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

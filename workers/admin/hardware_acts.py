@@ -69,7 +69,8 @@ _ACTS = (
         services.worker_forbid_scripts,
         warning=_(
             "No further script starts there; one that runs goes on until it ends or is cancelled. "
-            "Scripts that wait for this device stay, and their pages say why."
+            "Scripts that wait for this device end as failed if they have waited for long; the "
+            "others stay for a while, and their pages say why."
         ),
         fits=lambda worker: worker.allows_scripts,
     ),

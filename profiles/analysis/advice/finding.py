@@ -25,6 +25,7 @@ class Facts:
     contaminations: codes of what disturbed the run
     options: load_and_run's options by name, those that were given; None if unknown
     machine: of the device, as `platform.machine()` says it
+    of_trace: the operators are those of a trace
     """
 
     iteration_s: float | None = None
@@ -34,6 +35,7 @@ class Facts:
     options: Mapping[str, object] | None = None
     machine: str = ""
     roofs: Roofs | None = None
+    of_trace: bool = False
 
     def has_option(self, *names: str) -> bool:
         """Whether any of these options is known to have been on."""
