@@ -12,6 +12,7 @@ from uuid import UUID
 from agent.bench import Bench
 from agent.delivery import Delivery
 from agent.feeding import Feeding
+from agent.frames import fit_end
 from agent.held import measure_folder
 from agent.incoming import TransferError
 from agent.inputs import InputError
@@ -139,7 +140,7 @@ class Attempt:
         if folder is None or not self._on_disk:
             self.delivering = True
             # never accepted, so nothing can be lost: the server would repeat its order
-            await self._tools.outbox.deliver(end)
+            await self._tools.outbox.deliver(fit_end(end))
             if folder is not None:
                 await asyncio.to_thread(folder.remove)
             return
@@ -378,7 +379,8 @@ class Attempt:
             attempt=self.id,
             at=time.time(),
             reason=reason,
-            detail=detail[:1000],
+            # a file's name need not be UTF-8, but a frame must
+            detail=detail[:1000].encode("utf-8", "replace").decode(),
             exit_code=exit_code,
             run_s=run_s,
         )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agent.frames import fit_end
 from agent.incoming import TransferError
 from agent.outbox import Outbox, Unanswered
 from agent.protocol import (
@@ -48,7 +49,8 @@ class Delivery:
             upload = Phase(name="upload", started_at=started_at, ended_at=time.time())
             end = end.model_copy(update={"phases": (*end.phases[: MAX_PHASES - 1], upload)})
             await self._note(ended=end, uploaded=True)
-        await self._outbox.deliver(end)
+        # only now: failed uploads add to its detail, and an earlier agent may have cut nothing
+        await self._outbox.deliver(fit_end(end))
         self._outbox.forget_attempt(end.attempt)
         await asyncio.to_thread(folder.remove)
         log.info("attempt_delivered attempt=%s", end.attempt)

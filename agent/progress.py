@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from agent.feed import Feed
+from agent.frames import COMMAND_BYTES, cut_to_bytes
 from agent.outbox import Outbox
 from agent.protocol import AttemptStarted, Start
 from agent.results import keep_log
@@ -31,7 +32,7 @@ class Progress:
             attempt=self._order.attempt,
             at=time.time(),
             download_s=self._download_s,
-            command=command[:8000],
+            command=cut_to_bytes(command[:8000], COMMAND_BYTES),
         )
         self._feed = Feed(started, self._tail, self._outbox)
         self._following = asyncio.create_task(self._feed.follow())

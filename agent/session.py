@@ -26,7 +26,8 @@ from agent.protocol import (
 
 log = logging.getLogger(__name__)
 
-#: a server's frame may be larger than what we may send: 64 presigned addresses are long
+#: a server's frame may be larger than what we may send: 65 presigned addresses are long, and so
+#: are a script's arguments
 _MOST_BYTES = 1 << 20
 _WELCOME_S = 20.0
 #: beyond this the server's and the device's times cannot be read side by side

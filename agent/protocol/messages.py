@@ -2,7 +2,9 @@
 
 Agent messages state facts (past tense), server messages give orders (imperative). Sizes are bytes,
 points in time are seconds since the epoch (UTC), durations are seconds. A frame is one JSON object
-of at most `MAX_FRAME_BYTES` bytes of UTF-8.
+in UTF-8. An agent's has at most `MAX_FRAME_BYTES` bytes, whatever characters its texts hold
+(`agent.frames`). A server's may have more: a Start holds up to 65 addresses and a script's
+arguments. `agent.session` says how much an agent reads.
 """
 
 from enum import IntEnum, StrEnum
@@ -28,6 +30,7 @@ from agent.protocol.plan import Plan
 from agent.protocol.script import Script
 
 PROTOCOL_VERSION = 1
+#: of what an agent sends
 MAX_FRAME_BYTES = 64 * 1024
 #: files of one question for places: their presigned addresses must fit into a frame
 MAX_FILES = 16

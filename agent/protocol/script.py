@@ -9,6 +9,9 @@ from agent.protocol.contents import Frozen
 #: what MegEngine's Profiler writes, and the artifact that an attempt keeps it as
 TraceFormat = Literal["chrome_timeline.json", "memory_flow.svg"]
 MAX_ARGUMENTS = 64
+#: without control characters but tab and newline (of browsers CR and LF): no command line needs
+#: them, and each takes six bytes of a frame
+Argument = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$")]
 #: path of a program within its zip: plain names, no way out of its folder
 EntryPath = Annotated[
     str,
@@ -27,9 +30,7 @@ class Script(Frozen):
     """
 
     entry: EntryPath | None = None
-    arguments: tuple[Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")], ...] = Field(
-        default=(), max_length=MAX_ARGUMENTS
-    )
+    arguments: tuple[Argument, ...] = Field(default=(), max_length=MAX_ARGUMENTS)
     formats: tuple[TraceFormat, ...] = Field(
         default=("chrome_timeline.json",), min_length=1, max_length=2
     )

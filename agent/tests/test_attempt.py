@@ -10,6 +10,7 @@ import time
 import pytest
 
 from agent.protocol import (
+    MAX_FRAME_BYTES,
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,
@@ -17,6 +18,7 @@ from agent.protocol import (
     EndReason,
     Heartbeat,
     Hello,
+    encode,
 )
 from agent.spool import Folder
 from agent.tests.conftest import Device
@@ -169,6 +171,18 @@ async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
     end = await server.run()
     assert end.log_end.endswith("lar::ModelError: it is none\n")
     assert len(end.log_end) == 4000
+
+
+@pytest.mark.parametrize("character", ["\x01", "\\", "模", "🙂"])
+async def test_an_end_arrives_whatever_was_printed(device, server, character):
+    device.install(f"say({character!r} * 12000); sys.exit(3)")
+    device.start()
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 3)
+    assert len(end.log_end) >= 2500
+    assert set(end.log_end) == {character, "\n"}
+    assert len(encode(end).encode()) <= MAX_FRAME_BYTES
+    await device.forgets_all()
 
 
 async def test_the_end_of_a_success_needs_no_log(device, server):

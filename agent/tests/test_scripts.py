@@ -81,6 +81,16 @@ async def test_a_program_that_fails_tells_how_and_leaves_its_trace(scripted, ser
     assert "script_runner" not in text.split("Traceback")[1]
 
 
+async def test_a_failure_with_long_arguments_is_told(scripted, server):
+    program = "import sys\nprint('\\x01' * 4000)\nsys.exit(1)"
+    end = await scripted.run(program, arguments=("🙂" * 1000,) * 64)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
+    assert "script.py" in end.command
+    assert end.log_end.endswith("\x01\n")
+    assert "🙂" in server.of(AttemptStarted)[0].command
+    await scripted.device.forgets_all()
+
+
 @pytest.mark.parametrize(("code", "left"), [("0", 0), ("7", 7), ("'words'", 1)])
 async def test_the_exit_code_is_the_programs_own(scripted, server, code, left):
     end = await scripted.run(STEP + f"sys.exit({code})")

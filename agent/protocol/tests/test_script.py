@@ -13,6 +13,10 @@ from agent.protocol import Script
         {"entry": "main.sh"},
         {"entry": "-m.py"},
         {"arguments": ["a\x00b"]},
+        {"arguments": ["a", "\x01"]},
+        {"arguments": ["a\x0bb"]},
+        {"arguments": ["\x1b[1m"]},
+        {"arguments": ["\x7f"]},
         {"arguments": ["x"] * 65},
         {"formats": []},
         {"formats": ["chrome_timeline.json", "chrome_timeline.json"]},
@@ -29,3 +33,8 @@ def test_a_script_is_recorded_as_a_timeline_unless_told_otherwise():
     script = Script(entry="train/main one.py", arguments=("--epochs", "1", ""))
     assert script.formats == ("chrome_timeline.json",)
     assert script.profile_device
+
+
+def test_arguments_may_have_lines_tabs_and_any_language():
+    arguments = ("a\nb", "a\r\nb", "a\tb", "训练 🙂", "'\"\\")
+    assert Script(arguments=arguments).arguments == arguments

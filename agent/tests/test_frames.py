@@ -1,0 +1,77 @@
+"""What an agent says of an attempt's end fits into a frame."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.frames import cut_to_bytes, fit_end
+from agent.protocol import (
+    MAX_FRAME_BYTES,
+    MAX_PHASES,
+    AttemptFinished,
+    EndReason,
+    FileOffer,
+    Phase,
+    StoredFile,
+    decode_agent,
+    encode,
+)
+
+NAME = "a" * 100
+
+
+def make_end(count: int = 0, text: str = "") -> AttemptFinished:
+    """An end with so many files, and with all texts full of `text`."""
+    offer = FileOffer(name=NAME, size_bytes=2**63 - 1, md5="a" * 32)
+    phase = Phase(name="a" * 40, started_at=1e10 / 3, ended_at=1e10 / 3)
+    return AttemptFinished(
+        attempt=uuid.uuid4(),
+        at=1e10 / 3,
+        reason=EndReason.EXITED,
+        exit_code=1,
+        detail=(text * 1000)[:1000],
+        command=(text * 8000)[:8000],
+        log_end=(text * 4000)[:4000],
+        files=(offer,) * count,
+        received=(StoredFile(name=NAME, sha256="a" * 64),) * count,
+        phases=(phase,) * min(count, MAX_PHASES),
+    )
+
+
+@pytest.mark.parametrize("count", [0, 24, 128])
+@pytest.mark.parametrize("text", ["x", "\x01", '"', "模", "🙂"])
+def test_any_end_fits_and_still_says_why(count, text):
+    frame = encode(fit_end(make_end(count, text)))
+    assert len(frame.encode()) <= MAX_FRAME_BYTES
+    assert len(decode_agent(frame).detail) > 600
+
+
+def test_of_a_log_the_end_is_kept_and_of_all_else_the_begin():
+    end = make_end().model_copy(
+        update={"log_end": "\x01" * 3000 + "last", "command": "first" + "\x01" * 7000}
+    )
+    fitted = fit_end(end)
+    assert fitted.log_end.endswith("\x01last")
+    assert fitted.command.startswith("first\x01")
+    assert len(fitted.command) > 2000
+
+
+def test_a_usual_end_is_left_as_it_is():
+    end = make_end(5, "plain 模\n")
+    assert fit_end(end) == end
+
+
+@given(st.text(), st.integers(0, 40), st.booleans())
+def test_a_text_is_cut_no_more_than_it_must_be(text, most, keep_end):
+    cut = cut_to_bytes(text, most, keep_end=keep_end)
+
+    def size(part):
+        return len(encode(make_end().model_copy(update={"detail": part})).encode())
+
+    assert text.endswith(cut) if keep_end else text.startswith(cut)
+    assert size(cut) - size("") <= most
+    if cut != text:
+        more = text[-len(cut) - 1 :] if keep_end else text[: len(cut) + 1]
+        assert size(more) - size("") > most
