@@ -11,6 +11,7 @@ from uuid import UUID
 
 from agent.bench import Bench
 from agent.delivery import Delivery
+from agent.exits import signal_name
 from agent.feeding import Feeding
 from agent.frames import fit_end
 from agent.held import measure_folder
@@ -28,7 +29,7 @@ from agent.protocol.options import OptionError
 from agent.report import Report
 from agent.results import ResultError, check_files, end_of_log, keep_artifacts
 from agent.retry import Policies
-from agent.runner import Limits, RunResult, build_environment, signal_name
+from agent.runner import Limits, RunResult, build_environment
 from agent.sandbox import Sandbox
 from agent.script_rules import NOT_ALLOWED, ScriptRules
 from agent.script_runs import ScriptRuns

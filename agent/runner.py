@@ -17,6 +17,7 @@ from uuid import UUID
 from agent.config import Config
 from agent.cores import Cores, as_list, pin_process
 from agent.device.table import read_tree
+from agent.exits import limit_of_exit, signal_name
 from agent.processes import (
     ATTEMPT_VARIABLE,
     end_group,
@@ -25,7 +26,7 @@ from agent.processes import (
     terminate_group,
 )
 from agent.protocol import EndReason, Facts
-from agent.watchdog import LimitCode, LimitHit, Watchdog, WatchLimits
+from agent.watchdog import LimitHit, Watchdog, WatchLimits
 
 FILE_LIMIT_BYTES = 2 << 30
 _MEMORY_SHARE = 0.9
@@ -205,10 +206,15 @@ def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
 
 
 class Run:
-    """A process group that runs. `mark` is what its processes carry in ATTEMPT_VARIABLE."""
+    """A process group that runs. `mark` is what its processes carry in ATTEMPT_VARIABLE.
 
-    def __init__(self, process: asyncio.subprocess.Process, mark: UUID) -> None:
-        self._process, self._mark = process, mark
+    `cpu_s` is the limit of each process's CPU time, None if it is not known or there is none.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, mark: UUID, cpu_s: int | None = None
+    ) -> None:
+        self._process, self._mark, self._cpu_s = process, mark, cpu_s
         self._begin = time.monotonic()
         self._oom_kills = oom_kills()
         self.pid = process.pid
@@ -256,10 +262,14 @@ class Run:
             code = await ending
             # not before: asyncio waits for the first process of the group itself
             reap_group(self.pid)
+        # bubblewrap ends with the code of what it ran, by a signal only if it was sent to itself:
+        # a program that nobody trusts may make any code up, and cannot reach bubblewrap
+        is_made_up = watchdog is not None and watchdog.wary and code >= 0
         code = 128 - code if code < 0 else code
         if reason is EndReason.EXITED:
-            hit = hit or limit_of_exit(code)
-            if hit is None and self._was_killed(code):
+            if not is_made_up or self._may_have_used_its_cpu_time(code, run_s):
+                hit = hit or limit_of_exit(code)
+            if hit is None and not is_made_up and self._was_killed(code):
                 reason = EndReason.KILLED
         full = watchdog is not None and watchdog.saw_full_disk()
         return RunResult(reason, code, run_s, hit, disk_was_full=full)
@@ -286,6 +296,11 @@ class Run:
             return False
         return self._oom_kills is not None and self._oom_kills == oom_kills()
 
+    def _may_have_used_its_cpu_time(self, code: int, run_s: float) -> bool:
+        """Whether it ran for so long that the kernel may have ended it for its CPU time."""
+        most_s = run_s * (os.cpu_count() or 1)
+        return signal_name(code) == "SIGXCPU" and self._cpu_s is not None and most_s >= self._cpu_s
+
     async def _end_at_once(self, watchdog: Watchdog | None) -> None:
         if watchdog is not None:
             await watchdog.end_all(self.pid, self._mark)
@@ -298,22 +313,11 @@ async def _watch(watchdog: Watchdog | None, pid: int, mark: UUID) -> LimitHit:
     return await never
 
 
-def limit_of_exit(exit_code: int) -> LimitHit | None:
-    """The kernel ends a process at two of its limits by a signal of their own."""
-    name = signal_name(exit_code)
-    if name == "SIGXCPU":
-        text = "used more CPU time than its timeout allows on all cores"
-        return LimitHit(LimitCode.CPU_TIME, text)
-    if name == "SIGXFSZ":
-        return LimitHit(LimitCode.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
-    return None
-
-
 async def start_run(
     command: Sequence[str], work: Path, output: Path, limits: Limits, attempt: UUID
 ) -> Run:
     """Start the command with stdout and stderr merged into `output`. Raises OSError."""
-    return Run(await start_process(command, work, output, limits, attempt), attempt)
+    return Run(await start_process(command, work, output, limits, attempt), attempt, limits.cpu_s)
 
 
 async def start_process(
@@ -378,11 +382,3 @@ def _unless_gone(act: Callable[[], object]) -> None:
         act()
     except (ProcessLookupError, PermissionError):
         return
-
-
-def signal_name(exit_code: int) -> str:
-    """`SIGABRT` for 134, empty if no signal ended the process."""
-    try:
-        return signal.Signals(exit_code - 128).name
-    except ValueError:
-        return ""

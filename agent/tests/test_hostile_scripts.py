@@ -196,6 +196,13 @@ async def test_what_never_ends_or_takes_all_is_ended(
     await device.forgets_all()
 
 
+@pytest.mark.parametrize("code", [137, 143, 152])
+@pytest.mark.parametrize("way", ["sys.exit({})", "os.kill(os.getpid(), {} - 128)"])
+async def test_an_end_that_looks_like_a_signal_is_the_programs_own(scripted, code, way):
+    end = await scripted.run("import os, sys\n" + way.format(code))
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, code)
+
+
 async def test_what_leaves_the_program_does_not_outlive_it(scripted, server):
     order = scripted.order(LEAVE)
     await server.send(order)

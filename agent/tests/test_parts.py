@@ -11,12 +11,13 @@ import pytest
 
 from agent.config import Config, RuntimeEntry
 from agent.cores import Cores
+from agent.exits import signal_name
 from agent.facts import parse_gpus, read_facts
 from agent.inventory import take_inventory
 from agent.outbox import Outbox
 from agent.protocol import AttemptLog, Facts, Gpu
 from agent.retry import Policies, Policy, is_transport, may_pass
-from agent.runner import choose_limits, signal_name
+from agent.runner import choose_limits
 from agent.sandbox import Sandbox, find_sandbox
 from agent.tables import RunLimits
 

@@ -11,6 +11,7 @@ import uuid
 import pytest
 
 from agent import runner, watchdog
+from agent.exits import signal_name
 from agent.held import measure_folder
 from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import EndReason
@@ -31,9 +32,11 @@ class Kennel:
         self.mark = uuid.uuid4()
         self.took_s = 0.0
 
-    async def run(self, command, limits=None, timeout_s=20.0, begin_bytes=None, **watched):
+    async def run(
+        self, command, limits=None, timeout_s=20.0, begin_bytes=None, wary=False, **watched
+    ):
         limited = WatchLimits(**{**LOOSE, **watched})
-        dog = Watchdog(self.work, self.output, limited, begin_bytes)
+        dog = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)
         run = await start_run(command, self.work, self.output, limits or Limits(), self.mark)
         begin = time.monotonic()
         result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), dog)
@@ -153,14 +156,36 @@ async def test_memory_of_all_processes_together_is_limited(kennel):
 
 async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(kennel):
     result = await kennel.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
-    assert runner.signal_name(result.exit_code) == "SIGXCPU"
+    assert signal_name(result.exit_code) == "SIGXCPU"
     assert result.limit.code is LimitCode.CPU_TIME
+
+
+@pytest.mark.parametrize("limits", [None, Limits(cpu_s=1000)], ids=["no limit", "limit"])
+@pytest.mark.parametrize("code", [137, 143, 152, 153])
+async def test_an_exit_code_that_was_made_up_is_no_limit_and_no_kill(kennel, code, limits):
+    result = await kennel.run([*PYTHON, f"raise SystemExit({code})"], limits, wary=True)
+    assert (result.reason, result.exit_code, result.limit) == (EndReason.EXITED, code, None)
+
+
+async def test_cpu_time_is_told_of_a_sandbox_too(kennel):
+    # bubblewrap hands on what its program ended with
+    inside = [*PYTHON, "while True: pass"]
+    hands_on = f"import subprocess\nraise SystemExit(128 - subprocess.call({inside!r}))"
+    result = await kennel.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
+    assert result.exit_code == 152
+    assert result.limit.code is LimitCode.CPU_TIME
+
+
+async def test_a_sandbox_that_a_stranger_kills_is_told_as_killed(kennel):
+    kill = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    result = await kennel.run([*PYTHON, kill], wary=True)
+    assert (result.reason, result.exit_code) == (EndReason.KILLED, 137)
 
 
 async def test_who_ignores_sigxcpu_is_killed(kennel):
     ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     result = await kennel.run([*PYTHON, ignore], Limits(cpu_s=1))
-    assert runner.signal_name(result.exit_code) == "SIGKILL"
+    assert signal_name(result.exit_code) == "SIGKILL"
     assert kennel.took_s < 15
 
 
@@ -170,7 +195,7 @@ async def test_a_process_that_waits_is_limited_later_with_its_children(kennel):
     await asyncio.sleep(0.3)
     limit_cpu(run.pid, 1)
     result = await run.wait(20, lambda: 0.1, asyncio.Event())
-    assert runner.signal_name(result.exit_code) == "SIGXCPU"
+    assert signal_name(result.exit_code) == "SIGXCPU"
 
 
 async def test_a_timeout_and_a_cancel_come_through_a_watchdog_that_is_content(kennel):
