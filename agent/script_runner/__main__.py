@@ -16,6 +16,7 @@ who marks what is to be recorded wants no more than that.
 
 import atexit
 import builtins
+import errno
 import logging
 import os
 import signal
@@ -111,7 +112,7 @@ class Mounted(object):
         found = [os.path.join(folder, name) for folder in self._written]
         found = [path for path in found if os.path.isfile(path)]
         if found:
-            os.replace(max(found, key=os.path.getmtime), os.path.join(self._folder, name))
+            _move(max(found, key=os.path.getmtime), os.path.join(self._folder, name))
 
     def _forget(self):
         """A fork has none of MegEngine's threads: to stop the Profiler there would hang."""
@@ -120,6 +121,25 @@ class Mounted(object):
         self._profiling._running_profiler = None
         for profiler in list(self._profiling._living_profilers):
             profiler._dump_callback = None
+
+
+def _move(source, target):
+    """Move a file, also from another mount, as /tmp and /dev/shm are.
+
+    Without shutil: a program may have a module of that name.
+    """
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # what is half there has another name
+        partial = target + ".part"
+        with open(source, "rb") as read, open(partial, "wb") as write:
+            for piece in iter(lambda: read.read(1 << 20), b""):
+                write.write(piece)
+        os.replace(partial, target)
+        os.remove(source)
 
 
 def _end(number, frame):

@@ -115,11 +115,12 @@ async def test_a_program_without_megengine_has_no_trace(scripted):
     assert "did not import megengine" in end.detail
 
 
-async def test_what_a_program_marks_itself_is_what_is_kept(scripted, server):
+@pytest.mark.parametrize("place", ["mine", "/tmp/mine", "/dev/shm", "../traces"])
+async def test_what_a_program_marks_itself_is_what_is_kept(scripted, server, place):
     program = STEP + (
         "from megengine.utils.profiler import Profiler\n"
         "x = mge.tensor(np.ones((4, 4), 'float32'))\n"
-        "with Profiler('mine', formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
+        f"with Profiler({place!r}, formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
         "    F.matmul(x, x).numpy()\n"
     )
     end = await scripted.run(program)
