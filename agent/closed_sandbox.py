@@ -6,8 +6,9 @@ folder exist: no home, no spool, no token, no service's socket, no `/etc` but a 
 process. Its network has no interfaces. Everything but the folder is read-only, also `/` and `/dev`;
 `/tmp` and `/dev/shm` are parts of the folder, so that what is written there counts.
 
-Below an agent that runs as root a script is another user, to whom limits of processes apply; below
-any other it is the agent's user, in a namespace where it cannot make further ones.
+Below an agent that runs as root a script is another user, to whom limits of processes apply, if
+setpriv is there and every user may read the runtimes' folders; else, and below any other agent, it
+is the agent's user, in a namespace where it cannot make further ones.
 """
 
 import glob
@@ -120,6 +121,18 @@ class ClosedSandbox:
         """Whom its files must belong to; None: to the agent's own user, as they do."""
         return _STRANGER if self.setpriv else None
 
+    def whom(self) -> str:
+        """Say as whom scripts run; where that is root, what to do about it."""
+        if self.owner is not None:
+            return "as a user of their own"
+        kept = "in a namespace of their own" if self.user else "without its powers"
+        if os.geteuid() != 0:
+            return f"as the agent's user, {kept}"
+        return (
+            f"as root, {kept}: for a user of their own, install setpriv (util-linux) and let "
+            "every user read the folders of MegEngine and of the agent"
+        )
+
     def hand_over(self, work: Path, output: Path) -> None:
         """Give the files of a run to whom it runs as. Raises OSError."""
         output.touch(mode=0o600)
@@ -203,7 +216,7 @@ def _write_filter(folder: Path) -> Path | None:
     if not content:
         return None
     path = folder / "seccomp.bpf"
-    # `agent doctor` may do this while a script begins
+    # whole at any time: an earlier agent's script may begin just now
     replace_file(path, content)
     return path
 

@@ -84,7 +84,7 @@ async def work(
             sandbox=sandbox,
             require_sandbox=config.require_sandbox,
             scripts=await asyncio.to_thread(
-                ScriptRules.look, config, sandbox, list(runtimes.values())
+                ScriptRules.look, config, sandbox, list(runtimes.values()), config.spool
             ),
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,

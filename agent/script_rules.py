@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agent.closed_sandbox import ClosedSandbox, find_closed_sandbox
 from agent.config import Config
@@ -24,12 +25,17 @@ class ScriptRules:
     sandbox: ClosedSandbox = field(default_factory=ClosedSandbox)
 
     @classmethod
-    def look(cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime]) -> "ScriptRules":
-        """What this device can do; nothing is tried where the owner allows none. Takes a second."""
+    def look(
+        cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime], folder: Path
+    ) -> "ScriptRules":
+        """What this device can do; nothing is tried where the owner allows none. Takes a second.
+
+        What the sandbox needs is left in `folder`.
+        """
         if not config.allow_scripts:
             return cls()
         pythons = [each.path for each in runtimes if _is_wheel(each)]
-        return cls(True, find_closed_sandbox(sandbox, config.spool, pythons))
+        return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
     def problem(self, runtimes: Iterable[Runtime]) -> str:
         """Why this device runs no scripts; empty if it does."""

@@ -1,6 +1,8 @@
 """The commands an owner types: enrol once, doctor when something is wrong."""
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -194,8 +196,47 @@ def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megeng
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
     main(["doctor", "--config", str(config)])
-    words = "allowed: whoever may use this device runs programs here, in a closed sandbox"
-    assert f"ok      scripts   {words}" in capsys.readouterr().out
+    words = "allowed: whoever may use this device runs programs here, in a closed sandbox, as "
+    out = capsys.readouterr().out
+    assert f"scripts   {words}" in out
+    assert ("as a user of their own" in out) == (
+        os.geteuid() == 0 and bool(shutil.which("setpriv"))
+    )
+
+
+@pytest.mark.megengine
+@pytest.mark.skipif(os.geteuid() != 0, reason="about an agent that runs as root")
+def test_doctor_tells_root_that_scripts_would_be_root(
+    site, tmp_path, capsys, monkeypatch, megengine_python
+):
+    need_bubblewrap()
+    site.healthy()
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "setpriv" else which(name))
+    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
+    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    main(["doctor", "--config", str(config)])
+    out = capsys.readouterr().out
+    assert "note    scripts   allowed: " in out
+    assert "as root, in a namespace of their own: for a user of their own, install setpriv" in out
+
+
+@pytest.mark.megengine
+@pytest.mark.skipif(os.geteuid() != 0, reason="root looks at another user's agent")
+def test_doctor_leaves_the_spool_of_another_user_as_it_is(site, tmp_path, capsys, megengine_python):
+    need_bubblewrap()
+    site.healthy()
+    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
+    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    spool = tmp_path / "spool"
+    spool.mkdir(exist_ok=True)
+    (spool / "seccomp.bpf").write_bytes(b"the agent's")
+    for path in (spool, spool / "seccomp.bpf"):
+        os.chown(path, 1234, 1234)
+    main(["doctor", "--config", str(config)])
+    assert "the spool is of user 1234: run doctor as that user" in capsys.readouterr().out
+    assert (spool / "seccomp.bpf").read_bytes() == b"the agent's"
+    assert (spool / "seccomp.bpf").stat().st_uid == 1234
 
 
 def test_doctor_tells_a_configuration_that_cannot_be_read(tmp_path, capsys):
