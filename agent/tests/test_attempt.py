@@ -185,6 +185,18 @@ async def test_an_end_arrives_whatever_was_printed(device, server, character):
     await device.forgets_all()
 
 
+async def test_an_end_arrives_whatever_a_file_is_called(device, server):
+    device.install("""
+        with open(b"large \\xff", "wb") as file: file.truncate(2 << 30)
+        time.sleep(20)
+    """)
+    device.start()
+    end = await server.run()
+    assert end.reason is EndReason.OUTPUT_TOO_LARGE
+    assert "the file large ? reached the limit" in end.detail
+    await device.forgets_all()
+
+
 async def test_the_end_of_a_success_needs_no_log(device, server):
     device.start()
     assert (await server.run()).log_end == ""

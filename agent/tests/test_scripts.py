@@ -81,9 +81,12 @@ async def test_a_program_that_fails_tells_how_and_leaves_its_trace(scripted, ser
     assert "script_runner" not in text.split("Traceback")[1]
 
 
-async def test_a_failure_with_long_arguments_is_told(scripted, server):
+async def test_a_failure_with_long_arguments_and_many_files_is_told(scripted, server):
     program = "import sys\nprint('\\x01' * 4000)\nsys.exit(1)"
-    end = await scripted.run(program, arguments=("🙂" * 1000,) * 64)
+    names = tuple(f"{'a' * 96}.{number}" for number in range(64))
+    server.storage.files |= dict.fromkeys(names, b"x")
+    end = await scripted.run(program, data=names, arguments=("🙂" * 1000,) * 64)
+    assert len(end.received) == 65
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
     assert "script.py" in end.command
     assert end.log_end.endswith("\x01\n")
