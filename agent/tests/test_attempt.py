@@ -188,10 +188,13 @@ async def test_an_end_arrives_whatever_was_printed(device, server, character):
 async def test_an_end_arrives_whatever_a_file_is_called(device, server):
     device.install("""
         with open(b"large \\xff", "wb") as file: file.truncate(2 << 30)
-        time.sleep(20)
+        time.sleep(30)
     """)
     device.start()
-    end = await server.run()
+    order = server.order()
+    await server.send(order)
+    # files are looked at every ten seconds at least
+    end = await server.end_of(order, 30)
     assert end.reason is EndReason.OUTPUT_TOO_LARGE
     assert "the file large ? reached the limit" in end.detail
     await device.forgets_all()
