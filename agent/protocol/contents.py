@@ -5,7 +5,7 @@ Sizes are bytes, points in time seconds since the epoch (UTC).
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 #: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -22,6 +22,8 @@ MAX_LABELS = 32
 #: W3C trace context, or empty (https://www.w3.org/TR/trace-context/#traceparent-header)
 TraceParent = Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$")]
 MAX_PHASES = 64
+#: of programs and files that anybody wrote; NUL, which databases do not hold, is replaced
+Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
 #: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 

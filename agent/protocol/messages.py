@@ -23,6 +23,7 @@ from agent.protocol.contents import (
     Phase,
     RuntimeInfo,
     StoredFile,
+    Text,
     TraceParent,
     UploadTarget,
 )
@@ -123,7 +124,7 @@ class AttemptStarted(Frozen):
     attempt: UUID4
     at: float
     download_s: float = Field(default=0.0, ge=0)
-    command: str = Field(default="", max_length=8000)
+    command: Text = Field(default="", max_length=8000)
 
 
 class AttemptLog(Frozen):
@@ -164,11 +165,11 @@ class AttemptFinished(Frozen):
     at: float
     reason: EndReason
     exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
-    detail: str = Field(default="", max_length=1000)
+    detail: Text = Field(default="", max_length=1000)
     cause: str = Field(default="", max_length=40)
     run_s: float | None = Field(default=None, ge=0)
-    command: str = Field(default="", max_length=8000)
-    log_end: str = Field(default="", max_length=LOG_END_CHARACTERS)
+    command: Text = Field(default="", max_length=8000)
+    log_end: Text = Field(default="", max_length=LOG_END_CHARACTERS)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
     received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
     phases: tuple[Phase, ...] = Field(default=(), max_length=MAX_PHASES)

@@ -206,3 +206,13 @@ def test_an_agent_from_before_measured_limits_has_none():
     path = next(p for p in EARLIER if p.name == "agent.hello_before_roofs.json")
     hello = decode_agent(path.read_text(encoding="utf-8"))
     assert [runtime.roofs for runtime in hello.runtimes] == [(), ()]
+
+
+def test_what_a_program_printed_holds_nothing_that_a_database_cannot():
+    path = next(path for path in FRAMES if path.stem == "agent.attempt_finished")
+    frame = json.loads(path.read_text(encoding="utf-8"))
+    frame |= {"detail": "a\x00b", "log_end": "\x00", "command": "python x.py \x00"}
+    message = decode_agent(json.dumps(frame))
+    assert isinstance(message, AttemptFinished)
+    assert (message.detail, message.log_end) == ("a\ufffdb", "\ufffd")
+    assert message.command.endswith("\ufffd")
