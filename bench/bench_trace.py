@@ -17,6 +17,7 @@ large as one may be. 1074 MB are a bit more than 2**30 bytes.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from tabulate import tabulate
 
 from bench.site import shared
 from bench.trace_browser import on_site, perfetto_load
+from profiles.derived.allocator import ALLOCATOR
 from webprofile.tests.site import running_site
 
 SOURCE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
@@ -137,7 +139,10 @@ def _shown(path: Path, events: int) -> list[Any]:
 
 def _measured(program: str, path: Path) -> tuple[float, int]:
     command = [sys.executable, "-c", program, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # both as the site runs its reader
+    done = subprocess.run(
+        command, env=os.environ | ALLOCATOR, capture_output=True, text=True, check=True
+    )
     spent, peak = json.loads(done.stdout)
     return spent, peak
 

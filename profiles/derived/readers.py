@@ -14,6 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from profiles.derived import fork_server
+from profiles.derived.allocator import ALLOCATOR
 
 _KILLED_WITHIN_S = 10.0
 #: while somebody waits, `meanwhile` is called so often
@@ -127,7 +128,7 @@ def _environment() -> dict[str, str]:
     """Nothing of the site's own, which holds secrets; one thread, whose stacks count as memory."""
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return kept | dict.fromkeys(threads, "1") | {"LC_ALL": "C.UTF-8"}
+    return kept | dict.fromkeys(threads, "1") | {"LC_ALL": "C.UTF-8"} | ALLOCATOR
 
 
 server = ForkServer()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,8 +155,8 @@ def _nested(
     return Spans(first, last, begin, end, parent, self_us, unpaired, was_sorted)
 
 
-def _rows(*columns: Floats) -> Iterator[tuple[float, ...]]:
-    """Their rows as Python's numbers, which take four times the memory, so not all at once."""
+def in_rows(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows as Python's numbers by pieces: all at once take four times the memory."""
     for start in range(0, len(columns[0]), _AT_ONCE):
         pieces = (column[start : start + _AT_ONCE].tolist() for column in columns)
         yield from zip(*pieces, strict=True)
@@ -165,7 +166,7 @@ def _parents(begin: Floats, end: Floats) -> Index:
     """(s,) the span around each, for spans by begin and outer ones first."""
     found = np.empty(len(begin), np.int32)
     around: list[tuple[float, int]] = []
-    for place, (start, stop) in enumerate(_rows(begin, end)):
+    for place, (start, stop) in enumerate(in_rows(begin, end)):
         while around and around[-1][0] < stop:
             around.pop()
         # one that began before, and ends where this one begins, does not contain it

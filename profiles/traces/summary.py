@@ -16,7 +16,7 @@ from profiles.parsers.graph import Intervals
 from profiles.traces.lanes import Lane
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.reader import COUNTER, NONE, Trace
-from profiles.traces.spans import covered_us
+from profiles.traces.spans import covered_us, in_rows
 
 #: rows that are kept
 SCOPES_LIMIT, WAITS_LIMIT, COUNTERS_LIMIT, LANES_LIMIT = 5_000, 1_000, 64, 200
@@ -236,13 +236,8 @@ class _Scopes:
         """Count a lane's spans; returns the scope of each, that around it if it is none."""
         spans, names = lane.spans, lane.trace.names
         found: list[int] = []
-        for code, parent, length, alone in zip(
-            lane.names().tolist(),
-            spans.parent.tolist(),
-            spans.duration_us.tolist(),
-            spans.self_us.tolist(),
-            strict=True,
-        ):
+        columns = (lane.names(), spans.parent, spans.duration_us, spans.self_us)
+        for code, parent, length, alone in in_rows(*columns):
             around = found[parent] if parent >= 0 else NONE
             name = names[code]
             if name in _NO_SCOPES:
@@ -311,9 +306,7 @@ class _Phases:
         spans, names = lane.spans, lane.trace.names
         duration_us = spans.duration_us
         phases: list[str] = []
-        for span, (code, parent) in enumerate(
-            zip(lane.names().tolist(), spans.parent.tolist(), strict=True)
-        ):
+        for span, (code, parent) in enumerate(in_rows(lane.names(), spans.parent)):
             name = names[code]
             if parent >= 0:
                 phases.append(phases[parent])
