@@ -3,6 +3,8 @@
 The old data stay until the new ones are complete.
 """
 
+from collections.abc import Iterable
+
 import structlog
 from django.db import transaction
 
@@ -76,10 +78,6 @@ def _keep(attempt: Attempt, results: Results) -> None:
 def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
     files = OpenedFile.objects.filter(upload=upload)
     try:
-        for file in files:  # one that was opened by an earlier release has no kind yet
-            head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
-            if other_kind(head) is None:
-                file_is_of(file, kind_of(head))
         derived = derive([(file.stored_name, file.object_key) for file in files])
         profile_row(derived.data, profile)
     except (ProfileFormatError, AnalysisError) as error:
@@ -89,7 +87,21 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
             raise
         raise RebuildError(error.code, "") from error
     derived_store(profile, derived)
+    _note_kinds(files)
     _save_if_there(profile)
+
+
+def _note_kinds(files: Iterable[OpenedFile]) -> None:
+    """Of files that an earlier release opened; one that is not there keeps what it has."""
+    for file in files:
+        try:
+            head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
+        except DomainError as error:
+            if error.code != "object_missing":
+                raise
+        else:
+            if other_kind(head) is None:
+                file_is_of(file, kind_of(head))
 
 
 @transaction.atomic

@@ -84,3 +84,23 @@ export function axis(colours, more = {}) {
     ...more,
   };
 }
+
+/** Zooming along time by wheel and by a slider below; `zoom` tells the axis and what of it is seen. */
+export function zooms(colours, zoom) {
+  return [
+    { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
+    {
+      ...zoom,
+      type: "slider",
+      height: 18,
+      bottom: 8,
+      showDetail: false,
+      showDataShadow: false,
+      brushSelect: false,
+      borderColor: colours.line,
+      fillerColor: `${colours.accent}33`,
+      handleStyle: { color: colours.surface, borderColor: colours.accent },
+      moveHandleStyle: { color: colours.strong },
+    },
+  ];
+}

@@ -1,7 +1,7 @@
 // Where and how long each tensor of a memory plan lies: addresses upwards, operators to the right.
 
 import { binaryStep, bytesize, fill } from "../format.js";
-import { axis, stripes } from "./palette.js";
+import { axis, stripes, zooms } from "./palette.js";
 import { curveOf, itemAt, itemsByRow } from "./static_memory_layout.js";
 import { clean } from "./text.js";
 import { panned, showing, zoomed } from "./timeline_layout.js";
@@ -58,22 +58,7 @@ class StaticMemory {
         max: Math.ceil(Math.max(data.peak, 1) / interval) * interval,
         axisLabel: { color: colours.soft, formatter: bytesize },
       }),
-      dataZoom: [
-        { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
-        {
-          ...zoom,
-          type: "slider",
-          height: 18,
-          bottom: 8,
-          showDetail: false,
-          showDataShadow: false,
-          brushSelect: false,
-          borderColor: colours.line,
-          fillerColor: `${colours.accent}33`,
-          handleStyle: { color: colours.surface, borderColor: colours.accent },
-          moveHandleStyle: { color: colours.strong },
-        },
-      ],
+      dataZoom: zooms(colours, zoom),
       series: [
         {
           type: "custom",

@@ -1,7 +1,7 @@
 // The timeline: lanes of the host's threads and of the device's comp nodes, a bar an operator.
 
 import { fill } from "../format.js";
-import { axis, stripes } from "./palette.js";
+import { axis, stripes, zooms } from "./palette.js";
 import { axisMicro, clean, describeOperator, micro, unitOfMicro } from "./text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "./timeline_layout.js";
 
@@ -72,22 +72,7 @@ class Timeline {
         axisTick: { show: false },
         axisLabel: { color: colours.soft, width: this.left - 14, overflow: "truncate", lineHeight: 15 },
       }),
-      dataZoom: [
-        { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
-        {
-          ...zoom,
-          type: "slider",
-          height: 18,
-          bottom: 8,
-          showDetail: false,
-          showDataShadow: false,
-          brushSelect: false,
-          borderColor: colours.line,
-          fillerColor: `${colours.accent}33`,
-          handleStyle: { color: colours.surface, borderColor: colours.accent },
-          moveHandleStyle: { color: colours.strong },
-        },
-      ],
+      dataZoom: zooms(colours, zoom),
       series: [
         {
           type: "custom",

@@ -1,7 +1,7 @@
 // Tensors as rectangles: time to the right, the addresses that are ever used upwards; above them
 // the bytes that are held.
 
-import { axis } from "../charts/palette.js";
+import { axis, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
 import { showing, within, zoomed } from "../charts/timeline_layout.js";
 import { binaryStep, bytesize, fill } from "../format.js";
@@ -69,22 +69,7 @@ export class FlowPicture {
 
   zooms(colours) {
     const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
-    return [
-      { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },
-      {
-        ...zoom,
-        type: "slider",
-        height: 18,
-        bottom: 8,
-        showDetail: false,
-        showDataShadow: false,
-        brushSelect: false,
-        borderColor: colours.line,
-        fillerColor: `${colours.accent}33`,
-        handleStyle: { color: colours.surface, borderColor: colours.accent },
-        moveHandleStyle: { color: colours.strong },
-      },
-    ];
+    return zooms(colours, zoom);
   }
 
   curve(colours) {
