@@ -31,8 +31,16 @@ class Cuts:
 
     def end_all(self) -> None:
         """Break every connection."""
-        for each in self.open_now:
+        for each in list(self.open_now):
             _end(each)
+
+    def wait_until_ended(self, timeout_s: float = 30) -> None:
+        """Until nothing is under way: what a killed program wrote may still be in a buffer."""
+        until = time.monotonic() + timeout_s
+        while self.open_now:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{len(self.open_now)} connections are still open")
+            time.sleep(0.05)
 
     @property
     def ranges(self) -> list[str]:
@@ -112,6 +120,8 @@ def _connect(client: socket.socket, target: tuple[str, int], cuts: Cuts) -> None
         back.start()
         ends(ask)
         back.join()
+        cuts.open_now.remove(client)
+        cuts.open_now.remove(server)
 
 
 def _until_cut(source: socket.socket, limit: int | None) -> Iterator[bytes]:

@@ -82,6 +82,7 @@ def break_off(client, cuts):
         time.sleep(0.1)
     process.kill()
     process.communicate()
+    cuts.wait_until_ended()
     cuts.up = []
     arrived = _arrived()
     assert arrived
