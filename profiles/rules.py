@@ -1,9 +1,10 @@
 """Retention by rule: what leaves storage so many days after its task ended (`RETENTION`).
 
-Profiles, measurements, manifests and their logs are kept for ever: they are what a result
-is, and can be made anew from. The rest may go. A row stays and says what was there, when it went
-and by which rule. Objects leave storage some time later (`profiles.removal`): until then whoever
-was given an address, or is just reading, copying or comparing, goes on undisturbed.
+Profiles, traces, measurements, manifests and their logs are kept for ever where they are a result
+or it can be made anew from them. The rest may go, such files of attempts without a result too. A
+row stays and says what was there, when it went and by which rule. Objects leave storage some time
+later (`profiles.removal`): until then whoever was given an address, or is just reading, copying or
+comparing, goes on undisturbed.
 """
 
 import datetime
@@ -22,10 +23,11 @@ from agent.protocol.artifacts import (
     LOG_NAME,
     MANIFEST_NAME,
     MEASUREMENT_NAME,
+    PROFILE_NAMES,
     TRACE_NAMES,
     artifact_of,
 )
-from profiles.models import Artifact
+from profiles.models import Artifact, AttemptMeasurement, Profile
 from profiles.removal import objects_remove_soon
 from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
 from tasks.states import TaskState
@@ -45,6 +47,8 @@ _PLAN_NAME = artifact_of("get_static_mem_info")
 _KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
 #: values, dumps and models that a run wrote because its options asked for them
 DUMPS = frozenset(LIMITS) - CACHES - _KEPT
+#: the large ones among them: up to 2 GiB that no page shows, if their attempt became no result
+RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,12 @@ def _artifacts(names: frozenset[str]) -> Callable[[datetime.datetime], QuerySet[
     return found
 
 
+def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
+    of_it = {"attempt": OuterRef("attempt")}
+    has_result = Exists(Profile.objects.filter(**of_it))
+    return _raw(before).exclude(has_result | Exists(AttemptMeasurement.objects.filter(**of_it)))
+
+
 def _removing_artifacts(
     found: Callable[[datetime.datetime], QuerySet[Artifact]],
 ) -> Callable[[Sequence[int], datetime.datetime, int], int]:
@@ -183,7 +193,7 @@ def _objects_remove(keys: Any) -> None:
     objects_remove_soon(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
 
 
-_dumps, _caches = _artifacts(DUMPS), _artifacts(CACHES)
+_dumps, _caches, _raw = _artifacts(DUMPS), _artifacts(CACHES), _artifacts(RAW)
 RULES = {
     rule.name: rule
     for rule in (
@@ -202,6 +212,14 @@ RULES = {
             "size_bytes",
             "attempt__task__owner_id",
             _removing_artifacts(_caches),
+        ),
+        Rule(
+            "failed",
+            "profiles, traces and memory plans of attempts that became no result",
+            _raw_without_result,
+            "size_bytes",
+            "attempt__task__owner_id",
+            _removing_artifacts(_raw_without_result),
         ),
         Rule(
             "files",

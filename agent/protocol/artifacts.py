@@ -45,6 +45,10 @@ def profile_name(number: int) -> str:
     return PROFILE_NAME if number == 1 else f"profile-{number}.json"
 
 
+#: of every profiled pass that a plan may have
+PROFILE_NAMES = tuple(map(profile_name, range(1, MOST_PROFILED + 1)))
+
+
 def profile_number(name: str) -> int | None:
     """The number of the profiled pass that wrote the file `name`; None if it is no profile."""
     found = _PROFILE.fullmatch(name)

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 _KINDS: dict[str, Any] = {
     "dumps": _("values, dumps and models that runs wrote"),
     "caches": _("caches of algorithms"),
+    "failed": _("profiles and traces of attempts that became no result"),
     "files": _("models and data that were uploaded"),
     "logs": _("the log on this page"),
 }

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles import storage as object_store
-from profiles.models import Artifact, Profile, RemovedObjects, artifact_key
+from profiles.models import Artifact, AttemptMeasurement, Profile, RemovedObjects, artifact_key
 from profiles.removal import removed_sweep
 from profiles.rules import DUMPS, RULES, piece_remove, retention_sweep, task_keep_files
 from profiles.tests.make import make_profile, to_json
@@ -179,6 +179,36 @@ def test_what_a_late_attempt_still_holds_stays(ended):
     apply_all()
     assert "bin_io_dump.zip" in names_left(ended)
     assert LogChunk.objects.count() == 1
+
+
+def test_what_became_no_result_goes_by_its_own_rule_and_its_log_stays(ended, settings):
+    settings.RETENTION = rules_of("dumps=30d failed=30d")
+    attempt = Attempt.objects.get()
+    for name in ("profile-2.json", "chrome_timeline.json", "memory_flow.svg", "staticmeminfo.zip"):
+        key = artifact_key(str(attempt.pk), name)
+        object_store.write(key, DUMP)
+        size, md5 = object_store.head(key)
+        Artifact.objects.create(attempt=attempt, name=name, size_bytes=size, md5=md5)
+    before = names_left(ended)
+    apply_all()
+    # what a result was made from stays as long as the result
+    assert before - names_left(ended) == {"bin_io_dump.zip"}
+    AttemptMeasurement.objects.create(attempt=attempt)
+    object_store.delete(Profile.objects.get().object_key("derived.npz"))
+    Profile.objects.all().delete()
+    Task.objects.update(outcome="failed", reason="script_failed")
+    apply_all()
+    assert before - names_left(ended) == {"bin_io_dump.zip"}
+    AttemptMeasurement.objects.all().delete()
+    task_keep_files(ended, keep=True)
+    apply_all()
+    assert before - names_left(ended) == {"bin_io_dump.zip"}
+    task_keep_files(ended, keep=False)
+    apply_all()
+    assert names_left(ended) == {"log.txt", "algo_cache.bin"}
+    objects_gone()
+    assert object_store.head(artifact_key(str(attempt.pk), "chrome_timeline.json")) is None
+    assert verify() == []
 
 
 def test_files_that_a_repeat_is_about_to_copy_stay_until_it_has_them(ended):

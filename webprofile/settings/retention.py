@@ -1,4 +1,4 @@
-"""How long files are kept: RETENTION="dumps=30d caches=90d files=365d logs=180d", each optional."""
+"""How long files are kept: RETENTION="dumps=30d failed=30d logs=180d", each kind optional."""
 
 import re
 
@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 env = environ.Env()
 
-KINDS = ("dumps", "caches", "files", "logs")
+KINDS = ("dumps", "caches", "failed", "files", "logs")
 _RULE = re.compile(r"(\w+)=(\d{1,5})d")
 
 
@@ -20,7 +20,7 @@ def rules_of(text: str) -> dict[str, int]:
             told = ", ".join(KINDS)
             raise ImproperlyConfigured(
                 f"{word!r} is no rule of RETENTION: write KIND=DAYSd, each kind once, with at "
-                f"least one day. Kinds are {told}; profiles are kept for ever."
+                f"least one day. Kinds are {told}; results are kept for ever."
             )
         found[rule[1]] = int(rule[2])
     return found

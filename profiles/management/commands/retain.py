@@ -18,7 +18,7 @@ from webprofile.terminal.progress import Progress
 class Command(BaseCommand):
     help = (
         "Say what the rules of RETENTION would remove now, by kind and owner; with --yes remove it "
-        "at once, which `manage.py sweep` otherwise does in small pieces. Profiles are kept for "
+        "at once, which `manage.py sweep` otherwise does in small pieces. Results are kept for "
         "ever, and what is in use stays. Rows go on saying what was there."
     )
 
