@@ -20,7 +20,7 @@ from profiles.analysis.table import Row, rows
 from profiles.exporting.drawings import curve, timeline_drawing, type_bars
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
-from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.advising import advice_of, facts_of, of_trace
 from profiles.shown.isolating import shortened, visible
 
 #: more make the file large and slow; CSV has all
@@ -36,7 +36,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     meta: `provenance`; profile: None for a file that is no row here
     """
     script = render_to_string("profiles/report.js").strip()
-    facts = facts_of(profile) if profile else Facts(of_trace="trace" in data.beside)
+    facts = facts_of(profile) if profile else _alone(data)
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of our own
@@ -67,6 +67,10 @@ def _measured(profile: Profile | None) -> AttemptMeasurement | None:
 
 def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _alone(data: ProfileData) -> Facts:
+    return of_trace(data) if "trace" in data.beside else Facts()
 
 
 def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:

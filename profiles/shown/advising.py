@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from profiles.analysis.advice import Advice, Facts, Finding, advise
+from profiles.analysis.advice import Advice, Facts, Finding, Waits, advise
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.derived.loading import profile_data, run_data
@@ -18,6 +18,7 @@ from profiles.shown.isolating import shortened
 from profiles.shown.roofs import roofs_of
 from profiles.shown.trace_advice_words import TRACE_RULES
 from profiles.templatetags.quantities import bytesize, seconds
+from profiles.traces.summary import decode_summary
 
 #: operators that a finding links to; the rest is counted
 MOST_OPERATORS = 5
@@ -32,13 +33,13 @@ def facts_of(profile: Profile) -> Facts:
 
     Raises DomainError, as `profile_data`.
     """
-    attempt = profile.attempt
-    of_trace = are_of_trace(profile, run_data(profile).passes)
+    attempt, data = profile.attempt, run_data(profile)
+    facts = of_trace(data) if are_of_trace(profile, data.passes) else Facts()
     if attempt is None:
-        return Facts(of_trace=of_trace)
+        return facts
     task = attempt.task
-    facts = Facts(
-        of_trace=of_trace,
+    facts = replace(
+        facts,
         # nobody chose how a script's operators are compiled
         options=None if task.is_script else task.options,
         machine=str(attempt.worker.facts.get("machine", "")),
@@ -46,6 +47,14 @@ def facts_of(profile: Profile) -> Facts:
     )
     measured = AttemptMeasurement.objects.filter(attempt=attempt).first()
     return facts if measured is None else _with_measurement(facts, measured)
+
+
+def of_trace(data: ProfileData) -> Facts:
+    """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
+    found = decode_summary(data.beside["trace"])
+    recorded_s = found.end_s - found.begin_s
+    share = found.wait_s / recorded_s if recorded_s > 0 else 0.0
+    return Facts(of_trace=True, waits=Waits(found.waits_count, share))
 
 
 def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
@@ -70,9 +79,9 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
     return {
         "findings": [_finding(finding, words, data, advice) for finding in advice.findings],
         "has_gain": any(finding.severity == "gain" for finding in advice.findings),
-        "checked": [RULES[name].title for name in advice.checked],
+        "checked": [words[name].title for name in advice.checked],
         "unknown": [
-            {"title": RULES[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
+            {"title": words[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
         ],
     }
 

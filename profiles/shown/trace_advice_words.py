@@ -1,6 +1,7 @@
 """What rules say of a trace, where a measuring plan means nothing: a program ran once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from django.utils.translation import gettext_lazy as _
 
@@ -14,5 +15,30 @@ TRACE_RULES: Mapping[str, RuleWords] = {
         _("Each execution was timed once, so the order of similar ones is chance."),
         _("A trace holds what one run of a program did; another run takes other times."),
         _("Let the program run several steps, and compare executions of the same operator."),
+    ),
+    "dominant_type": replace(
+        RULES["dominant_type"],
+        why=_(
+            "Fires when at least two executions of one type take half of the device's time "
+            "together, and none of them does so alone."
+        ),
+    ),
+    "tiny_operators": RuleWords(
+        _("Many tiny operators"),
+        _(
+            "%(count)s executions take less than 10 µs each, and together %(share)s of the "
+            "device's time: mostly the launch of kernels."
+        ),
+        _("Fires when at least 100 executions below 10 µs take 30 %% of the device's time."),
+        _(
+            "Compile the step with megengine.jit.trace, so that Python does not issue operator by "
+            "operator, or compute more in each one, such as a larger batch."
+        ),
+    ),
+    "training": RuleWords(
+        _("Training"),
+        _("This is a step of training, so options that optimize inference do not apply."),
+        _("Fires when operators of gradients or backward passes have run."),
+        _("The phases tell what forward, backward and the optimizer take."),
     ),
 }

@@ -137,6 +137,23 @@ def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
     assert (device.name, round(device.busy_s * 1e6), round(device.share, 9)) == ("xpux:0", 50, 0.5)
 
 
+def test_python_is_not_idle_while_the_worker_still_starts_the_profiler(tmp_path):
+    """The guide's own code: all was handed over within the worker's StartProfile."""
+    data = to_trace(
+        *span(WORKER, "StartProfile", 0, 800),
+        *span(HOST, "forward", 10, 110),
+        *operator(1, "Conv", 900, 60, "y"),
+        *span(WORKER, "StopProfile", 980, 1_000),
+    )
+    summary = read(tmp_path, data).summary
+    assert (summary.begin_s, summary.end_s) == (pytest.approx(10e-6), pytest.approx(980e-6))
+    busy = {lane.kind: round(lane.busy_s * 1e6) for lane in summary.lanes}
+    # what the Profiler itself does is no work of the worker
+    assert busy == {"host": 100, "worker": 2, "device": 60}
+    host = next(lane for lane in summary.lanes if lane.kind == "host")
+    assert host.share == pytest.approx(100 / 970)
+
+
 def test_a_curve_keeps_its_peaks(tmp_path):
     values = [0.0] * 10_000
     values[7_777] = 99.0

@@ -187,13 +187,28 @@ def decode_summary(data: bytes) -> TraceSummary:
 
 
 def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
-    """(begin, end), us, of what was recorded."""
-    timed = trace.ts_us[trace.phase != COUNTER]
-    begin, end = (float(timed.min()), float(timed.max())) if len(timed) else (0.0, 0.0)
+    """(begin, end), us, of what was recorded: from the first work of any lane to the last.
+
+    Only the worker tells that the Profiler starts, and late: Python goes on meanwhile, and may have
+    handed everything over before the worker is ready.
+    """
+    begins, ends = list[float](), list[float]()
     for lane in lanes:
-        begin = max([begin, *lane.spans.end_us[_named(lane, _START)].tolist()])
-        end = min([end, *lane.spans.begin_us[_named(lane, _STOP)].tolist()])
-    return begin, max(begin, end)
+        spans, works = lane.spans, _works(lane)
+        begins += spans.end_us[_named(lane, _START)].tolist()
+        ends += spans.begin_us[_named(lane, _STOP)].tolist()
+        if works.any():
+            begins.append(float(spans.begin_us[works].min()))
+            ends.append(float(spans.end_us[works].max()))
+    begin = min(begins, default=0.0)
+    return begin, max([begin, *ends])
+
+
+def _works(lane: Lane) -> NDArray[np.bool_]:
+    """(s,) which spans are work, not the Profiler's own starting and stopping."""
+    works = np.ones(len(lane.spans), np.bool_)
+    works[_named(lane, _START)] = works[_named(lane, _STOP)] = False
+    return works
 
 
 def _named(lane: Lane, name: str) -> NDArray[np.intp]:
@@ -203,10 +218,8 @@ def _named(lane: Lane, name: str) -> NDArray[np.intp]:
 
 
 def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
-    spans = lane.spans
-    busy_us = covered_us(
-        np.clip(spans.begin_us, begin_us, end_us), np.clip(spans.end_us, begin_us, end_us)
-    )
+    spans, works = lane.spans, _works(lane)
+    busy_us = covered_us(spans.begin_us[works], spans.end_us[works])
     whole_us = end_us - begin_us
     return LaneRow(
         name=lane.name,

@@ -4,7 +4,7 @@
 its thresholds. Figures that are called measured below are of MegEngine 1.13.0 on an x86 server.
 """
 
-from profiles.analysis.advice.finding import Estimate, Facts, Finding, Severity
+from profiles.analysis.advice.finding import Estimate, Facts, Finding, Severity, Waits
 from profiles.analysis.advice.registry import RULES, Advice, Rule, advise
 
-__all__ = ["RULES", "Advice", "Estimate", "Facts", "Finding", "Rule", "Severity", "advise"]
+__all__ = ["RULES", "Advice", "Estimate", "Facts", "Finding", "Rule", "Severity", "Waits", "advise"]

@@ -16,6 +16,14 @@ Estimate = Literal["", "removed", "halved", "roof", "idle", "issuing", "outside"
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How often Python waited for values of the device, and for which share of the trace."""
+
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of a profile's run. An opened profile has none of it.
 
@@ -26,6 +34,7 @@ class Facts:
     options: load_and_run's options by name, those that were given; None if unknown
     machine: of the device, as `platform.machine()` says it
     of_trace: the operators are those of a trace
+    waits: of a trace that was read with its waits
     """
 
     iteration_s: float | None = None
@@ -36,6 +45,7 @@ class Facts:
     machine: str = ""
     roofs: Roofs | None = None
     of_trace: bool = False
+    waits: Waits | None = None
 
     def has_option(self, *names: str) -> bool:
         """Whether any of these options is known to have been on."""

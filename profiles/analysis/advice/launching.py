@@ -13,6 +13,7 @@ TINY_COUNT = 100
 TINY_SHARE = 0.3
 
 IDLE_SHARE = 0.1
+WAIT_SHARE = 0.1
 #: the host works through: it is what the device waits for
 HOST_BUSY = 0.9
 
@@ -50,7 +51,22 @@ def tiny_operators(scene: Scene) -> Finding | None:
         saves_s=time_s,
         estimate="removed",
         params={"count": count, "share": scene.share(time_s), "limit_us": TINY_S * 1e6},
-        options=() if scene.is_training else _REPLAY,
+        options=() if scene.is_training or scene.facts.of_trace else _REPLAY,
+    )
+
+
+def waiting(scene: Scene) -> Finding | None:
+    """Python waits for values of the device for a tenth of what was recorded.
+
+    Meanwhile it issues nothing, and the device has nothing to go on with after the value.
+    """
+    waits = scene.facts.waits
+    if waits is None or not waits.share >= WAIT_SHARE or not scene.is_measurable:
+        return None
+    return Finding(
+        rule="waiting",
+        severity="note",
+        params={"count": waits.count, "share": min(waits.share, 1.0)},
     )
 
 

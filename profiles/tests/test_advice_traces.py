@@ -1,0 +1,85 @@
+"""What rules say of traces: those that need a graph, an iteration or options are not asked."""
+
+import pytest
+
+from profiles.analysis.advice import RULES, Facts, Waits, advise
+from profiles.tests.advice_data import data_of
+from profiles.tests.opened import make_opened
+from profiles.tests.shared_data import good_profile, needs_data
+from profiles.tests.traces import HOST, MLP, RESNET, around, operator, span, to_trace
+from tasks.tests.make import make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+#: they speak of a compiled graph, of an iteration, or of load_and_run
+OF_GRAPHS = {"first_run", "host_bound", "unfused_batch_norm", "constant_work", "no_memory_plan"}
+
+
+@pytest.fixture
+def alice(client):
+    user = make_user("alice")
+    client.force_login(user)
+    return user
+
+
+def advice(client, profile):
+    return client.get(f"/api/v1/profiles/{profile.pk}/advice/").json()
+
+
+def found(client, profile):
+    return [each["rule"] for each in advice(client, profile)["findings"]]
+
+
+@needs_data
+def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(client, alice):
+    profile = make_opened(alice, RESNET.read_bytes()).profile
+    names = ["dominant_type", "dominant_operator", "training", "single_sample"]
+    assert found(client, profile) == names
+    said = advice(client, profile)["findings"][0]
+    assert "ConvolutionBackwardFilter" in said["sentence"]
+
+
+@needs_data
+def test_waiting_for_a_value_is_told_with_its_share(client, alice):
+    profile = make_opened(alice, MLP.read_bytes()).profile
+    assert "waiting" in found(client, profile)
+    page = client.get(f"/profiles/{profile.pk}/").text
+    assert "Python waited for a value of the device 1 time" in page
+    assert "First execution" not in page
+
+
+def test_many_tiny_executions_are_to_be_compiled_not_replayed(client, alice):
+    events = [
+        event
+        for number in range(200)
+        for event in operator(2 * number, "ADD", 20.0 * number, 5.0, "y")
+    ]
+    profile = make_opened(alice, to_trace(*events)).profile
+    tiny = next(
+        each for each in advice(client, profile)["findings"] if each["rule"] == "tiny_operators"
+    )
+    assert "megengine.jit.trace" in tiny["step"]
+    assert "record_comp_seq" not in str(tiny)
+
+
+def test_a_short_wait_is_no_advice(client, alice):
+    wait = span(HOST, "TensorWaitProp", 900.0, 950.0)
+    work = around(span(HOST, "forward", 0.0, 980.0), *operator(1, "Conv", 10.0, 900.0, "y"), *wait)
+    assert "waiting" not in found(client, make_opened(alice, to_trace(*work)).profile)
+
+
+@needs_data
+def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
+    traced = make_opened(alice, RESNET.read_bytes()).profile
+    compiled = make_opened(alice, good_profile("resnet18")).profile
+    titles = [set(advice(client, each)["checked"]) for each in (traced, compiled)]
+    assert "Python waits for values" in titles[0] - titles[1]
+    assert {"First execution", "No memory plan"} <= titles[1] - titles[0]
+    assert not {rule.name for rule in RULES if rule.traced} & OF_GRAPHS
+
+
+@needs_data
+def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
+    data = data_of(good_profile("no_op"))
+    asked = advise(data, Facts(of_trace=True, waits=Waits(3, 0.9)))
+    assert "waiting" not in {each.rule for each in asked.findings}
