@@ -25,6 +25,9 @@ _NO_TRACE = (
     "way that nothing can follow (os._exit, exec, a crash at its very end)"
 )
 _END_BYTES = 16 << 10
+#: where the runner leaves the exception that ended the program, in a line
+RAISED = "raised"
+_RAISED_BYTES = 4 << 10
 _RAISED = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*$", re.MULTILINE
 )
@@ -136,7 +139,21 @@ class ScriptRuns:
         return ""
 
     def _raised(self, offset: int) -> str:
-        """The last exception that it printed, in a line; empty without."""
+        """The exception that ended it, in a line; empty without."""
+        line = self._told() or self._printed(offset)
+        return "".join(each for each in line[:300] if each.isprintable())
+
+    def _told(self) -> str:
+        """As the runner caught it: what is printed after a traceback may be longer than a log."""
+        folder = self._folder.work / TRACES
+        path = folder / RAISED
+        if folder.is_symlink() or not size_of_plain_file(path):
+            return ""
+        with path.open("rb") as source:
+            return source.read(_RAISED_BYTES).decode("utf-8", errors="replace")
+
+    def _printed(self, offset: int) -> str:
+        """The last one that it printed: of another process, or of a thread."""
         try:
             with self._folder.output.open("rb") as source:
                 source.seek(0, 2)
@@ -147,4 +164,4 @@ class ScriptRuns:
         lines = _RAISED.findall(text)
         if not lines or "Traceback (most recent call last)" not in text:
             return ""
-        return "".join(each for each in lines[-1][:300] if each.isprintable())
+        return str(lines[-1])

@@ -133,6 +133,7 @@ _BY_EXCEPTION = _compiled(
     (r"^MemoryError\b|bad_alloc|Cannot allocate memory|Unable to allocate", Reason.OUT_OF_MEMORY),
     (r"request gpu ?\d+ out of valid range|no CUDA-capable device", Reason.GPU_MISSING),
 )
+_SIGNAL = re.compile(r"SIG[A-Z0-9]+")
 _TRACEBACK_END = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
 )
@@ -174,7 +175,9 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
         return Reason.OUT_OF_MEMORY.value, report.detail
     if report.exit_code == FILE_TOO_LARGE:
         return Reason.OUTPUT_TOO_LARGE.value, report.detail
-    raised = _raised(log_tail)
+    # an exception's traceback may be followed by more than a log's end holds
+    told = "" if _SIGNAL.fullmatch(report.detail) else report.detail
+    raised = told or _raised(log_tail)
     reason = _first(_BY_EXCEPTION, raised)
     if reason is None and report.exit_code in SIGNALS:
         return Reason.CRASHED.value, raised or SIGNALS[report.exit_code]

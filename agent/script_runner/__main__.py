@@ -4,9 +4,10 @@
         PROGRAM [ARGUMENT...]
 
 Started in a folder that holds `program`, where PROGRAM is and which becomes the working folder, and
-`traces`, where `<pid>.<format>` is left. With `--try` alone it only says whether it could. One file
-without imports of its own modules: whatever a program calls its modules, none of ours is in its
-way.
+`traces`, where `<pid>.<format>` is left, and `raised`: the exception that nobody caught, in a line.
+What is printed goes out line by line, as on a terminal: somebody reads along, and what a killed
+process held back would be lost. With `--try` alone it only says whether it could. One file without
+imports of its own modules: whatever a program calls its modules, none of ours is in its way.
 
 The Profiler starts when the program has imported MegEngine, so what it sets before (environment
 variables, its own modules) is as without us. It stops at the very end, after threads and what the
@@ -17,6 +18,7 @@ who marks what is to be recorded wants no more than that.
 import atexit
 import builtins
 import errno
+import io
 import logging
 import os
 import signal
@@ -25,6 +27,8 @@ import threading
 import types
 from importlib.machinery import PathFinder, SourceFileLoader
 
+#: of an exception's message, so many are told
+_MOST_LINES = 3
 _FLAGS = ("--format", "--sample_rate", "--profile_device")
 
 
@@ -186,9 +190,11 @@ def main(argv):
         except OSError:
             pass  # the program closed it
 
-    mounted = Mounted(os.path.join(work, "traces"), flags, say)
+    traces = os.path.join(work, "traces")
+    mounted = Mounted(traces, flags, say)
     sys.meta_path.insert(0, AfterImport("megengine", mounted.mount))
-    code = _run(program, arguments)
+    _print_by_lines()
+    code = _run(program, arguments, os.path.join(traces, "raised"))
     if code is not None:
         sys.exit(code)
 
@@ -205,10 +211,24 @@ def _parse(given):
     return flags, rest[0], rest[1:]
 
 
-def _run(program, arguments):
+def _print_by_lines():
+    """Hold back no line of either output, so that they also come in the order of their prints."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(line_buffering=True)
+        elif stream is not None:  # Python 3.6
+            kept = {"encoding": stream.encoding, "errors": stream.errors}
+            made = io.TextIOWrapper(stream.detach(), line_buffering=True, **kept)
+            setattr(sys, name, made)
+            setattr(sys, "__{}__".format(name), made)
+
+
+def _run(program, arguments, note):
     """Return the exit code of an exception that nobody caught, None for a normal end.
 
-    SystemExit goes on to the interpreter, which knows best what it means.
+    SystemExit goes on to the interpreter, which knows best what it means. `note` is the file for
+    the exception in a line.
     """
     path = os.path.abspath(program)
     sys.argv[:] = [program] + arguments
@@ -232,9 +252,27 @@ def _run(program, arguments):
     except BaseException as error:
         # without our own frame, which is the first
         raised = error.with_traceback(error.__traceback__.tb_next)
+        _note(raised, note)
         sys.excepthook(type(raised), raised, raised.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return None
+
+
+def _note(error, path):
+    """Leave the exception in a line, without the addresses of C++ that MegEngine's go on with."""
+    kind = type(error)
+    name = getattr(kind, "__qualname__", kind.__name__)
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = "{}.{}".format(kind.__module__, name)
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        ends = [number for number, line in enumerate(lines) if line.startswith("backtrace:")]
+        said = "; ".join(lines[: min(ends[:1] + [_MOST_LINES])])
+        text = ": ".join([name, said] if said else [name])
+        with open(path, "wb") as file:
+            file.write(text[:1000].encode("utf-8", "replace"))
+    except Exception:  # its __str__ is the program's, and the disk may be full
+        return
 
 
 if __name__ == "__main__":

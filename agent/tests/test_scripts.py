@@ -8,7 +8,7 @@ import pytest
 
 from agent import warm
 from agent.inventory import Runtime
-from agent.protocol import AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
+from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
 from agent.sandbox import Sandbox
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
@@ -161,13 +161,38 @@ async def test_megengine_may_be_imported_by_any_thread(scripted):
     assert any("Conv" in event["name"] for event in scripted.trace())
 
 
-async def test_a_cancelled_script_is_gone_at_once(scripted, server):
-    order = scripted.order("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+async def test_what_a_script_prints_is_read_while_it_runs_and_kept_when_it_is_cancelled(
+    scripted, server
+):
+    order = scripted.order("import time\nprint('step 1')\nprint('step 2')\ntime.sleep(60)")
     await server.send(order)
-    await server.expect(AttemptStarted)
+    assert "step 1" in (await server.expect(AttemptLog)).text
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order, 10)
     assert end.reason is EndReason.CANCELLED
+    assert "".join(piece.text for piece in server.of(AttemptLog)) == "step 1\nstep 2\n"
+
+
+async def test_both_outputs_come_in_the_order_of_their_prints(scripted, server):
+    program = """\
+        import sys
+        print("one")
+        print("two", file=sys.stderr)
+        print("three")
+        class Odd(Exception): pass
+        raise Odd("no batch\\n\\nof this size\\nbacktrace:\\n" + "0x1234\\n" * 9000 + "0x5678")
+    """
+    end = await scripted.run(program)
+    text = server.log_text()
+    assert [line for line in text.splitlines() if line in ("one", "two", "three")] == [
+        "one",
+        "two",
+        "three",
+    ]
+    assert text.index("three") < text.index("Traceback")
+    assert text.endswith("0x5678\n")
+    # the log's end no longer holds the line
+    assert (end.exit_code, end.detail) == (1, "Odd: no batch; of this size")
 
 
 async def test_a_script_that_never_ends_leaves_what_it_did_until_then(scripted, server):

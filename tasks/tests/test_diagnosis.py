@@ -10,7 +10,7 @@ import pytest
 
 from agent.conftest import find_megengine_python
 from agent.protocol import AttemptFinished, EndReason
-from tasks.diagnosis import _BY_REASON, diagnose
+from tasks.diagnosis import _BY_REASON, diagnose, diagnose_script
 from tasks.reasons import WORDINGS, Reason, wording_of
 
 ROOT = Path(__file__).parents[2]
@@ -222,3 +222,17 @@ def test_the_wheels_own_failures_are_understood(shared_data, megengine_python, m
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
     found, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
     assert (found, bool(detail)) == (code, True), run.stderr
+
+
+def test_what_ended_a_script_is_told_though_its_log_goes_on_for_long():
+    told = "RuntimeError: assertion failed; extra message: no such kernel"
+    log = "step 1\n" + "lib.so(_ZN6megdnn) [0x7f50e33cd7eb]\n" * 100
+    assert diagnose_script(ended(1, detail=told), log) == ("run_failed", told)
+    assert diagnose_script(ended(134, detail=told), log) == ("crashed", told)
+
+
+def test_what_a_script_printed_last_is_told_where_the_agent_says_nothing_of_it():
+    log = 'step 1\nTraceback (most recent call last):\n  File "a.py"\nValueError: no batch\n'
+    assert diagnose_script(ended(1), log) == ("run_failed", "ValueError: no batch")
+    assert diagnose_script(ended(134, detail="SIGABRT"), log) == ("crashed", "ValueError: no batch")
+    assert diagnose_script(ended(2, detail=""), "usage: a.py\n") == ("run_failed", "usage: a.py")
