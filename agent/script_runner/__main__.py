@@ -6,8 +6,9 @@
 Started in a folder that holds `program`, where PROGRAM is and which becomes the working folder, and
 `traces`, where `<pid>.<format>` is left, and `raised`: the exception that nobody caught, in a line.
 What is printed goes out line by line, as on a terminal: somebody reads along, and what a killed
-process held back would be lost. With `--try` alone it only says whether it could. One file without
-imports of its own modules: whatever a program calls its modules, none of ours is in its way.
+process held back would be lost. With `--try` alone it only says whether it could. No module of
+ours, nor one of the standard library that we need not have, is in the way of the program's: what
+they call theirs is theirs.
 
 The Profiler starts when the program has imported MegEngine, so what it sets before (environment
 variables, its own modules) is as without us. It stops at the very end, after threads and what the
@@ -27,6 +28,8 @@ import threading
 import types
 from importlib.machinery import PathFinder, SourceFileLoader
 
+from _web_profile_pauses import Pauses
+
 #: of an exception's message, so many are told
 _MOST_LINES = 3
 _FLAGS = ("--format", "--sample_rate", "--profile_device")
@@ -43,6 +46,7 @@ class Mounted(object):
             "profile_device": int(flags.get("--profile_device", 1)),
         }
         self._owner = os.getpid()
+        self._pauses = Pauses(say)
         self._profiling = None
         self._ours = None
         self._start = None
@@ -65,9 +69,11 @@ class Mounted(object):
 
         def start(profiler):
             mounted._make_room(profiler)
+            mounted._pauses.forget(profiler)
             return mounted._start(profiler)
 
         profiling.Profiler.start = start
+        self._pauses.install(profiling, self._start)
         self._ours = profiling.Profiler(self._folder, formats=[self._format], **self._options)
         self._start(self._ours)
         # what was registered before runs later: MegEngine's own end comes after this
@@ -100,6 +106,7 @@ class Mounted(object):
                 ours.stop()
             # without its callback nothing is written
             ours._dump_callback = None
+            self._pauses.forget(ours)
             self._profiling._living_profilers.discard(ours)
         if profiler._formats != [self._format]:
             text = "its Profiler writes {} in this run, not {}"
@@ -123,6 +130,7 @@ class Mounted(object):
         if signal.getsignal(signal.SIGTERM) is _end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._profiling._running_profiler = None
+        self._pauses.forget_all()
         for profiler in list(self._profiling._living_profilers):
             profiler._dump_callback = None
 

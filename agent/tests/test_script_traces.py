@@ -1,0 +1,110 @@
+"""Scripts that compile their training step: MegEngine 1.13 cannot do that under its Profiler."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from agent.protocol import EndReason
+
+pytestmark = pytest.mark.megengine
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PAUSED = "[profiling] a function of trace() trains here"
+
+COMPILED = """\
+import numpy as np
+import megengine as mge
+import megengine.functional as F
+import megengine.module as M
+from megengine.autodiff import GradManager
+from megengine.jit import trace
+from megengine.optimizer import SGD
+
+net = M.Sequential(M.Conv2d(3, 4, 3), M.ReLU())
+manager = GradManager().attach(net.parameters())
+optimizer = SGD(net.parameters(), lr=0.1)
+batch = mge.tensor(np.ones((1, 3, 8, 8), "float32"))
+
+def step(batch):
+    with manager:
+        loss = net(batch).mean()
+        manager.backward(loss)
+    optimizer.step().clear_grad()
+    return loss
+
+run = trace(step, symbolic=SYMBOLIC)
+"""
+
+
+def check_balance(events: list[dict]) -> None:
+    """Each begin has its end, in the order of time, per thread."""
+    begun, times = defaultdict(list), {}
+    for event in events:
+        if event["ph"] not in "BE":
+            continue
+        thread = event["tid"]
+        assert event["ts"] >= times.get(thread, 0.0)
+        times[thread] = event["ts"]
+        if event["ph"] == "B":
+            begun[thread].append(event["name"])
+        else:
+            assert begun[thread].pop() == event["name"]
+    assert not any(begun.values())
+
+
+@pytest.mark.parametrize("symbolic", ["False", "True"])
+async def test_a_compiled_training_step_is_run_and_what_lies_around_it_recorded(
+    scripted, server, symbolic
+):
+    program = COMPILED + "for _ in range(4):\n    F.exp(run(batch)).numpy()\nprint('trained')\n"
+    end = await scripted.run(program.replace("SYMBOLIC", symbolic))
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    text = server.log_text()
+    assert text.count(PAUSED) == 1
+    assert text.endswith("trained\n")
+    events = scripted.trace()
+    names = [event["name"] for event in events if event["ph"] == "B"]
+    assert names.count("StopProfile") == 1
+    # one for each step, on the device's thread: all parts are there
+    threads = {each["tid"]: each["args"]["name"] for each in events if each["ph"] == "M"}
+    on_device = [
+        event
+        for event in events
+        if event["ph"] == "B" and event["name"] == "EXP" and ":" in threads[event["tid"]]
+    ]
+    assert len(on_device) == 4
+    check_balance(events)
+
+
+async def test_of_the_memory_flow_of_a_compiled_step_a_part_is_kept(scripted, server):
+    program = COMPILED.replace("SYMBOLIC", "True") + "for _ in range(3):\n    run(batch).numpy()\n"
+    end = await scripted.run(program, formats=("memory_flow.svg",))
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert "the largest part between two pauses is kept" in server.log_text()
+    assert b"</svg>" in server.storage.stored["memory_flow.svg"]
+
+
+async def test_a_profiler_of_the_programs_own_pauses_as_ours_does(scripted, server):
+    own = """\
+from megengine.utils.profiler import Profiler
+for _ in range(2):
+    run(batch)
+with Profiler("mine"):
+    for _ in range(3):
+        F.exp(run(batch)).numpy()
+"""
+    end = await scripted.run(COMPILED.replace("SYMBOLIC", "True") + own)
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    check_balance(scripted.trace())
+    assert "Convolution" not in {event["name"] for event in scripted.trace()}
+
+
+async def test_the_example_of_a_training_step_runs_as_it_is(scripted, server):
+    for name in ("profile_training.py", "make_resnet.py"):
+        server.storage.files[name] = (EXAMPLES / name).read_bytes()
+    program = server.storage.files["profile_training.py"].decode()
+    end = await scripted.run(program, data=("make_resnet.py",), arguments=("out",))
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+    assert "out/static.json" in server.log_text()
+    assert any("Conv" in event["name"] for event in scripted.trace())
