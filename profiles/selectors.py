@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
+from profiles.opened.of_attempts import attempts_to_open
 from profiles.rules import refuse_removed
 from profiles.shown.attempt_words import (
     artifact_help,
@@ -88,7 +89,11 @@ def artifacts_of(task: Task) -> list[dict[str, Any]]:
             "help": artifact_help(artifact.name, is_script=task.is_script),
         }
         attempts.setdefault(artifact.attempt.number, []).append(row)
-    return [{"number": number, "files": files} for number, files in attempts.items()]
+    may_open = attempts_to_open(task)
+    return [
+        {"number": number, "files": files, "may_open": number in may_open}
+        for number, files in attempts.items()
+    ]
 
 
 def _place(artifact: Artifact) -> tuple[int, int, str]:

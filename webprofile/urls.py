@@ -51,6 +51,11 @@ task_patterns = (
             artifacts.artifact,
             name="attempt-artifact",
         ),
+        path(
+            "<int:task_id>/attempts/<int:number>/open/",
+            artifacts.attempt_open_profile,
+            name="attempt-open",
+        ),
         path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
         path("<int:task_id>/form/", task_views.copy_data, name="copy-data"),
         path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),

@@ -31,6 +31,13 @@ OPENED: dict[str, Any] = {
     ),
     "opened_name": _("A name has 1 to %(limit)s characters."),
     "opened_gone": _("This upload has ended or was deleted. Open the profile again."),
+    "attempt_has_result": _(
+        "This attempt has a result, which shows what it recorded. Look at the result of task "
+        "#%(task)s."
+    ),
+    "attempt_recorded_nothing": _(
+        "Attempt %(number)s left no profile and no trace that can be opened, or has not ended yet."
+    ),
     "opened_empty": _(
         "“%(name)s” is empty. MegEngine leaves an empty profile if a name in the model is not "
         "ASCII: rename it, and profile the model again."

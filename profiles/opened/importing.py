@@ -53,16 +53,17 @@ def profile_import(owner: User, files: Sequence[Path], *, again: bool = False) -
     Raises DomainError and BatchError for files that cannot be one; nothing is left then.
     """
     looked = look_at(files)
-    found = None if again else _opened_before(owner, [looked[path] for path in files])
+    wanted = [(looked[path].md5, looked[path].size_bytes) for path in files]
+    found = None if again else opened_before(owner, wanted)
     return Imported(found or _stored(owner, files, looked), found is None)
 
 
-def _opened_before(owner: User, files: Sequence[LocalFile]) -> ProfileUpload | None:
-    wanted = [(file.md5, file.size_bytes) for file in files]
+def opened_before(owner: User, wanted: Sequence[tuple[str, int]]) -> ProfileUpload | None:
+    """The owner's profile of these very files; wanted: (MD5, bytes) of each, in their order."""
     kept = (ProfileUpload.State.PROCESSING, ProfileUpload.State.READY)
-    first = OpenedFile.objects.filter(number=1, md5=files[0].md5, upload__owner=owner)
+    first = OpenedFile.objects.filter(number=1, md5=wanted[0][0], upload__owner=owner)
     for row in first.filter(upload__state__in=kept).select_related("upload"):
-        if list(row.upload.files.values_list("md5", "size_bytes")) == wanted:
+        if list(row.upload.files.values_list("md5", "size_bytes")) == list(wanted):
             return row.upload
     return None
 

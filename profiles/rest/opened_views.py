@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from profiles import storage
 from profiles.models import ProfileUpload
 from profiles.opened import uploads
+from profiles.opened.of_attempts import attempt_open
 from profiles.opened.storing import upload_submit, upload_targets
 from profiles.rest.access import ResultView
 from profiles.rest.answers import CreatedOpened, OpenedAnswer
@@ -145,6 +146,42 @@ class OpenedRetry(ResultView):
         """After a failure that was not the files' own (`may_retry`); else nothing changes."""
         uploads.upload_retry(self.upload(upload_id))
         return Response(OpenedAnswer(self.upload(upload_id)).data)
+
+
+class OpenedOfAttempt(ResultView):
+    """What an attempt without a result recorded."""
+
+    @documented(
+        "Open what an attempt recorded",
+        answers={200: OpenedAnswer, 201: OpenedAnswer},
+        errors={
+            404: ["not_found", "object_missing"],
+            409: [
+                "attempt_has_result",
+                "attempt_recorded_nothing",
+                "upload_missing",
+                "upload_damaged",
+            ],
+            410: ["removed_by_rule"],
+            422: REFUSALS,
+        },
+        operation_id="tasks_attempt_open",
+    )
+    def post(self, request: Request, task_id: int, number: int) -> Response:
+        """Makes an opened profile of one's own of the files of an attempt that failed, was
+        cancelled or ran out of time: its passes, trace and memory, together as one run.
+
+        They are copied inside storage, and read as if they had been uploaded. 200: these very
+        files have been opened before, and the answer is that profile.
+        """
+        attempt = self.task(task_id).attempts.filter(number=number).first()
+        if attempt is None:
+            raise Http404
+        found = attempt_open(attempt, owner=self.reader)
+        upload = self.upload(found.upload.pk)
+        headers = {"Location": reverse("api:opened", args=[upload.pk])}
+        status = 201 if found.is_new else 200
+        return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
 
 class OpenedContent(ResultView):

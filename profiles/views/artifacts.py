@@ -2,11 +2,13 @@
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.views.decorators.http import require_GET
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_GET, require_POST
 
+from accounts.selectors import reader_of
 from profiles import storage
 from profiles.models import Artifact
+from profiles.opened.of_attempts import attempt_open
 from profiles.rules import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.selectors import last_attempt
@@ -28,3 +30,11 @@ def artifact(
     if found is None or not found.is_stored:
         raise Http404
     return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
+
+
+@login_required
+@require_POST
+def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> HttpResponse:
+    """Open what an attempt without a result recorded, as a profile of the reader's own."""
+    attempt = get_object_or_404(task_or_404(request, task_id).attempts, number=number)
+    return redirect("profiles:opened", attempt_open(attempt, owner=reader_of(request)).upload.pk)

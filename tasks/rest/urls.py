@@ -3,6 +3,7 @@
 from django.urls import path
 
 from profiles.rest import parts
+from profiles.rest.opened_views import OpenedOfAttempt
 from tasks.rest import left_views, queue_views, views
 
 urlpatterns = [
@@ -31,6 +32,11 @@ urlpatterns = [
         "<int:task_id>/artifacts/<str:name>/",
         left_views.TaskArtifact.as_view(),
         name="task-artifact",
+    ),
+    path(
+        "<int:task_id>/attempts/<int:number>/open/",
+        OpenedOfAttempt.as_view(),
+        name="task-attempt-open",
     ),
     path(
         "<int:task_id>/files/<int:file_id>/",

@@ -42,6 +42,7 @@ TAGS = {
 PARTS = {
     "access-tokens/{token_id}": "Number of the token.",
     "artifacts/{name}": "The file's name, such as `profile.json`.",
+    "attempts/{number}": "Number of the attempt, from 1.",
     "audit/{entry_id}": "Number of the entry.",
     "export/{name}": "What to export, as the profile's `exports` lists.",
     "files/{file_id}": "Number of the file.",

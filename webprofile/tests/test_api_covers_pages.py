@@ -36,6 +36,7 @@ SAME = {
     "tasks:result-text": ["profile-text"],
     "tasks:artifact": ["task-artifact"],
     "tasks:attempt-artifact": ["task-artifact"],
+    "tasks:attempt-open": ["task-attempt-open"],
     "tasks:rerun": ["task-retry"],
     "tasks:copy-data": ["task", "tasks"],
     "tasks:compare-choose": ["values-beside"],

@@ -1,0 +1,127 @@
+"""What a failed attempt recorded is opened as a profile, without being downloaded and uploaded."""
+
+import hashlib
+
+import pytest
+
+from agent.protocol import AttemptFinished, EndReason, FileOffer, Script
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.models import Artifact, ProfileUpload, artifact_key
+from profiles.services import artifacts_record, profile_build
+from profiles.tests.pages import ended_attempt
+from tasks import attempts
+from tasks.tests.make import make_attempt, make_user
+from tasks.tests.scripts import make_script_task, make_script_worker, program_file
+
+pytestmark = pytest.mark.django_db
+
+TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
+
+
+@pytest.fixture
+def left(shared_data) -> dict[str, bytes]:
+    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+    return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
+
+
+def failed_attempt(files, owner):
+    """Of a script that ran into its time limit after it had written these files."""
+    attempt = make_attempt(make_script_task(owner))
+    offers = []
+    for name, content in files.items():
+        object_store.write(artifact_key(str(attempt.pk), name), content)
+        digest = hashlib.md5(content).hexdigest()
+        offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
+    artifacts_record(attempt, offers)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
+    attempts.attempt_finish(attempt, report)
+    attempt.refresh_from_db()
+    assert attempt.task.status == "failed"
+    return attempt
+
+
+def address(attempt, number=1):
+    return f"/tasks/{attempt.task_id}/attempts/{number}/open/"
+
+
+def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, alice, left):
+    attempt = failed_attempt(left | {"log.txt": b"step 0\n"}, alice)
+    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    assert address(attempt) in page
+    answer = client.post(address(attempt))
+    upload = ProfileUpload.objects.get()
+    assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
+    assert upload.owner == alice
+    assert [each.name for each in upload.files.all()] == [TIMELINE, MEMORY]
+    assert upload.size_bytes == sum(map(len, left.values()))
+    assert f"#{attempt.task_id}-1" in upload.name
+    build_opened(upload.pk)
+    page = client.get(answer["Location"], follow=True).content.decode()
+    assert 'id="trace-phases"' in page
+    assert 'id="memory-flow"' in page
+    # the artifacts stay where they are
+    assert client.get(f"/tasks/{attempt.task_id}/artifacts/{TIMELINE}").status_code == 302
+
+
+def test_asking_again_leads_to_the_same_profile(client, alice, left):
+    attempt = failed_attempt(left, alice)
+    api = f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/"
+    first, again = client.post(api), client.post(api)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+    assert first["Location"] == f"/api/v1/profiles/opened/{first.json()['id']}/"
+
+
+def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alice, left):
+    attempt = failed_attempt({TIMELINE: left[TIMELINE], MEMORY: b" "}, alice)
+    assert client.post(address(attempt)).status_code == 302
+    assert [each.name for each in ProfileUpload.objects.get().files.all()] == [TIMELINE]
+    alone = failed_attempt({MEMORY: b" "}, alice)
+    answer = client.post(f"/api/v1/tasks/{alone.task_id}/attempts/1/open/")
+    assert (answer.status_code, answer.json()["code"]) == (422, "opened_empty")
+    assert ProfileUpload.objects.count() == 1
+
+
+def test_it_counts_to_what_a_user_keeps_opened(client, alice, left, settings):
+    settings.OPENED_PROFILES_LIMIT = 0
+    attempt = failed_attempt(left, alice)
+    answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
+    assert (answer.status_code, answer.json()["code"]) == (422, "opened_too_many")
+
+
+def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(client, storage, left):
+    attempt = failed_attempt(left, make_user("alice"))
+    client.force_login(make_user("carol"))
+    assert client.post(address(attempt)).status_code == 404
+    assert not ProfileUpload.objects.exists()
+    root = make_user("root", is_staff=True)
+    client.force_login(root)
+    client.post(address(attempt))
+    assert ProfileUpload.objects.get().owner == root
+
+
+def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, left):
+    script = Script(formats=(TIMELINE,))
+    asked = {"worker": make_script_worker(), "script": script, "files": [program_file()]}
+    ended = ended_attempt({TIMELINE: left[TIMELINE]}, alice, **asked)
+    # read now: it may still become the result
+    assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
+    answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "attempt_recorded_nothing")
+    ended.task.refresh_from_db()
+    profile_build(ended)
+    assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
+    answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "attempt_has_result")
+    empty = failed_attempt({"log.txt": b"x"}, alice)
+    assert address(empty) not in client.get(f"/tasks/{empty.task_id}/").content.decode()
+    assert client.post(address(empty, number=2)).status_code == 404
+
+
+def test_a_file_that_was_lost_leaves_no_half_profile(client, alice, left):
+    attempt = failed_attempt(left, alice)
+    object_store.delete(Artifact.objects.get(name=MEMORY).object_key)
+    answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
+    assert (answer.status_code, answer.json()["code"]) == (404, "object_missing")
+    assert not ProfileUpload.objects.exclude(state="deleted").exists()
