@@ -59,14 +59,23 @@ class FileToOpen:
 def in_order_of_passes(names: Sequence[str]) -> list[int]:
     """Return the places of `names` in the order of their passes.
 
-    Digits count as numbers, and `profile.json` comes before `profile-2.json`.
+    Names that differ in numbers alone are passes, in the order of these: `profile.json` comes
+    before `profile-2.json`. All else stays as it was chosen, since the first is what is shown.
     """
 
     def key(place: int) -> list[tuple[int, str]]:
         parts = re.split(r"(\d{1,18})", PurePath(names[place]).stem)
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
-    return sorted(range(len(names)), key=key)
+    families: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        families.setdefault(_family(PurePath(name).stem), []).append(place)
+    return [place for family in families.values() for place in sorted(family, key=key)]
+
+
+def _family(stem: str) -> str:
+    """What the names of one run's passes have in common: `p` of `p`, `p-2` and `p (3)`."""
+    return re.sub(r"[-_. (]*#\)?$", "", re.sub(r"\d+", "#", stem))
 
 
 def initiated_check(upload: ProfileUpload) -> None:

@@ -1,5 +1,6 @@
 """Names of the files of an opened profile: storage numbers them, their owner knows others."""
 
+from collections import Counter
 from dataclasses import replace
 
 from profiles.analysis.data import ProfileData
@@ -7,9 +8,16 @@ from profiles.models import Profile
 
 
 def own_names(profile: Profile | None) -> dict[str, str]:
-    """{stored name: what its owner calls it} for the files of an opened profile."""
-    upload = profile.upload if profile else None
-    return {each.stored_name: each.name for each in upload.files.all()} if upload else {}
+    """{stored name: what its owner calls it} for the files of an opened profile.
+
+    Files of one name have their number behind it.
+    """
+    files = list(profile.upload.files.all()) if profile and profile.upload else []
+    counts = Counter(each.name for each in files)
+    return {
+        each.stored_name: each.name if counts[each.name] == 1 else f"{each.name} ({each.number})"
+        for each in files
+    }
 
 
 def with_own_names(data: ProfileData, profile: Profile | None) -> ProfileData:

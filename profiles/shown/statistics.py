@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -12,9 +13,11 @@ from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.stability import Stability, stability, totals_of_passes
 from profiles.models import AttemptMeasurement, Profile
+from profiles.originals import originals_of
 from profiles.parsers.columns import Side
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.file_names import own_names
+from profiles.shown.isolating import isolated
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
@@ -41,7 +44,7 @@ def statistics_view(
     passes, `measurement` without a measurement.
     """
     names = own_names(profile)
-    left_out = [_left_out(each, names) for each in data.left_out] if data else []
+    left_out = [_left_out(each, names, data, profile) for each in data.left_out] if data else []
     if data is not None and not data.has_operators:
         data = None
     found = _coverage(data, profile, measurement)
@@ -92,10 +95,14 @@ def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
     return "" if lead in (profile_name(1), *TRACE_NAMES) else names.get(lead, lead)
 
 
-def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:
+def _left_out(
+    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+) -> dict[str, str]:
+    lead = data.passes[0] if data.passes else ""
     words = {
-        "second_of_kind": _("Another file of its kind is shown."),
-        "other_graph": _("It executed other operators than the first pass."),
+        "second_of_kind": _second_of_kind(each, names, data, profile),
+        "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
+        % {"name": isolated(names.get(lead, lead))},
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
         "object_missing": _("It did not arrive in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),
@@ -107,7 +114,24 @@ def _left_out(each: LeftOut, names: dict[str, str]) -> dict[str, str]:
     return {
         "name": names.get(each.name, each.name),
         "word": words.get(each.code, _("It cannot be read.")),
-        "detail": each.detail,
+        # the word says it all
+        "detail": "" if each.code == "second_of_kind" else each.detail,
+    }
+
+
+def _second_of_kind(
+    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+) -> str:
+    kinds = (
+        {PurePath(file.key).name: file.kind for file in originals_of(profile)} if profile else {}
+    )
+    left_out = {other.name for other in data.left_out}
+    kind = kinds.get(each.name, "")
+    shown = (name for name in kinds if kinds[name] == kind and name not in left_out)
+    if not (found := next(shown, "")):
+        return _("Another file of its kind is shown.")
+    return _("“%(name)s” is shown, which is of the same kind; a run has one of them.") % {
+        "name": isolated(names.get(found, found))
     }
 
 

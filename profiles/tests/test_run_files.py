@@ -88,7 +88,7 @@ def test_of_two_traces_beside_a_profile_the_second_is_named(client, alice, stora
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "1 file could not be used" in left_out
     assert "p2.json" in left_out
-    assert "Another file of its kind is shown." in left_out
+    assert "“\u2068p1.json\u2069” is shown, which is of the same kind" in left_out
 
 
 def test_a_kind_that_its_sender_hid_is_noted_once_the_file_is_read(alice, storage):

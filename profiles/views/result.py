@@ -18,6 +18,7 @@ from profiles.originals import are_of_trace
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.memory_flow_view import memory_flow_view, read_flow_question
+from profiles.shown.run_sources import mismatches, sources_of
 from profiles.shown.static_memory_view import static_memory_view
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_view import trace_view
@@ -53,9 +54,9 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
         "measured": measurement_view(measurement),
         "plan": plan_title(task),
         "attempt": found.attempt,
-        "artifacts": Artifact.objects.filter(
-            attempt=found.attempt_id, is_stored=True, name__in=FIRST_FILES
-        ).order_by("pk"),
+        "artifacts": Artifact.objects.filter(attempt=found.attempt_id, is_stored=True).order_by(
+            "pk"
+        ),
     }
     return _page(request, profile, context)
 
@@ -99,6 +100,8 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "has_measurement": not is_script and (has_operators or "task" in context),
         "trace": trace_view(data) if data else None,
         **_memory_flow(request, profile, data),
+        "sources": sources_of(data, profile) if data and profile else [],
+        "mismatches": mismatches(data, profile) if data and profile else [],
         "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:

@@ -15,8 +15,21 @@ function compare(a, b) {
   return a.length - b.length;
 }
 
-/** Files in the order of their passes: digits count as numbers, profile.json before profile-2.json. */
+/** What the names of one run's passes have in common: `p` of `p.json`, `p-2.json` and `p (3).json`. */
+function family(name) {
+  return name
+    .replace(/(?<=.)\.[^.]*$/, "")
+    .replace(/\d+/g, "#")
+    .replace(/[-_. (]*#\)?$/, "");
+}
+
+/** Files in the order of their passes: names that differ in numbers alone in the order of these, profile.json before
+ * profile-2.json; all else as it was chosen, since the first is what is shown. */
 export function inOrderOfPasses(files) {
-  const named = [...files].map((file) => [parts(file.name), file]);
-  return named.sort(([a], [b]) => compare(a, b)).map(([, file]) => file);
+  const families = new Map();
+  for (const file of files) {
+    const found = families.get(family(file.name)) ?? [];
+    families.set(family(file.name), [...found, [parts(file.name), file]]);
+  }
+  return [...families.values()].flatMap((named) => named.sort(([a], [b]) => compare(a, b)).map(([, file]) => file));
 }

@@ -7,8 +7,14 @@ const ordered = (...names) => inOrderOfPasses(names.map((name) => ({ name }))).m
 
 test("passes stand in the order of their numbers, the one without a number first", () => {
   assert.deepEqual(ordered("p-10.json", "p-2.json", "p.json"), ["p.json", "p-2.json", "p-10.json"]);
-  assert.deepEqual(ordered("b.json", "a.json"), ["a.json", "b.json"]);
+  assert.deepEqual(ordered("p (3).json", "p2.json", "p.json"), ["p.json", "p2.json", "p (3).json"]);
   assert.deepEqual(ordered("2b.json", "10a.json"), ["2b.json", "10a.json"]);
+});
+
+test("files that are no passes of one run stay as they were chosen", () => {
+  const chosen = ["resnet18.json", "bert_tiny.json", "chrome_timeline.json"];
+  assert.deepEqual(ordered(...chosen), chosen);
+  assert.deepEqual(ordered("b.json", "p-2.json", "a.json", "p.json"), ["b.json", "p.json", "p-2.json", "a.json"]);
 });
 
 test("equal names keep their order, and none is no fault", () => {

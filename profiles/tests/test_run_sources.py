@@ -1,0 +1,122 @@
+"""Files opened together: what the page shows of which, and whether they can be of one run."""
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from profiles import storage as object_store
+from profiles.actors import build_opened
+from profiles.models import ProfileUpload
+from profiles.opened.uploads import upload_create
+from profiles.tests.opened import confirm, file_to_open
+from profiles.tests.shared_data import good_profile
+from profiles.tests.static_plans import NAMES, graph_of, plan_of
+
+pytestmark = pytest.mark.django_db
+
+TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
+
+
+@pytest.fixture
+def traces(shared_data):
+    """Of one program's folder the bytes of a file."""
+
+    def of(program: str, name: str) -> bytes:
+        return (shared_data / "traces" / program / f"profile.{name}").read_bytes()
+
+    return of
+
+
+def page_of(client, owner, *files: tuple[str, bytes]) -> str:
+    """The result's page of files opened together."""
+    upload = upload_create(owner=owner, files=[file_to_open(data, name) for name, data in files])
+    for row, (_name, data) in zip(upload.files.all(), files, strict=True):
+        object_store.write(row.object_key, data)
+    confirm(upload)
+    build_opened(upload.pk)
+    upload.refresh_from_db()
+    return client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+
+
+def part(page: str, place: str) -> str:
+    return page.split(f'id="{place}"')[1].split("</section>")[0] if f'id="{place}"' in page else ""
+
+
+MLP, RESNET = "dynamic_train_mlp_scopes", "dynamic_train_resnet"
+
+
+def test_the_top_of_the_page_says_what_comes_from_which_file(client, alice, traces):
+    files = [("mine.json", traces(MLP, TIMELINE)), ("mine.svg", traces(MLP, MEMORY))]
+    page = page_of(client, alice, *files)
+    said = part(page.split('id="summary"')[0], "sources")
+    trace, memory = said.split("<li>")[1:]
+    assert "mine.json" in trace
+    assert "training step, totals, operators and pictures" in trace
+    assert "mine.svg" in memory
+    assert "memory over time" in memory
+    assert part(page, "mismatches") == ""
+
+
+def test_files_of_one_kind_need_no_such_words(client, alice, traces):
+    page = page_of(client, alice, ("a.json", traces(MLP, TIMELINE)))
+    assert 'id="sources"' not in page
+    assert 'id="mismatches"' not in page
+
+
+def test_a_training_trace_beside_an_inference_is_warned_of(client, alice, traces):
+    files = [("resnet18.json", good_profile("resnet18")), ("step.json", traces(RESNET, TIMELINE))]
+    page = page_of(client, alice, *files)
+    warned = part(page.split('id="summary"')[0], "mismatches")
+    assert "step.json\u2069” has a backward pass" in warned
+    assert "resnet18.json\u2069” has no operator of one" in warned
+    said = part(page, "sources")
+    assert "totals, operators, pictures and graph" in said
+    assert "training step: phases" in said
+
+
+def test_a_training_step_beside_its_own_trace_is_not(client, alice, traces):
+    files = [("p.json", good_profile("train_mlp")), ("step.json", traces(MLP, TIMELINE))]
+    assert part(page_of(client, alice, *files), "mismatches") == ""
+
+
+@pytest.mark.parametrize(("trace", "flow"), [(MLP, RESNET), (RESNET, MLP)])
+def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, trace, flow):
+    page = page_of(
+        client, alice, (TIMELINE, traces(trace, TIMELINE)), (MEMORY, traces(flow, MEMORY))
+    )
+    assert "few names of tensors in common" in part(page, "mismatches")
+
+
+@pytest.mark.parametrize("model", NAMES)
+def test_a_memory_plan_beside_a_profile_of_its_own_model_is_not(client, alice, model):
+    files = [("p.json", good_profile(model)), ("plan.json", plan_of(model))]
+    page = page_of(client, alice, *files, ("graph.json", graph_of(model)))
+    assert part(page, "mismatches") == ""
+
+
+@pytest.mark.parametrize(("model", "is_warned"), [("bert_tiny", True), ("resnet18", False)])
+def test_a_memory_plan_of_another_model_is_warned_of(client, alice, model, is_warned):
+    plan, graph = plan_of("resnet18_opt"), graph_of("resnet18_opt")
+    files = [("p.json", good_profile(model)), ("plan.json", plan), ("graph.json", graph)]
+    found = part(page_of(client, alice, *files), "mismatches")
+    assert ("No operator of the memory plan" in found) is is_warned
+
+
+def test_of_two_memory_flows_of_one_name_it_is_said_which_is_shown(client, alice, traces):
+    files = [(MEMORY, traces(RESNET, MEMORY)), (MEMORY, traces(MLP, MEMORY))]
+    left_out = part(page_of(client, alice, *files), "left-out")
+    assert f"{MEMORY} (2)</bdi>" in left_out
+    assert f"“\u2068{MEMORY} (1)\u2069” is shown, which is of the same kind" in left_out
+    assert "Another file" not in left_out
+
+
+def test_the_profile_that_was_chosen_first_is_the_one_that_is_shown(client, alice):
+    names = ("resnet18", "bert_tiny")
+    files = [SimpleUploadedFile(f"{each}.json", good_profile(each)) for each in names]
+    client.post("/profiles/opened/", {"files": files})
+    upload = ProfileUpload.objects.get()
+    build_opened(upload.pk)
+    page = client.get(f"/profiles/opened/{upload.pk}/", follow=True).content.decode()
+    assert upload.name == "resnet18"
+    left_out = part(page, "left-out")
+    assert "bert_tiny.json</bdi>" in left_out
+    assert "It executed other operators than “\u2068resnet18.json\u2069”" in left_out
