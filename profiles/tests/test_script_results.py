@@ -79,6 +79,14 @@ def test_its_pages_offer_its_files_by_name(client, alice, left):
     assert meta["plan"] is None
 
 
+def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, left):
+    task = built(left, alice).attempt.task_id
+    page = client.get(f"/tasks/{task}/result/").content.decode()
+    menu = page.split('id="artifacts-menu"')[1].split("</details>")[0]
+    for name in (TIMELINE, MEMORY, "log.txt"):
+        assert f"/tasks/{task}/artifacts/{name}" in menu
+
+
 def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, left):
     both = built(left, alice).attempt.task_id
     page = client.get(f"/tasks/{both}/result/").content.decode()

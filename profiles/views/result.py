@@ -8,7 +8,6 @@ from django.shortcuts import redirect, render
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
-from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text
@@ -31,8 +30,6 @@ from profiles.views.memory_flow import original_of
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
-#: files that the result page links to beside the exports; the task's page has all of them
-FIRST_FILES = (LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME)
 #: fields whose errors are told in place
 _FIELDS = ("name", "choice", "min", "max", "rows")
 #: rows of the text; more are slow to read and to make
