@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from uuid import UUID
 
 from agent import logs
@@ -17,6 +18,7 @@ from agent.protocol import (
     Start,
     Uploads,
 )
+from agent.script_rules import ScriptRules
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,15 @@ class Attempts:
     def held(self) -> frozenset[UUID]:
         """Ids of all attempts whose end the server has not acknowledged."""
         return frozenset(self._held)
+
+    @property
+    def scripts(self) -> ScriptRules:
+        """What holds for the scripts that are ordered next; those that run keep what they had."""
+        return self._tools.scripts
+
+    @scripts.setter
+    def scripts(self, rules: ScriptRules) -> None:
+        self._tools = replace(self._tools, scripts=rules)
 
     def recover(self) -> None:
         """Take over what an earlier agent left in the spool."""

@@ -59,7 +59,8 @@ class Config:
     `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
     `checks` holds what was found of each runtime, by version (`agent runtime check`). `labels` tell
     tasks what this device is. `update`: an agent that was installed as one file replaces itself.
-    `allow_scripts`: tasks may run programs of their users here, in a closed sandbox.
+    `allow_scripts`: tasks may run programs of their users here, in a closed sandbox. `file` is
+    where all this was read.
     """
 
     server: str
@@ -85,6 +86,7 @@ class Config:
     labels: Mapping[str, str] = field(default_factory=dict)
     update: bool = False
     allow_scripts: bool = False
+    file: Path | None = None
 
     @property
     def socket_url(self) -> str:
@@ -153,6 +155,7 @@ def load_config(path: Path) -> Config:
         labels=parsed.labels,
         update=parsed.update,
         allow_scripts=parsed.scripts.allow,
+        file=path.resolve(),
     )
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from typing import Any
 
 from agent import __version__, updating
@@ -22,6 +23,7 @@ from agent.retry import Policies
 from agent.runner import adopt_orphans, choose_limits, drop_privileges
 from agent.sandbox import Sandbox, find_sandbox
 from agent.script_rules import ScriptRules
+from agent.script_switch import ScriptSwitch
 from agent.session import AgentTooOld, Session
 from agent.spool import Spool
 from agent.transfer import Transfer
@@ -125,17 +127,11 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     attempts = Attempts(tools)
     tools.bench.held = attempts.held
     attempts.recover()
-    features = {FEATURE_PARTS, FEATURE_PLANS}
-    problem = tools.scripts.problem(tools.runtimes.values())
-    if not problem:
-        features.add(FEATURE_SCRIPTS)
-    elif config.allow_scripts:
-        log.warning("scripts_impossible problem=%r", problem)
 
     def greet() -> Hello:
         return Hello(
             agent_version=__version__,
-            features=frozenset(features),
+            features=_features(attempts.scripts, tools.runtimes.values()),
             facts=facts,
             runtimes=tuple(runtime.info for runtime in tools.runtimes.values()),
             running=attempts.held(),
@@ -149,11 +145,37 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         tools,
         welcomed=lambda welcome: updater.welcomed(welcome.agent_version),
     )
+    works = [_serve_or_update(session, updater), updater.run()]
+    if config.file is not None:
+        switch = ScriptSwitch(
+            config.file,
+            attempts,
+            look=lambda: _look_at_scripts(config, tools.sandbox, tools.runtimes),
+            greet_again=session.greet_again,
+            every_s=tools.policies.watch_s,
+        )
+        works.append(switch.run())
     try:
-        await _first_end(_serve_or_update(session, updater), updater.run())
+        await _first_end(*works)
     finally:
         await attempts.stop()
         await tools.warm.close()
+
+
+def _look_at_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> ScriptRules:
+    allowing = replace(config, allow_scripts=True)
+    return ScriptRules.look(allowing, sandbox, runtimes.values(), config.spool)
+
+
+def _features(scripts: ScriptRules, runtimes: Iterable[Runtime]) -> frozenset[str]:
+    """What this agent can do beyond the protocol's first version."""
+    features = {FEATURE_PARTS, FEATURE_PLANS}
+    problem = scripts.problem(runtimes)
+    if not problem:
+        features.add(FEATURE_SCRIPTS)
+    elif scripts.allowed:
+        log.warning("scripts_impossible problem=%r", problem)
+    return frozenset(features)
 
 
 async def _serve_or_update(session: Session, updater: Updater) -> None:

@@ -150,13 +150,16 @@ def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
 
 def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> Check:
     if not config.allow_scripts:
-        return Check("ok", "scripts", "not allowed: tasks may run models only")
+        text = "not allowed: tasks may run models only. To allow them write `allow = true` below "
+        text += f"[scripts] in {config.file}: a running agent takes it up between two tasks"
+        return Check("ok", "scripts", text)
     found = list(runtimes.values())
     # not in the spool: what root leaves there no other agent can read
     with tempfile.TemporaryDirectory() as folder:
         rules = ScriptRules.look(config, sandbox, found, Path(folder))
     if problem := rules.problem(found):
-        return Check("problem", "scripts", f"allowed, but none is run: {problem}")
+        text = f"allowed, but none is run: {problem}. Mend it, then restart the agent"
+        return Check("problem", "scripts", text)
     text = "allowed: whoever may use this device runs programs here, in a closed sandbox"
     text = f"{text}, {rules.sandbox.whom()}"
     me, owner = os.geteuid(), config.spool.stat().st_uid

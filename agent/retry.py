@@ -39,6 +39,7 @@ class Policies:
     settled_s: a connection that lasted this long was a good one: windows start anew.
     repeat_s: a frame without acknowledgement is said again; the server drops what it knows.
     unanswered: after so many repeats, heard by a connected server, a question is given up.
+    watch_s: how soon a change of the configuration is noticed.
     """
 
     download: Policy = Policy(tries=8, first_s=0.5, most_s=16)
@@ -49,6 +50,7 @@ class Policies:
     settled_s: float = 10
     repeat_s: float = 5
     unanswered: int = 12
+    watch_s: float = 5
 
     def reconnect_delays(self) -> Iterator[float]:
         """Yield waits without end."""

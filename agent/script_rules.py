@@ -13,7 +13,7 @@ from agent.script_program import check_script
 
 NOT_ALLOWED = (
     "scripts are not allowed on this device: its owner can allow them with `allow = true` below "
-    "[scripts] in the agent's configuration"
+    "[scripts] in the agent's configuration, which a running agent takes up by itself"
 )
 
 

@@ -8,7 +8,12 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidStatus,
+    WebSocketException,
+)
 
 from agent import __version__
 from agent.attempt import Tools
@@ -66,6 +71,7 @@ class Session:
         self._config, self._greet, self._welcomed = config, greet, welcomed
         self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
         self._bench = tools.bench
+        self._socket: ClientConnection | None = None
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises SessionRefused."""
@@ -77,11 +83,18 @@ class Session:
             except InvalidStatus as exc:
                 _stop_if_refused(exc.response.status_code)
                 log.warning("connect_refused status=%d", exc.response.status_code)
+            except ConnectionClosedOK:
+                log.info("connection_closed")
             except (OSError, TimeoutError, WebSocketException) as exc:
                 log.warning("connection_failed cause=%s text=%r", type(exc).__name__, str(exc))
             if time.monotonic() - begin >= self._policies.settled_s:
                 delays = self._policies.reconnect_delays()
             await asyncio.sleep(next(delays))
+
+    async def greet_again(self) -> None:
+        """Connect anew, since what a hello says has changed; what runs here goes on meanwhile."""
+        if self._socket is not None:
+            await self._socket.close()
 
     async def _connect(self) -> None:
         """One connection from its begin to its end. Raises SessionRefused, ConnectionClosed."""
@@ -96,6 +109,7 @@ class Session:
             ping_timeout=1.5 * self._policies.ping_s,
             close_timeout=2,
         )
+        self._socket = socket
         try:
             await self._serve(socket)
         except ConnectionClosed as exc:
@@ -107,6 +121,7 @@ class Session:
             log.error("frame_not_understood places=%s", places[:5])  # noqa: TRY400
             await socket.close(CloseCode.BAD_FRAME, "frame not understood")
         finally:
+            self._socket = None
             self._outbox.detach()
             await socket.close()
 

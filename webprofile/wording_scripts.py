@@ -10,8 +10,9 @@ SCRIPTS: dict[str, Any] = {
         "ask an administrator."
     ),
     "scripts_not_offered": _(
-        "The agent on %(worker)s runs no scripts: its owner does not allow them in its "
-        "configuration, or it has no sandbox that works. Choose another device."
+        "The agent on %(worker)s runs no scripts: its owner does not allow them in agent.toml "
+        "([scripts], allow = true), or it has no sandbox that works. Choose another device; "
+        "the device’s page tells its owner what to do."
     ),
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts. "

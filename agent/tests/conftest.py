@@ -27,6 +27,7 @@ QUICK = Policies(
     ping_s=0.5,
     repeat_s=0.1,
     unanswered=4,
+    watch_s=0.05,
 )
 
 

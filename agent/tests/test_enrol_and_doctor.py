@@ -147,7 +147,8 @@ def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys
     assert "ok      cores     " in out
     assert "ok      device    load, memory; " in out
     assert "ok      cache     downloaded files: at most 10.0 GiB" in out
-    assert "ok      scripts   not allowed: tasks may run models only" in out
+    assert "ok      scripts   not allowed: tasks may run models only. To allow them write" in out
+    assert f"below [scripts] in {tmp_path.resolve()}/" in out
     assert "mgw_secret" not in out
 
 

@@ -88,7 +88,8 @@ def scripts(worker: Worker) -> str:
     if worker.allows_scripts:
         return _(
             "allowed here, but not by the agent: its owner writes allow = true below [scripts] in "
-            "the agent’s configuration, and it needs a sandbox that works"
+            "agent.toml, which a running agent takes up by itself, and it needs a sandbox that "
+            "works; “agent doctor” on the device says what is missing"
         )
     if worker.offers_scripts:
         return _("not allowed here; the agent’s configuration allows them")

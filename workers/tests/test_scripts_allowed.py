@@ -73,6 +73,35 @@ def test_the_page_of_hardware_says_what_is_missing(client, root):
     assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").content.decode()
 
 
+@pytest.mark.parametrize(
+    ("columns", "words", "link"),
+    [
+        ({}, "neither an administrator nor the device’s owner", "/admin/workers/worker/"),
+        ({"allows_scripts": True}, "writes allow = true below [scripts]", "/agent/#agent-scripts"),
+        ({"offers_scripts": True}, "but no administrator of this site has", "/admin/workers/"),
+    ],
+)
+def test_an_administrator_is_told_whose_word_is_missing(client, root, columns, words, link):
+    worker = make_worker("box", **columns)
+    page = client.get(f"/workers/{worker.name}/").content.decode()
+    told = page.partition('id="device-scripts"')[2].partition("</dd>")[0]
+    assert words in told
+    assert link in told
+    form = client.get("/tasks/new/").content.decode()
+    notice = form.partition('id="no-scripts"')[2].partition("</div>")[0]
+    assert f'<a href="/admin/workers/worker/{worker.pk}/change/">box</a>' in notice
+    assert words in notice
+
+
+def test_a_user_is_told_whose_word_is_missing_but_not_sent_to_the_administration(client):
+    worker = make_worker("box", offers_scripts=True)
+    client.force_login(make_user("alice"))
+    page = client.get(f"/workers/{worker.name}/").content.decode()
+    assert "but no administrator of this site has" in page
+    assert "/admin/" not in page
+    assert "Ask an administrator." in client.get("/tasks/new/").content.decode()
+
+
 def test_a_program_allows_and_forbids_them(root):
     program = caller(root)
     worker = make_worker("box")

@@ -122,7 +122,7 @@ def test_what_is_missing_is_told_before_anything_is_sent(form, files):
 
 
 def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_server, alice, log_in):
-    make_worker("box")
+    box = make_worker("box")
     log_in(alice)
     form = Form(browser, live_server.url)
     form.open()
@@ -133,7 +133,8 @@ def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_ser
     log_in(make_user("root", is_staff=True))
     form.open_without_command("?kind=script")
     link = form.find("#no-scripts a")
-    assert link.get_attribute("href").endswith("/admin/workers/worker/")
+    assert link.get_attribute("href").endswith(f"/admin/workers/worker/{box.pk}/change/")
+    assert "neither an administrator nor the device’s owner" in form.text("#no-scripts")
 
 
 def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, alice, storage):

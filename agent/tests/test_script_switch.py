@@ -1,0 +1,73 @@
+"""What the owner changes of [scripts] while the agent runs."""
+
+import asyncio
+
+import pytest
+
+from agent.protocol import AttemptFinished, AttemptStarted, EndReason, Hello
+from agent.tests.fakes import TOKEN
+from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
+
+pytestmark = pytest.mark.megengine
+
+
+def write(device, words: str) -> None:
+    """Write the device's agent.toml, and let its agent know where that is."""
+    file = device.folder / "agent.toml"
+    file.write_text(f'server = "{device.server.url}"\ntoken = "{TOKEN}"\nspool = "spool"\n{words}')
+    file.chmod(0o600)
+    device.changes["file"] = file
+
+
+@pytest.fixture
+def wheel(device, megengine_python):
+    """A device that could run scripts, but whose owner allows none."""
+    allow_scripts(device, megengine_python)
+    device.changes["allow_scripts"] = False
+    write(device, "")
+    return device
+
+
+async def test_scripts_run_as_soon_as_the_owner_allows_them(wheel, server):
+    wheel.start()
+    assert "scripts" not in (await server.expect(Hello)).features
+    write(wheel, "[scripts]\nallow = true\n")
+    assert "scripts" in (await server.expect(Hello, 2)).features
+    end = await Scripted(wheel, server).run(STEP)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+
+
+async def test_no_script_starts_once_the_owner_forbids_them(wheel, server):
+    wheel.changes["allow_scripts"] = True
+    write(wheel, "[scripts]\nallow = true\n")
+    wheel.start()
+    assert "scripts" in (await server.expect(Hello)).features
+    write(wheel, "[scripts]\nallow = false\n")
+    assert "scripts" not in (await server.expect(Hello, 2)).features
+    end = await Scripted(wheel, server).run(STEP)
+    assert end.reason is EndReason.REFUSED
+    assert "scripts are not allowed on this device" in end.detail
+
+
+async def test_a_file_that_is_not_understood_changes_nothing(wheel, server, caplog):
+    wheel.start()
+    await server.expect(Hello)
+    write(wheel, "[scripts\nallow = tr")
+    async with asyncio.timeout(PATIENCE_S):
+        while "config_not_taken_up" not in caplog.text:
+            await asyncio.sleep(0.01)
+    assert len(server.of(Hello)) == 1
+    write(wheel, "[scripts]\nallow = true\n")
+    assert "scripts" in (await server.expect(Hello, 2)).features
+
+
+async def test_what_runs_is_not_disturbed_by_a_trial_of_the_sandbox(wheel, server):
+    wheel.install("time.sleep(1.5); write_profile()")
+    wheel.start()
+    order = server.order()
+    await server.send(order)
+    await server.expect(AttemptStarted)
+    write(wheel, "[scripts]\nallow = true\n")
+    await server.expect(Hello, 2)
+    kinds = [type(message) for message in server.seen]
+    assert AttemptFinished in kinds[: kinds.index(Hello, 1)]
