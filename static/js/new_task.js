@@ -128,16 +128,18 @@ if (form) {
     if (isAsking) return;
     isAsking = true;
     clearErrors();
-    // before minutes go into checksums; the answer takes away what was said at options and inputs
-    const isRight = await live.check().finally(() => {
+    try {
+      // before minutes go into checksums; the answer takes away what was said at options and inputs
+      const isRight = await live.check();
+      if (isScript()) await checkScript(showError);
+      else {
+        checkFiles(form.elements.model.files[0] ?? null, readRows());
+        checkOptionFiles();
+      }
+      if (live.failure) showError(null, live.failure);
+      if (!focusFirstError() && isRight) start();
+    } finally {
       isAsking = false;
-    });
-    if (isScript()) checkScript(showError);
-    else {
-      checkFiles(form.elements.model.files[0] ?? null, readRows());
-      checkOptionFiles();
     }
-    if (live.failure) showError(null, live.failure);
-    if (!focusFirstError() && isRight) start();
   });
 }

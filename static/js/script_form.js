@@ -4,6 +4,7 @@ import { acceptDrops } from "./drops.js";
 import { give } from "./file_rows.js";
 import { fill, bytesize } from "./format.js";
 import { readNumber } from "./numbers.js";
+import { checkEntry, setUpEntry } from "./script_entry.js";
 
 const form = document.getElementById("new-task");
 const part = document.getElementById("script");
@@ -50,7 +51,7 @@ export function scriptFiles() {
 }
 
 /** What is wrong with the files before the server is asked: calls `tell` with field and words. */
-export function checkScript(tell) {
+export async function checkScript(tell) {
   const texts = part.dataset;
   const name = programName();
   const file = form.elements.program.files[0];
@@ -58,7 +59,7 @@ export function checkScript(tell) {
   else if (/\.mg[eb]$/i.test(name)) tell("model", fill(texts.model, { name }));
   else if (!/\.(py|zip)$/i.test(name)) tell("model", fill(texts.suffix, { name }));
   else if (file) tellSize(file, Number(texts.limit), (text) => tell("model", text));
-  if (/\.zip$/i.test(name) && !form.elements.entry.value.trim()) tell("entry", texts.noEntry);
+  if (/\.zip$/i.test(name)) await checkEntry(texts, (text) => tell("entry", text));
   if (!chosenFormats().length) tell("formats", texts.noFormat);
   if (beside.length > Number(texts.filesLimit)) tell("data", fill(texts.many, { limit: texts.filesLimit }));
   for (const each of beside) {
@@ -100,6 +101,7 @@ export function takeBeside({ id, name }) {
 /** `onKind` is called when the reader chooses the other kind. */
 export function setUpScript(onKind) {
   const chooser = document.getElementById("beside");
+  setUpEntry(form.elements.program);
   const addAll = (files) => files.forEach((file) => add({ file, taken: null, name: file.name }));
   chooser.addEventListener("change", () => {
     addAll([...chooser.files]);

@@ -55,7 +55,8 @@ def files(tmp_path):
     """Paths of files by name."""
     contents = {
         "train.py": PROGRAM,
-        "all.zip": zip_of(main="1"),
+        "all.zip": zip_of(train="1", lib__net="2"),
+        "one.zip": zip_of(app__main="1", app__net="2"),
         "table.csv": b"1,2\n",
         "net.mge": b"a model",
     }
@@ -113,12 +114,30 @@ def test_what_is_missing_is_told_before_anything_is_sent(form, files):
     form.find("[name=formats][value=timeline]").click()
     form.find("#submit").click()
     form.until(lambda: "Name the program" in form.error("entry"), "no entry point")
+    assert "Programs in it: train.py, lib/net.py." in form.error("entry")
     assert "Choose what is recorded" in form.error("formats")
     assert not Task.objects.exists()
     form.find("[name=kind][value=model]").click()
     assert devices_offered(form) == {"a-models-only": True, "lab": True}
     assert form.find("#model").is_displayed()
     assert not form.find("#program").is_displayed()
+
+
+def test_the_program_within_a_zip_is_found_and_one_that_is_not_there_refused(form, files):
+    form.open_without_command("?kind=script")
+    entry = form.find("#entry")
+    form.find("#program").send_keys(files("one.zip"))
+    form.until(lambda: entry.get_attribute("value") == "app/main.py", "the program within")
+    assert "Found in the archive: app/main.py." in form.text("#entry-hint")
+    entry.send_keys("x")
+    form.find("#submit").click()
+    form.until(lambda: "has no “app/main.pyx”" in form.error("entry"), "no such program")
+    assert "Programs in it: app/main.py, app/net.py." in form.error("entry")
+    assert not Task.objects.exists()
+    entry.clear()
+    form.find("#program").send_keys(files("train.py"))
+    form.until(lambda: not form.find("#entry-found").text, "nothing said")
+    assert entry.get_attribute("value") == ""
 
 
 def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_server, alice, log_in):
