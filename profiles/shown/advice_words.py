@@ -289,25 +289,6 @@ RULES: Mapping[str, RuleWords] = {
         _("Fires when TypeCvt takes at least 5 %% of the device's time."),
         _("Convert once, at the inputs, or compute in one dtype throughout."),
     ),
-    "waiting": RuleWords(
-        _("Python waits for values"),
-        ngettext_lazy(
-            "Python waited for a value of the device %(count)s time, for %(share)s of what was "
-            "recorded.",
-            "Python waited for values of the device %(count)s times, for %(share)s of what was "
-            "recorded.",
-            "count",
-        ),
-        _(
-            "Fires when waiting takes at least 10 %% of the recorded time. numpy(), item(), and a "
-            "shape that is not known yet wait until the device has come so far; meanwhile Python "
-            "issues nothing more, and the device runs empty afterwards."
-        ),
-        _(
-            "Read values less often, such as the loss every some steps, and after the step has "
-            "been issued. “Python waits for the device” names each place."
-        ),
-    ),
     "python_callbacks": RuleWords(
         _("Values exchanged with Python"),
         _(

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from profiles.shown.advice_words import RULES, RuleWords
 
-#: in place of those of `RULES`
+#: beside those of `RULES` and in place of them
 TRACE_RULES: Mapping[str, RuleWords] = {
     **RULES,
     "single_sample": RuleWords(
@@ -33,6 +34,25 @@ TRACE_RULES: Mapping[str, RuleWords] = {
         _(
             "Compile the step with megengine.jit.trace, so that Python does not issue operator by "
             "operator, or compute more in each one, such as a larger batch."
+        ),
+    ),
+    "waiting": RuleWords(
+        _("Python waits for values"),
+        ngettext_lazy(
+            "Python waited for a value of the device %(count)s time, for %(share)s of what was "
+            "recorded.",
+            "Python waited for values of the device %(count)s times, for %(share)s of what was "
+            "recorded.",
+            "count",
+        ),
+        _(
+            "Fires when waiting takes at least 10 %% of the recorded time. numpy(), item(), and a "
+            "shape that is not known yet wait until the device has come so far; meanwhile Python "
+            "issues nothing more, and the device runs empty afterwards."
+        ),
+        _(
+            "Read values less often, such as the loss every some steps, and after the step has "
+            "been issued. “Python waits for the device” names each place."
         ),
     ),
     "training": RuleWords(
