@@ -18,10 +18,13 @@ from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import Row, rows
 from profiles.exporting.drawings import curve, timeline_drawing, type_bars
+from profiles.exporting.memory_drawing import memory_drawing
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
 from profiles.shown.advising import advice_of, facts_of, of_trace
 from profiles.shown.isolating import shortened, visible
+from profiles.shown.memory_flow_view import FlowQuestion, memory_flow_view
+from profiles.shown.trace_view import trace_view
 
 #: more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
@@ -45,6 +48,9 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "facts": _facts(meta),
         "totals": {side: data.columns.times(side).total_s() for side in SIDES},
         "operators": len(data.columns),
+        "of_trace": facts.of_trace,
+        "trace": trace_view(data),
+        **_memory_flow(data),
         "passes": _passes(data),
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
         "left_out": data.left_out,
@@ -57,6 +63,14 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "most_rows": MOST_ROWS,
     }
     return render_to_string("profiles/report.html", context)
+
+
+def _memory_flow(data: ProfileData) -> dict[str, Any]:
+    """The part about memory over time; empty where no such file is in the run."""
+    found = memory_flow_view(data, FlowQuestion())
+    if found is None:
+        return {}
+    return {"memory_flow": found, "memory_curve": memory_drawing(found["summary"])}
 
 
 def _measured(profile: Profile | None) -> AttemptMeasurement | None:
