@@ -14,6 +14,7 @@ from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
 from profiles.comparisons.loading import Compared
+from profiles.comparisons.steps import steps_of, steps_of_all, trace_of
 from profiles.comparisons.words import letter, origin_of, title_of
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
@@ -43,7 +44,7 @@ class Fact:
 def facts_of(compared: Compared) -> list[Fact]:
     """Everything that is known of the runs, whether it differs or not."""
     columns = [
-        _of_run(profile) | _of_graph(data, nodes)
+        _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)
         for profile, data, nodes in zip(
             compared.profiles, compared.data, compared.comparison.nodes, strict=True
         )
@@ -62,18 +63,50 @@ def warnings_of(compared: Compared) -> list[str]:
                 _("%(letter)s was disturbed: %(causes)s. Its times may be too high.")
                 % {"letter": letter(number), "causes": disturbed}
             )
-    single = [letter(n) for n, data in enumerate(compared.data) if len(data.passes) < 2]
-    if single:
-        found.append(
-            ngettext(
-                "%(letters)s has one sample of each operator, so nothing says whether a "
-                "difference is more than noise. A run with the plan “standard” has five.",
-                "%(letters)s have one sample of each operator, so nothing says whether a "
-                "difference is more than noise. A run with the plan “standard” has five.",
-                len(single),
-            )
-            % {"letters": listed(single)}
+    return [*found, *_other_steps(compared), *_single_samples(compared)]
+
+
+def _other_steps(compared: Compared) -> list[str]:
+    first, *others = steps_of_all(compared)
+    return [
+        _(
+            "%(letter)s has another number of training steps than the baseline: %(ours)s instead "
+            "of %(theirs)s. Totals are those of all steps; compare the times of one step."
         )
+        % {"letter": letter(number), "ours": steps, "theirs": first}
+        for number, steps in enumerate(others, start=1)
+        if first and steps and steps != first
+    ]
+
+
+def _single_samples(compared: Compared) -> list[str]:
+    """Of whom one sample is known, and what gives more: that is another for traces."""
+    traces, others = list[str](), list[str]()
+    pairs = zip(compared.profiles, compared.data, strict=True)
+    for number, (profile, data) in enumerate(pairs):
+        if len(data.passes) < 2:
+            (traces if trace_of(profile, data) else others).append(letter(number))
+    found = []
+    if others:
+        text = ngettext(
+            "%(letters)s has one sample of each operator, so nothing says whether a "
+            "difference is more than noise. A run with the plan “standard” has five.",
+            "%(letters)s have one sample of each operator, so nothing says whether a "
+            "difference is more than noise. A run with the plan “standard” has five.",
+            len(others),
+        )
+        found.append(text % {"letters": listed(others)})
+    if traces:
+        text = ngettext(
+            "%(letters)s is a trace, which times each execution once, so nothing says whether a "
+            "difference is more than noise. Record the same program twice and compare these two: "
+            "what differs there is noise.",
+            "%(letters)s are traces, which time each execution once, so nothing says whether a "
+            "difference is more than noise. Record the same program twice and compare these two: "
+            "what differs there is noise.",
+            len(traces),
+        )
+        found.append(text % {"letters": listed(traces)})
     return found
 
 
@@ -167,6 +200,11 @@ def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
         _("Operators that ran"): str(len(graph.execution_order())),
         _("Computing nodes"): ", ".join(lanes),
     }
+
+
+def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
+    steps = steps_of(profile, data)
+    return {_("Training steps"): str(steps)} if steps else {}
 
 
 def _comp_nodes(data: ProfileData) -> tuple[str, ...]:

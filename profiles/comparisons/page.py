@@ -20,6 +20,7 @@ from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.comparisons import words
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES, Asked
+from profiles.comparisons.steps import steps_of_all
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import shortened, visible
 from profiles.templatetags.quantities import listed
@@ -130,7 +131,26 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
                 "cells": _total_cells(clean_s, _latency_verdicts(compared, clean_s), unit),
             }
         )
-    return rows
+    return rows + _step_rows(compared)
+
+
+def _step_rows(compared: Compared) -> list[dict[str, Any]]:
+    """Totals of one training step, where all profiles are traces that know their steps."""
+    steps = [each or 0 for each in steps_of_all(compared)]
+    if not all(steps) or max(steps) == 1:
+        return []
+    found = []
+    unsure = {"code": "single", "word": _("single sample"), "interval": "", "tone": ""}
+    titles = {
+        "device": _("Device, of one training step"),
+        "host": _("Host, of one training step"),
+    }
+    for side in SIDES:
+        totals_s = compared.comparison.side(side).total_s.tolist()
+        each_s = [total_s / number for total_s, number in zip(totals_s, steps, strict=True)]
+        cells = _total_cells(each_s, [unsure] * (len(steps) - 1), unit_of(each_s))
+        found.append({"key": f"{side}-step", "title": titles[side], "cells": cells})
+    return found
 
 
 def _total_cells(

@@ -1,0 +1,64 @@
+"""Two traces side by side: how many training steps each has, and what one sample tells."""
+
+import pytest
+
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import make_result
+from profiles.tests.shared_data import good_profile
+from profiles.tests.traces import MLP, repeated
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(client, *profiles):
+    return client.get("/profiles/compare/?" + "&".join(f"p={each.pk}" for each in profiles))
+
+
+@pytest.fixture
+def traces(alice):
+    """Of one training step, and of three."""
+    contents = (MLP.read_bytes(), repeated(MLP, 3))
+    return [make_opened(alice, content).profile for content in contents]
+
+
+def test_other_numbers_of_training_steps_are_warned_of(client, traces):
+    page = page_of(client, *traces)
+    said = " ".join(page.context["warnings"])
+    assert "B has another number of training steps than the baseline: 3 instead of 1" in said
+    steps = next(fact for fact in page.context["facts"] if fact.name == "Training steps")
+    assert steps.values == ("1", "3")
+
+
+def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
+    rows = {row["key"]: row["cells"] for row in page_of(client, *traces).context["totals"]}
+    of_all, of_one = rows["device"], rows["device-step"]
+    assert of_all[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
+    assert of_one[0]["value"] == of_one[1]["value"] == of_all[0]["value"]
+    assert of_one[1]["verdict"]["word"] == "single sample"
+
+
+def test_the_same_number_of_steps_is_no_warning(client, alice):
+    content = repeated(MLP, 2)
+    profiles = [make_opened(alice, each).profile for each in (content, content + b" ")]
+    page = page_of(client, *profiles)
+    assert "training steps" not in " ".join(page.context["warnings"])
+    keys = [row["key"] for row in page.context["totals"]]
+    assert keys == ["device", "host", "device-step", "host-step"]
+
+
+def test_no_plan_is_promised_to_a_trace(client, alice, traces):
+    text = page_of(client, *traces).content.decode().split('id="totals-title"')[0]
+    assert "A, B are traces, which time each execution once" in text
+    assert "plan “standard”" not in text
+    model = make_result(good_profile("train_mlp"), owner=alice)
+    page = page_of(client, traces[0], model)
+    said = " ".join(page.context["warnings"])
+    assert "B has one sample of each operator" in said
+    assert "A is a trace" in said
+    assert "training steps" not in said
+    assert [row["key"] for row in page.context["totals"]] == ["device", "host"]
+
+
+def test_the_page_of_a_trace_promises_no_plan(client, traces):
+    text = client.get(f"/profiles/{traces[0].pk}/").content.decode()
+    assert "A trace times each execution once" in text.split('id="merged-passes"')[1]
