@@ -277,10 +277,14 @@ def _memory_sentence(plan: MemoryPlan, data: ProfileData) -> str:
         return ""
     row = int(plan.rows[plan.peak_step])
     name = data.columns.names[row] if row != MISSING else "–"
-    return _(
+    # a trace does not say where its tensors lie
+    text = _(
         "Peak on %(device)s: %(peak)s at operator %(step)d of %(steps)d, %(name)s; %(persistent)s "
         "of it are parameters, constants and inputs."
-    ) % {
+    )
+    if not plan.device:
+        text = _("Peak: %(peak)s at operator %(step)d of %(steps)d, %(name)s.")
+    return text % {
         "device": isolated(plan.device),
         "peak": bytesize(plan.peak_bytes),
         "step": plan.peak_step + 1,

@@ -6,6 +6,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from profiles.parsers.columns import ProfileColumns
 from profiles.shown.explanations import EXPLANATIONS, Explanation
 
 
@@ -153,6 +154,19 @@ NUMBERS = (
 KEYS = ("op", "time", *(each.key for each in (*STATISTICS, *NUMBERS)))
 #: columns that cannot be taken away
 FIXED = ("op", "time")
+
+
+def columns_without(columns: ProfileColumns) -> frozenset[str]:
+    """Keys of the columns that have no figure for any operator: a page leaves them out.
+
+    Exports have them all the same.
+    """
+    found = set[str]()
+    if not columns.computation.present.any():
+        found |= {"flo", "flops"}
+    if not columns.memory.present.any():
+        found |= {"mem", "bw"}
+    return frozenset(found)
 
 
 def columns_available(*, statistics: bool, aggregated: bool) -> tuple[Column, ...]:

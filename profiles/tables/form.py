@@ -11,11 +11,13 @@ from django.utils.translation import gettext as _
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.parsers.columns import MISSING, ProfileColumns
-from profiles.tables.columns import FIXED, columns_available
+from profiles.tables.columns import FIXED, columns_available, columns_without
 from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest
 
 #: types of operators whose names begin so are convolutions
 _CONVOLUTIONS = "Conv"
+#: by the key of a column that no operator may have
+_ORDERS_OF = {"flo": "computation", "flops": "flops", "mem": "memory", "bw": "bandwidth"}
 
 
 def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[str, Any]:
@@ -23,13 +25,14 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
     query, columns = request.query, data.columns
     types = _types(columns)
     several = len(data.passes) > 1
+    without = columns_without(columns)
     return {
         "path": page,
         "request": request,
         "typed": request.typed,
         "problems": request.problems,
-        "presets": _presets(request, types),
-        "orders": _choices(_orders(several=several), request.order),
+        "presets": _presets(request, types, without),
+        "orders": _choices(_orders(request.order, without, several=several), request.order),
         "aggregates": _choices(
             [
                 ("sum", _("sum")),
@@ -64,11 +67,18 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
                 "is_chosen": not request.columns or each.key in request.columns,
             }
             for each in columns_available(statistics=several, aggregated=False)
+            if each.key not in without
         ],
     }
 
 
-def _orders(*, several: bool) -> list[tuple[str, str]]:
+def _orders(current: str, without: frozenset[str], *, several: bool) -> list[tuple[str, str]]:
+    """What rows can be ordered by, without what no operator has, unless it is asked for."""
+    absent = {_ORDERS_OF[key] for key in without} - {current}
+    return [each for each in _every_order(several=several) if each[0] not in absent]
+
+
+def _every_order(*, several: bool) -> list[tuple[str, str]]:
     statistics = {"p10": "p10", "p90": "p90", "min": _("Minimum"), "cv": "CV", "count": "n"}
     return [
         ("time", _("Self time, median") if several else _("Self time")),
@@ -112,15 +122,19 @@ def _dtypes(columns: ProfileColumns) -> list[str]:
     return [name for name, _count in found.most_common()]
 
 
-def _presets(request: TableRequest, types: dict[str, int]) -> list[dict[str, Any]]:
+def _presets(
+    request: TableRequest, types: dict[str, int], without: frozenset[str]
+) -> list[dict[str, Any]]:
     """Questions that are asked often; each keeps the side, the pass and the columns."""
     convolutions = tuple(name for name in types if name.startswith(_CONVOLUTIONS))
     found = [
         ("slowest", _("Slowest operators"), Query(), "time"),
         ("types", _("Types by total time"), Query(aggregate="sum", by_type=True), "time"),
-        ("memory", _("Most memory"), Query(order="memory"), "memory"),
-        ("flops", _("Most FLOPs"), Query(order="computation"), "computation"),
     ]
+    if "mem" not in without:
+        found.append(("memory", _("Most memory"), Query(order="memory"), "memory"))
+    if "flo" not in without:
+        found.append(("flops", _("Most FLOPs"), Query(order="computation"), "computation"))
     if convolutions:
         found.append(("conv", _("Only convolutions"), Query(types=convolutions), "time"))
     return [_preset(request, *each) for each in found]

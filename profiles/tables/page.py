@@ -18,7 +18,7 @@ from profiles.analysis.select import Selection, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import Row, rows
 from profiles.parsers.columns import ProfileColumns, Side
-from profiles.tables.columns import FIXED, Column, columns_available
+from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import Statistics, Surroundings, rows_html
 from profiles.tables.order import statistic_ordered, text_ordered
 from profiles.tables.request import (
@@ -76,7 +76,12 @@ class SideTable:
         request = self.request
         found = columns_available(statistics=self.has_statistics, aggregated=not self.is_selectable)
         chosen = set(request.columns) | set(FIXED)
-        return [each for each in found if not request.columns or each.key in chosen]
+        without = columns_without(self.data.columns)
+        return [
+            each
+            for each in found
+            if each.key not in without and (not request.columns or each.key in chosen)
+        ]
 
     @property
     def _is_learnt(self) -> bool:

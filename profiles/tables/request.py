@@ -119,10 +119,13 @@ class TableRequest:
         return f"?{urlencode(kept)}" if kept else ""
 
 
-def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
+def read_request(
+    parameters: QueryDict, *, passes: int = 1, without: frozenset[str] = frozenset()
+) -> TableRequest:
     """What GET parameters ask for; what makes no sense is left out and told in `problems`.
 
     passes: number of passes that the profile has
+    without: keys of columns that its page does not offer (`columns_without`)
     """
     typed = {name: parameters.get(name, "")[:_LONGEST_TEXT] for name in parameters}
     problems: dict[str, str] = {}
@@ -148,7 +151,7 @@ def read_request(parameters: QueryDict, *, passes: int = 1) -> TableRequest:
         sides=sides,
         order=order,
         top=_count(typed, "rows", problems),
-        columns=_columns(parameters, passes, problems),
+        columns=_columns(parameters, passes, problems, without),
         pass_number=_pass(typed, passes, problems),
         page=_page(typed, problems),
         typed=typed,
@@ -214,13 +217,16 @@ def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
     return max(1, number)
 
 
-def _columns(parameters: QueryDict, passes: int, problems: dict[str, str]) -> tuple[str, ...]:
+def _columns(
+    parameters: QueryDict, passes: int, problems: dict[str, str], without: frozenset[str]
+) -> tuple[str, ...]:
     """The chosen columns; a form sends each by itself, an address all in one."""
     asked = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
     if unknown := sorted(asked - {"", *KEYS}):
         _add_unknown(problems, "cols", ", ".join(unknown)[:_LONGEST_TEXT])
     usual = {each.key for each in columns_available(statistics=passes > 1, aggregated=False)}
-    if not asked & set(KEYS) or usual <= asked | set(FIXED):
+    asked -= without
+    if not asked & set(KEYS) or usual - without <= asked | set(FIXED):
         return ()
     return tuple(key for key in KEYS if key in asked or key in FIXED)
 

@@ -100,3 +100,39 @@ def test_names_are_text_wherever_they_stand(client, alice):
     page = page_of(client, make_opened(alice, to_trace(*step)).profile)
     assert name not in page
     assert json.dumps(name)[1:-1].replace("<", "&lt;").replace(">", "&gt;") in page
+
+
+FIGURES = ("flo", "flops", "mem", "bw")
+
+
+def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_said_why(
+    client, alice
+):
+    profile = make_opened(alice, MLP.read_bytes()).profile
+    text = client.get(f"/profiles/{profile.pk}/").text
+    for key in FIGURES:
+        assert f'id="sort-device-{key}"' not in text
+        assert f'name="col" value="{key}"' not in text
+    for gone in ("preset-memory", "preset-flops", 'id="picture-roofline"', "N/A FLOP"):
+        assert gone not in text
+    assert 'value="bandwidth"' not in text
+    assert "how many operations an operator computes and how many bytes it moves" in text
+    for there in ("preset-types", 'id="picture-memory"', 'id="sort-device-time"'):
+        assert there in text
+    memory = client.get(f"/profiles/{profile.pk}/pictures/memory/").json()
+    assert memory["sentence"].startswith("Peak: ")
+    # all boxes that there are: the usual table, whose address names no columns
+    asked = "&".join(f"col={key}" for key in ("cum", "in", "out"))
+    assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{asked}").text
+    header = client.get(f"/profiles/{profile.pk}/export/csv/").content.decode().splitlines()[0]
+    assert "flo" in header
+
+
+def test_a_profile_with_figures_has_all_of_them(client, alice):
+    profile = make_opened(alice, good_profile("tiny")).profile
+    text = client.get(f"/profiles/{profile.pk}/").text
+    for key in FIGURES:
+        assert f'id="sort-device-{key}"' in text
+    for there in ("preset-memory", "preset-flops", 'id="picture-roofline"'):
+        assert there in text
+    assert 'id="no-figures"' not in text

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data
 from profiles.shown.operator_facts import operator_facts
+from profiles.tables.columns import columns_without
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
 from profiles.views.access import profile_or_404
@@ -45,7 +46,8 @@ def order(request: HttpRequest, profile_id: int) -> HttpResponse:
 def _table(request: HttpRequest, profile_id: int) -> SideTable:
     profile = profile_or_404(request, profile_id)
     data = profile_data(profile)
-    asked = read_request(request.GET, passes=len(data.passes))
+    without = columns_without(data.columns)
+    asked = read_request(request.GET, passes=len(data.passes), without=without)
     try:
         return SideTable(data, asked, asked.sides[0], places_of(profile))
     except AnalysisError as error:
@@ -61,7 +63,8 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     if row >= len(data.columns):
         raise Http404
     page = page_of(profile)
-    state = read_request(request.GET, passes=len(data.passes)).address()
+    without = columns_without(data.columns)
+    state = read_request(request.GET, passes=len(data.passes), without=without).address()
     is_part = "part" in request.GET
     context = {
         "profile": profile,

@@ -6,6 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.data import ProfileData
@@ -21,6 +22,7 @@ from profiles.shown.run_sources import mismatches, sources_of
 from profiles.shown.static_memory_view import static_memory_view
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_view import trace_view
+from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
@@ -102,11 +104,12 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:
-        asked = read_request(request.GET, passes=len(data.passes))
+        asked = _asked(request, data)
         context |= {
             "page": page_of(profile),
             "passes": data.passes,
             "of_trace": are_of_trace(profile, data.passes),
+            **_figures(data),
             "advice": advice_of(data, facts_of(profile)),
             "selected": _selected(request, len(data.columns)),
             **_tables(data, asked, places_of(profile)),
@@ -114,6 +117,26 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
     response = render(request, "profiles/result.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _figures(data: ProfileData) -> dict[str, Any]:
+    """Which figures no operator has, in words, and whether a roofline can be drawn."""
+    without = columns_without(data.columns)
+    words = {
+        frozenset({"flo", "flops"}): _(
+            "Nothing here tells how many operations an operator computes, so columns, views and "
+            "the roofline of them are left out."
+        ),
+        frozenset({"mem", "bw"}): _(
+            "Nothing here tells how many bytes an operator moves, so columns, views and the "
+            "roofline of them are left out."
+        ),
+        frozenset({"flo", "flops", "mem", "bw"}): _(
+            "Nothing here tells how many operations an operator computes and how many bytes it "
+            "moves, so columns, views and the roofline of them are left out."
+        ),
+    }
+    return {"no_figures": words.get(without, ""), "has_roofline": not without}
 
 
 def _memory_flow(
@@ -156,7 +179,7 @@ def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
     if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
         return None
     data = profile_data(profile)
-    asked = read_request(request.GET, passes=len(data.passes))
+    asked = _asked(request, data)
     context = _tables(data, asked, places_of(profile))
     problems = context["form"]["problems"]
     if request.headers.get("HX-Target") == "tables":
@@ -168,6 +191,11 @@ def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
         response = render(request, "profiles/_operators.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _asked(request: HttpRequest, data: ProfileData) -> TableRequest:
+    without = columns_without(data.columns)
+    return read_request(request.GET, passes=len(data.passes), without=without)
 
 
 def _tables(data: ProfileData, asked: TableRequest, places: Places) -> dict[str, Any]:
