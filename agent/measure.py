@@ -64,9 +64,15 @@ class Passes:
         return tuple(shlex.join(record.argv) for record in self.records)
 
     def distinct_commands(self) -> tuple[str, ...]:
-        """One of each kind of pass that counts, and the last one, which may have failed."""
+        """One of each kind of pass that counts, and the last one, which may have failed.
+
+        Of a script all: each run records something else.
+        """
         counted = [record for record in self.records if record.kept] or self.records
-        by_kind = {record.kind: record for record in (*counted, *self.records[-1:])}
+        by_kind = {
+            (record.kind, record.number if record.kind == "script" else 0): record
+            for record in (*counted, *self.records[-1:])
+        }
         return tuple(shlex.join(record.argv) for record in by_kind.values())
 
 

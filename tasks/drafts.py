@@ -83,7 +83,7 @@ def _script_commands(
     if refusal is not None:
         problems.append(refusal)
     # as on the device, until a program is chosen
-    program = next((file.name for file in files if file.kind == "model"), program_name(""))
+    program = program_name(next((file.name for file in files if file.kind == "model"), ""))
     return script_commands_of(script, program) if script and not problems else []
 
 

@@ -234,7 +234,7 @@ class TaskFile(models.Model):
     def device_name(self) -> str:
         """Its name on the device: load_and_run tells kinds apart by the suffix.
 
-        Of a script's data it is the user's own, which was checked: the program opens it.
+        Of a script and its data it is the user's own, which was checked: the program opens it.
         """
         if self.task.is_script:
             return program_name(self.name) if self.kind == self.Kind.MODEL else self.name

@@ -49,6 +49,11 @@ async def test_each_format_is_a_run_of_its_own_in_a_fresh_folder(scripted, serve
     assert "(script): run 1 of 2: chrome_timeline.json: script.py" in text
     assert "(script): run 2 of 2: memory_flow.svg: script.py" in text
     assert text.count("before False") == 2
+    one, other = end.command.splitlines()
+    assert ("--format=chrome_timeline.json" in one, "--format=memory_flow.svg" in other) == (
+        True,
+        True,
+    )
     assert [phase.name for phase in end.phases].count("pass script") == 2
 
 

@@ -241,7 +241,7 @@ def test_other_ends_are_told_in_words_that_are_true_of_a_script(client, reason, 
 
 def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
     attempt = make_attempt(
-        make_script_task(script=Script(entry="a.py"), files=[program_file(name="all.zip")])
+        make_script_task(script=Script(entry="a.py"), files=[program_file(name="all nets.zip")])
     )
     report = AttemptFinished(
         attempt=attempt.pk,
@@ -253,4 +253,4 @@ def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
     attempts.attempt_finish(attempt, report)
     attempt.task.refresh_from_db()
     assert attempt.task.reason == "script_unreadable"
-    assert attempt.task.detail == "all.zip: its files are 900 times as large as it is"
+    assert attempt.task.detail == "all nets.zip: its files are 900 times as large as it is"

@@ -1,6 +1,5 @@
 """What a task asks for that profiles a Python program: how it is called, and which files it has."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from agent.protocol import Script
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.asking.measuring import DEFAULT
 from tasks.asking.request import FileRequest, TaskRequest
-from tasks.kinds import program_name
+from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
 from webprofile.batchfile.calls import FORMATS, split_line
 from webprofile.errors import DomainError
@@ -18,8 +17,6 @@ from webprofile.errors import DomainError
 SUFFIXES = (".py", ".zip")
 LONGEST_ARGUMENT = 1000
 LARGEST_SAMPLE_RATE = 1_000_000
-#: what stands beside a program: as `agent.protocol.contents.FileName`
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FIELDS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 
 
@@ -99,11 +96,11 @@ def _check_nothing_else(request: TaskRequest) -> None:
 
 def _check_data(program: FileRequest, data: Iterable[FileRequest]) -> None:
     """Files beside a program have names that no device mistakes, each once."""
-    seen = {program_name(program.name)}
+    seen = {program_name(program.name).lower()}
     for file in data:
         if file.input:
             raise DomainError("script_takes_no_inputs", field="data")
-        if not _PLAIN_NAME.fullmatch(file.name):
+        if not PLAIN_NAME.fullmatch(file.name):
             raise DomainError("script_data_name", field="data", name=file.name)
         if file.name.lower() in seen:
             raise DomainError("script_data_twice", field="data", name=file.name)

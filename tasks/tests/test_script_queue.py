@@ -57,7 +57,7 @@ def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
     (start,) = gateway.desired_state(worker.pk)
     assert start.attempt == attempt.pk
     assert start.script == Script(entry="a/main.py", arguments=("1",))
-    assert (start.model.name, [file.name for file in start.data]) == ("script.zip", ["table.npy"])
+    assert (start.model.name, [file.name for file in start.data]) == ("all.zip", ["table.npy"])
     assert (start.options, start.inputs) == ({}, ())
 
 

@@ -13,6 +13,7 @@ from tasks.asking.copying import form_data
 from tasks.asking.programs import check_model, check_program
 from tasks.asking.request import InputRequest, TaskRequest
 from tasks.asking.scripts import read_script
+from tasks.kinds import program_name
 from tasks.models import Task
 from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
 from tasks.tests.scripts import (
@@ -67,7 +68,7 @@ def refusal(**changes) -> DomainError:
             "data",
         ),
         (
-            {"files": [program_file(), data_file(input="", name="Script.py")]},
+            {"files": [program_file(), data_file(input="", name="Train.py")]},
             "script_data_twice",
             "data",
         ),
@@ -154,7 +155,25 @@ def test_a_task_keeps_its_script_and_the_time_for_each_format(settings):
     assert two.timeout_s == settings.RUN_TIMEOUT_S + 2 * 60
     assert one.timeout_s == settings.RUN_TIMEOUT_S + 60
     assert (one.options, one.inputs) == ({}, [])
-    assert [file.device_name for file in one.files.all()] == ["script.py"]
+    assert [file.device_name for file in one.files.all()] == ["train.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "on_device"),
+    [
+        ("fail.py", "fail.py"),
+        ("two-nets.v2.zip", "two-nets.v2.zip"),
+        ("FAIL.PY", "script.py"),
+        ("my program.py", "script.py"),
+        ("-c.py", "script.py"),
+        ("训练.py", "script.py"),
+        ("a" * 98 + ".py", "script.py"),
+        ("train.py\n", "script.py"),
+        ("../train.zip", "script.zip"),
+    ],
+)
+def test_a_program_keeps_its_name_on_the_device_if_it_is_plain(name, on_device):
+    assert program_name(name) == on_device
 
 
 # -- the first bytes ------------------------------------------------------------------------------
@@ -252,7 +271,7 @@ def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage
     assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
     # it is the program's business what its files hold: nobody looks into them
     assert [(f.device_name, f.arrays) for f in task.files.all()] == [
-        ("script.py", []),
+        ("train.py", []),
         ("table.npy", []),
     ]
 
