@@ -36,7 +36,7 @@ from profiles.shown.retention_words import rules_shown
 from profiles.task_files import task_confirm, upload_targets
 from tasks import api, services
 from tasks.asking.copying import form_data
-from tasks.asking.measuring import plan_fields, plan_rows, script_timeout_s_of
+from tasks.asking.measuring import most_script_s, plan_fields, plan_rows
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.forms import read_ids_body, read_join_body, read_parts_body, read_priority
 from tasks.listing.acts import cancel_words
@@ -73,7 +73,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "origin": origin.pk if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
-        "script_minutes": _script_minutes(),
+        "script_times": _script_times(),
         "chosen": request.GET.get("worker", ""),
         "common": option_rows.common_rows(),
         "groups": option_rows.form_groups(api.cache_choices(reader)),
@@ -91,9 +91,10 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "tasks/new.html", context)
 
 
-def _script_minutes() -> int:
-    """The longest that a script may run: once for each format."""
-    return math.ceil(script_timeout_s_of(Script(formats=get_args(TraceFormat))) / 60)
+def _script_times() -> dict[str, int]:
+    """The longest that a script may run: seconds for one format and both, minutes for these."""
+    both = most_script_s(Script(formats=get_args(TraceFormat)))
+    return {"most": most_script_s(Script()), "both": both, "minutes": math.ceil(both / 60)}
 
 
 @require_GET

@@ -60,6 +60,10 @@ SCRIPTS: dict[str, Any] = {
     "script_sample_rate": _(
         "Memory is counted every so many operators: a whole number from 0 (never) to %(limit)s."
     ),
+    "script_time_limit": _(
+        "The time limit of a script is a whole number of seconds up to %(limit)s, for all of its "
+        "runs together; 0 or nothing for that."
+    ),
     "script_profile_device": _("Whether device times are recorded is either on or off."),
     "script_key_unknown": _("A script has no “%(key)s”."),
     "script_takes_no_options": _(

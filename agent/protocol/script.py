@@ -26,7 +26,8 @@ class Script(Frozen):
 
     `formats`: each is recorded in a run of its own, since MegEngine 1.13 crashes when one Profiler
     writes two. `sample_rate`: memory is counted every so many operators, 0 for never.
-    `profile_device`: the device's times are recorded too.
+    `profile_device`: the device's times are recorded too. `time_limit_s`: what its user allows, of
+    all runs together; 0 for what the site allows. The order's `timeout_s` has it already.
     """
 
     entry: EntryPath | None = None
@@ -36,6 +37,7 @@ class Script(Frozen):
     )
     sample_rate: int = Field(default=0, ge=0, le=1_000_000)
     profile_device: bool = True
+    time_limit_s: int = Field(default=0, ge=0, le=2**31 - 1)
 
     @model_validator(mode="after")
     def _each_once(self) -> "Script":

@@ -8,7 +8,7 @@ const form = document.getElementById("new-task");
 const LIVE =
   "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority], [data-field=worker], " +
   "[data-field=runtime], #script [data-field=entry], #script [data-field=arguments], #script [data-field=formats], " +
-  "#script [data-field=sample_rate]";
+  "#script [data-field=sample_rate], #script [data-field=time_limit_s]";
 
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {

@@ -17,13 +17,14 @@ let beside = [];
 
 /** How the program is called, as the server takes it. */
 export function readScript() {
-  const { entry, arguments: line, sample_rate, profile_device } = form.elements;
+  const { entry, arguments: line, sample_rate, profile_device, time_limit_s } = form.elements;
   return {
     entry: entry.value.trim(),
     arguments: line.value,
     formats: chosenFormats(),
     sample_rate: readNumber(sample_rate.value.trim() || "0"),
     profile_device: profile_device.checked,
+    time_limit_s: readNumber(time_limit_s.value.trim() || "0"),
   };
 }
 
@@ -68,12 +69,13 @@ export async function checkScript(tell) {
 }
 
 /** Fill the part with the script of an earlier task, arguments as one line. */
-export function takeScript({ entry, arguments: line, formats, sample_rate, profile_device }) {
+export function takeScript({ entry, arguments: line, formats, sample_rate, profile_device, time_limit_s }) {
   const { elements } = form;
   elements.entry.value = entry ?? "";
   elements.arguments.value = line;
   elements.sample_rate.value = String(sample_rate);
   elements.profile_device.checked = profile_device;
+  elements.time_limit_s.value = time_limit_s || "";
   for (const box of elements.formats) {
     box.checked = formats.includes(box.value === "timeline" ? "chrome_timeline.json" : "memory_flow.svg");
   }

@@ -98,6 +98,12 @@ def timeout_s_of(plan: Plan) -> int:
 
 def script_timeout_s_of(script: Script) -> int:
     """How long a script may take, its runs for all formats together."""
+    most = most_script_s(script)
+    return min(script.time_limit_s, most) if script.time_limit_s else most
+
+
+def most_script_s(script: Script) -> int:
+    """What the site allows a script of these formats."""
     return int(settings.RUN_TIMEOUT_S + PASS_S * len(script.formats))
 
 

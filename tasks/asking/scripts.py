@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from agent.protocol import Script
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.asking.measuring import DEFAULT
+from tasks.asking.measuring import DEFAULT, most_script_s
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
@@ -17,7 +17,7 @@ from webprofile.errors import DomainError
 SUFFIXES = (".py", ".zip")
 LONGEST_ARGUMENT = 1000
 LARGEST_SAMPLE_RATE = 1_000_000
-_FIELDS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
+_FIELDS = ("entry", "arguments", "formats", "sample_rate", "profile_device", "time_limit_s")
 
 
 def read_script(given: Mapping[str, Any] | None) -> Script | None:
@@ -42,9 +42,13 @@ def read_script(given: Mapping[str, Any] | None) -> Script | None:
         values["formats"] = named if len(named) == len(formats) else None
     try:
         # its strings are checked as they are, its lists become tuples
-        return Script.model_validate(values)
+        script = Script.model_validate(values)
     except ValidationError as error:
         raise _refusal(error, values) from error
+    most = most_script_s(script)
+    if script.time_limit_s > most:
+        raise DomainError("script_time_limit", field="time_limit_s", limit=most)
+    return script
 
 
 def split_arguments(text: str) -> tuple[str, ...]:
@@ -118,6 +122,9 @@ def _refusal(error: ValidationError, given: Mapping[str, Any]) -> DomainError:
         )
     if name == "sample_rate":
         return DomainError("script_sample_rate", field="sample_rate", limit=LARGEST_SAMPLE_RATE)
+    if name == "time_limit_s":
+        most = most_script_s(Script())
+        return DomainError("script_time_limit", field="time_limit_s", limit=most)
     if name == "profile_device":
         return DomainError("script_profile_device", field="profile_device")
     return DomainError("script_formats", field="formats", choices=", ".join(FORMATS.values()))

@@ -115,6 +115,9 @@ class ScriptAnswer(serializers.Serializer):
     )
     sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
     profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
+    time_limit_s = serializers.IntegerField(
+        default=0, help_text="What was asked for, of all runs together; 0: what the site allows."
+    )
 
 
 class TaskRow(serializers.ModelSerializer[Task]):

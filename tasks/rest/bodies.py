@@ -164,6 +164,9 @@ class ScriptAsked(fields.Body):
     profile_device = fields.Flag(
         required=False, default=True, help_text="Whether the device's times are recorded too."
     )
+    time_limit_s = fields.Integer(
+        required=False, default=0, help_text="Of all runs together; 0: the site's, the longest."
+    )
 
 
 class TargetAsked(fields.Body):

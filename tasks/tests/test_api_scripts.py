@@ -37,10 +37,12 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
         "formats": ["memory_flow.svg", "chrome_timeline.json"],
         "sample_rate": 100,
         "profile_device": False,
+        "time_limit_s": 45,
     }
     made = client.post(TASKS, asked(script=script)).json()
     assert made["kind"] == "script"
     assert made["script"] == script | {"entry": None}
+    assert made["timeout_s"] == 45
     for target in made["uploads"]:
         httpx2.put(target["url"], content=PROGRAM, headers=target["headers"])
     done = client.post(f"{TASKS}{made['id']}/submit/").json()
@@ -61,6 +63,7 @@ def test_a_model_has_no_script(client, alice):
     [
         ({"script": {"entry": "../x.py"}}, "script_entry_bad", "entry"),
         ({"script": {"entry": "x.py"}}, "script_entry_unwanted", "entry"),
+        ({"script": {"time_limit_s": 10**6}}, "script_time_limit", "time_limit_s"),
         ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
         ({"plan": {"preset": "standard"}}, "script_takes_no_plan", "plan"),
         ({"seed": 3}, "script_takes_no_seed", "seed"),
@@ -87,6 +90,7 @@ def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
         {"arguments": ["x" * 1001]},
         {"sample_rate": -1},
         {"profile_device": "yes"},
+        {"time_limit_s": -1},
         {"shell": True},
     ],
 )
@@ -137,3 +141,10 @@ def test_a_list_is_narrowed_to_scripts(client, alice):
         (row,) = client.get(f"{TASKS}?kind={kind}").json()["results"]
         assert (row["id"], row["kind"]) == (task.pk, kind)
     refused(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")
+
+
+def test_a_script_of_before_scripts_had_time_limits_is_read_and_repeated(client, storage):
+    made = client.post(TASKS, asked()).json()
+    task = Task.objects.get()
+    Task.objects.update(script={k: v for k, v in task.script.items() if k != "time_limit_s"})
+    assert client.get(f"{TASKS}{made['id']}/").json()["script"]["time_limit_s"] == 0

@@ -101,6 +101,9 @@ def test_what_a_script_cannot_come_with_is_refused_by_name(changes, code, field)
         ({"sample_rate": -1}, "script_sample_rate", "sample_rate"),
         ({"sample_rate": "often"}, "script_sample_rate", "sample_rate"),
         ({"profile_device": "perhaps"}, "script_profile_device", "profile_device"),
+        ({"time_limit_s": 10**6}, "script_time_limit", "time_limit_s"),
+        ({"time_limit_s": -1}, "script_time_limit", "time_limit_s"),
+        ({"time_limit_s": "soon"}, "script_time_limit", "time_limit_s"),
         ({"interpreter": "/bin/sh"}, "script_key_unknown", "script"),
     ],
 )
@@ -154,6 +157,7 @@ def test_a_task_keeps_its_script_and_the_time_for_each_format(settings):
     assert one.script == Script(arguments=("--steps", "3")).model_dump(mode="json")
     assert two.timeout_s == settings.RUN_TIMEOUT_S + 2 * 60
     assert one.timeout_s == settings.RUN_TIMEOUT_S + 60
+    assert make_script_task(script=Script(time_limit_s=30)).timeout_s == 30
     assert (one.options, one.inputs) == ({}, [])
     assert [file.device_name for file in one.files.all()] == ["train.py"]
 

@@ -44,7 +44,7 @@ def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
     (folder / "batch.toml").write_text(
         'scripts = "train.py"\nworkers = "lab"\narguments = "--name \'two words\'"\n'
         'formats = ["timeline", "memory"]\nsample_rate = 50\nprofile_device = false\n'
-        'data = ["table.csv"]\nrepeats = 2\ntitle = "night {model}"\n'
+        'time_limit_s = 90\ndata = ["table.csv"]\nrepeats = 2\ntitle = "night {model}"\n'
         '[[tasks]]\n[[tasks]]\nscripts = "all.zip"\nentry = "train/main.py"\nrepeats = 1\n'
     )
     submit("batch.toml")
@@ -56,6 +56,7 @@ def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
         "formats": ["chrome_timeline.json", "memory_flow.svg"],
         "sample_rate": 50,
         "profile_device": False,
+        "time_limit_s": 90,
     }
     assert (first.title, third.script["entry"]) == ("night train", "train/main.py")
     assert [file.name for file in third.files.all()] == ["all.zip", "table.csv"]
@@ -64,8 +65,9 @@ def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
 
 def test_a_script_is_submitted_by_arguments(alice, folder):
     submit("-s", "train.py", "--arguments", "--steps 3", "--format", "memory", "-w", "lab",
-        "-d", "table.csv")  # fmt: skip
+        "-d", "table.csv", "--time-limit", "30")  # fmt: skip
     task = Task.objects.get()
+    assert task.timeout_s == 30
     assert task.script["arguments"] == ["--steps", "3"]
     assert task.script["formats"] == ["memory_flow.svg"]
     assert [file.name for file in task.data_files] == ["table.csv"]

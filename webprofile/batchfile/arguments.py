@@ -35,6 +35,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add("--arguments", metavar="TEXT", help="of the script, as typed into a shell")
     add("--format", action="append", choices=list(FORMATS), help="of a script; may be repeated")
     add("--sample-rate", type=int, metavar="N", help="of a script: memory every N operators")
+    add("--time-limit", type=int, metavar="S", help="of a script: seconds, all runs together")
     add("-w", "--worker", action="append", metavar="NAME", help="a device; may be repeated")
     add("-V", "--megengine", action="append", metavar="VERSION", help="or all; may be repeated")
     add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run")
@@ -73,6 +74,7 @@ def _document(given: argparse.Namespace) -> dict[str, Any]:
         "arguments": given.arguments,
         "formats": given.format,
         "sample_rate": given.sample_rate,
+        "time_limit_s": given.time_limit,
         "workers": given.worker,
         "versions": given.megengine,
         "options": _pairs("--option", given.option, _value),

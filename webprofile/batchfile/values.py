@@ -19,6 +19,7 @@ KEYS = {
     "formats": 'of scripts: "timeline", "memory" or both in a list, a run each',
     "sample_rate": "of scripts: memory is counted every so many operators; 0 for never",
     "profile_device": "of scripts: false to leave out the device's times",
+    "time_limit_s": "of scripts: after so many seconds, of all runs together, they are ended",
     "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
     "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
     "options": "a table: load_and_run's options of all tasks",
@@ -35,7 +36,7 @@ KEYS = {
 }
 MOST_REPEATS = 1000
 LONGEST_TITLE = 200
-_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
+_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device", "time_limit_s")
 _SCALARS = (bool, int, float, str)
 
 
@@ -89,6 +90,8 @@ class BlockReader:
             self._wrong("profile_device", "expected true or false")
         if "sample_rate" in given:
             given["sample_rate"] = self.whole("sample_rate", default=0, low=0, high=1_000_000)
+        if "time_limit_s" in given:
+            given["time_limit_s"] = self.whole("time_limit_s", default=0, low=0, high=2**31 - 1)
         return given
 
     def _arguments(self) -> list[str]:
