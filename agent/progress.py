@@ -19,7 +19,7 @@ class Progress:
         self, order: Start, folder: Folder, outbox: Outbox, limit_bytes: int, download_s: float
     ) -> None:
         self._order, self._folder, self._outbox = order, folder, outbox
-        self._tail = LogTail(folder.output, limit_bytes)
+        self._tail = LogTail(folder.output, limit_bytes, is_script=order.script is not None)
         self._download_s = download_s
         self._feed: Feed | None = None
         self._following: asyncio.Task[None] | None = None

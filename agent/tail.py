@@ -34,13 +34,15 @@ class LogTail:
     """Follow a growing file. `chunks` only grows; nothing here waits.
 
     `quiet` from the first warm-up until `finish`: another pass may follow any line, and loading it
-    is a part of what is measured.
+    is a part of what is measured. Not with `is_script`: what a script says of itself means nothing,
+    and nothing is measured that sending could disturb.
     """
 
-    def __init__(self, path: Path, limit_bytes: int) -> None:
+    def __init__(self, path: Path, limit_bytes: int, *, is_script: bool = False) -> None:
         self.chunks: list[Chunk] = []
         self.quiet = False
         self._path, self._limit = path, limit_bytes
+        self._is_script = is_script
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._position = 0
         self._offset = 0
@@ -88,7 +90,8 @@ class LogTail:
     def _take(self, text: str) -> None:
         """Hold the text, and see from its lines whether the model warms up."""
         self._held.append(text)
-        for piece in () if self.quiet else text.splitlines(keepends=True):
+        skip = self.quiet or self._is_script
+        for piece in () if skip else text.splitlines(keepends=True):
             self._line = (self._line + piece)[-_LINE_CHARACTERS:]
             if QUIET_BEGIN in self._line:
                 self.quiet = True

@@ -55,6 +55,15 @@ def test_the_timed_part_is_held_back_even_if_its_mark_comes_in_pieces(path):
     )
 
 
+def test_no_word_of_a_script_holds_its_output_back(path):
+    tail = LogTail(path, 1000, is_script=True)
+    add(path, b"going to warmup\nstep 1\n")
+    tail.read()
+    add(path, b"step 2\n")
+    tail.read()
+    assert (tail.quiet, tail.text()) == (False, "going to warmup\nstep 1\nstep 2\n")
+
+
 def test_a_truncated_log_says_so_and_shows_its_end(path):
     tail = LogTail(path, 10)
     add(path, b"0123456789" + b"-" * 200_000 + b"the end\n")
