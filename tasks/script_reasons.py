@@ -11,8 +11,8 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The script ended with an error."),
         _(
-            "The last lines of its output name the cause. It runs without network, with the files "
-            "that you uploaded and MegEngine’s own packages alone."
+            "The message below names the cause; the end of its output shows where. It runs without "
+            "network, with the files that you uploaded and MegEngine’s own packages alone."
         ),
     ),
     Reason.CRASHED: Wording(
