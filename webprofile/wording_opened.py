@@ -55,21 +55,26 @@ OPENED: dict[str, Any] = {
         "--profile wrote for it."
     ),
     "opened_array": _(
-        "“%(name)s” holds an array of numpy. Upload the JSON that load_and_run --profile wrote."
+        "“%(name)s” holds an array of numpy. Open what a profiler of MegEngine wrote: the JSON of "
+        "load_and_run --profile or get_profile(), chrome_timeline.json, memory_flow.svg or "
+        "StaticMemoryInfo.json."
     ),
     "opened_pickle": _(
         "“%(name)s” holds Python objects (a pickle), which are never read. Write the profile with "
         "json.dump: get_profile() returns what JSON can hold."
     ),
     "opened_picture": _(
-        "“%(name)s” is a picture. Upload the JSON that load_and_run --profile wrote."
+        "“%(name)s” is a picture. Open what a profiler of MegEngine wrote: the JSON of "
+        "load_and_run --profile or get_profile(), chrome_timeline.json, memory_flow.svg or "
+        "StaticMemoryInfo.json."
     ),
     "opened_log": _(
         "“%(name)s” is a log. Upload the file that the option --profile of load_and_run names."
     ),
     "opened_list": _(
-        "“%(name)s” is JSON, but a list. A profile is an object with “profiler” and “graph_exec”; "
-        "upload the file that load_and_run --profile wrote."
+        "“%(name)s” is JSON, but a list without events of a trace. Open what a profiler of "
+        "MegEngine wrote: the JSON of load_and_run --profile or get_profile(), "
+        "chrome_timeline.json or StaticMemoryInfo.json."
     ),
     "opened_not_json": _(
         "“%(name)s” is not JSON, or its end is missing. Copy the file once more, or profile the "
@@ -82,8 +87,10 @@ OPENED: dict[str, Any] = {
         "“%(name)s” nests brackets deeper than any profile. Upload the file as MegEngine wrote it."
     ),
     "opened_not_a_profile": _(
-        "“%(name)s” is JSON of something else. A profile has “profiler” and “graph_exec”; upload "
-        "the file that load_and_run --profile or trace(profiling=True).get_profile() wrote."
+        "“%(name)s” is JSON of something else. Open what a profiler of MegEngine wrote: the JSON "
+        "of load_and_run --profile or trace(profiling=True).get_profile(), which has “profiler” "
+        "and “graph_exec”; chrome_timeline.json, which has “traceEvents”; or "
+        "StaticMemoryInfo.json, which has “opr” and “chunk”."
     ),
     "opened_second_of_kind": _(
         "A run has one file of the kind of “%(name)s”. Open it by itself, or leave the other out."

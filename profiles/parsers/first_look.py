@@ -4,6 +4,7 @@ Files of other tools are refused before they are sent anywhere; whether a file *
 `load_and_run.parse` finds out, and `traces.reading` whether a trace is MegEngine's.
 """
 
+import json
 import re
 from typing import Literal
 
@@ -22,6 +23,7 @@ Kind = Literal[
     "picture",
     "log",
     "list",
+    "not_a_profile",
     "not_json",
 ]
 
@@ -33,6 +35,11 @@ _FLOW = re.compile(rb"<svg\b[^>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
 _STATIC_MEMORY = re.compile(rb'\{\s*"(?:opr|chunk)"\s*:\s*\{')
 #: what a profile has below `graph_exec` stands at the top of graph.json
 _GRAPH = re.compile(rb'\{\s*"(?:operator|var|mem_chunk|comp_seq)"\s*:')
+#: one of them stands at the top of every JSON of a run
+_KEYS = frozenset(
+    {"profiler", "graph_exec", "traceEvents", "opr", "chunk"}
+    | {"operator", "var", "mem_chunk", "comp_seq"}
+)
 _TRACE = re.compile(rb'"traceEvents"\s*:|\[\s*\{[^{}]*"ph"\s*:')
 #: load_and_run's lines start with their time; `iter`, `===` and the title stand in them
 _LOG = re.compile(rb"\[\d\d \d\d:\d\d:\d\d |mgb load-and-run|megengine|=== ", re.IGNORECASE)
@@ -80,7 +87,21 @@ def other_kind(head: bytes) -> Kind | None:
 def _json_kind(text: bytes) -> Kind | None:
     if _TRACE.search(text):
         return None
-    return "list" if text.startswith(b"[") else None
+    if text.startswith(b"["):
+        return "list"
+    return "not_a_profile" if _is_of_another(text) else None
+
+
+def _is_of_another(text: bytes) -> bool:
+    """Whether it is a whole object without any part of a run.
+
+    One that is damaged, or longer than the head, a parser tells.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and not _KEYS & found.keys()
 
 
 def kind_of(head: bytes) -> FileKind:

@@ -72,7 +72,7 @@ def test_sentences_of_results_comparisons_and_reports_have_full_width_marks(clie
         make_result(data, *(another_pass(data, seed) for seed in range(2)), owner=alice)
         for data in (one, other)
     )
-    opened = make_opened(alice, one, b"{}").profile
+    opened = make_opened(alice, one, b'{"profiler": {}}').profile
     addresses = (
         f"/tasks/{first.attempt.task_id}/result/?op=3",
         f"/profiles/{opened.pk}/",

@@ -200,19 +200,25 @@ def test_others_profiles_do_not_exist_for_a_stranger_and_do_for_administrators(c
     assert "hidden one" in client.get("/profiles/").content.decode()
 
 
+#: what a profile may begin with
+PART = b'{"profiler": {'
+
+
 @pytest.mark.parametrize(
     ("files", "code"),
     [
         ([], "opened_none"),
-        ([file_to_open(b"{ }", f"{n}.json", md5=f"{n:032x}") for n in range(21)], "opened_many"),
-        ([file_to_open(b"{}", "a.json"), file_to_open(b"{}", "b.json")], "opened_twice"),
-        ([file_to_open(b"{}", size_bytes=2**40)], "file_too_large"),
-        ([file_to_open(b"{}", size_bytes=0)], "file_empty"),
-        ([file_to_open(b"{}", "a/b.json")], "file_name_path"),
-        ([file_to_open(b"{}", "a\nb.json")], "file_name_bad"),
-        ([file_to_open(b"{}", "x" * 256)], "file_name_long"),
-        ([file_to_open(b"{}", md5="0")], "checksum_bad"),
+        ([file_to_open(b"{ ", f"{n}.json", md5=f"{n:032x}") for n in range(21)], "opened_many"),
+        ([file_to_open(PART, "a.json"), file_to_open(PART, "b.json")], "opened_twice"),
+        ([file_to_open(PART, size_bytes=2**40)], "file_too_large"),
+        ([file_to_open(PART, size_bytes=0)], "file_empty"),
+        ([file_to_open(PART, "a/b.json")], "file_name_path"),
+        ([file_to_open(PART, "a\nb.json")], "file_name_bad"),
+        ([file_to_open(PART, "x" * 256)], "file_name_long"),
+        ([file_to_open(PART, md5="0")], "checksum_bad"),
         ([file_to_open(b" \n")], "opened_empty"),
+        ([file_to_open(b"[1, 2, 3]")], "opened_list"),
+        ([file_to_open(b'{"a": 1}')], "opened_not_a_profile"),
     ],
 )
 def test_files_that_cannot_be_a_profile_are_refused(files, code):
@@ -220,18 +226,29 @@ def test_files_that_cannot_be_a_profile_are_refused(files, code):
         upload_create(owner=make_user(), files=files)
 
 
+@pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
+def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(client, data):
+    client.force_login(make_user())
+    answer = post_json(client, "/profiles/opened/", {"files": [file_body(data)]})
+    assert answer.status_code == 422
+    said = answer.json()["message"]
+    for what in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
+        assert what in said
+    assert not ProfileUpload.objects.exists()
+
+
 def test_a_user_keeps_a_limited_number_and_size(settings):
     alice = make_user()
     settings.OPENED_PROFILES_LIMIT, settings.OPENED_BYTES_LIMIT = 2, 100
-    first = upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
+    first = upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
     with pytest.raises(DomainError, match="opened_too_much"):
-        upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
-    upload_create(owner=alice, files=[file_to_open(b"{}")])
+        upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
+    upload_create(owner=alice, files=[file_to_open(PART)])
     with pytest.raises(DomainError, match="opened_too_many"):
-        upload_create(owner=alice, files=[file_to_open(b"{}")])
-    upload_create(owner=make_user("bob"), files=[file_to_open(b"{}", size_bytes=60)])
+        upload_create(owner=alice, files=[file_to_open(PART)])
+    upload_create(owner=make_user("bob"), files=[file_to_open(PART, size_bytes=60)])
     upload_delete(first)
-    upload_create(owner=alice, files=[file_to_open(b"{}", size_bytes=60)])
+    upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
 
 
 def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):

@@ -47,12 +47,19 @@ def kinds(upload: ProfileUpload) -> list[str]:
         (b'{ "chunk" : { "0": {', "static_memory"),
         (b'{"operator": {"1": {"comp_node_keys"', "graph"),
         (b'{"mem_chunk": {', "graph"),
-        (b'{"anything": 1}', "profile"),
+        (b'{"anything": 1', "profile"),
+        (b'{"anything": 1, "profiler": {}}', "profile"),
     ],
 )
 def test_the_content_tells_the_kind(head, kind):
     assert other_kind(head) is None
     assert kind_of(head) == kind
+
+
+def test_a_whole_object_without_any_part_of_a_run_is_of_something_else():
+    assert other_kind(b'\xef\xbb\xbf {"anything": {"profiler": 1}}\n') == "not_a_profile"
+    assert other_kind(b"{}") == "not_a_profile"
+    assert other_kind(b'{"a":' * 400 + b"1" + b"}" * 400) == "not_a_profile"
 
 
 def test_memory_flow_is_told_from_other_pictures():
