@@ -1,7 +1,11 @@
 // Files dropped on a part of a page.
 
-/** Let files be dropped on `area`; a drop beside it must not open the file instead of the page. */
-export function acceptDrops(area, onFiles) {
+/**
+ * Let files be dropped on `area`; a drop beside it must not open the file instead of the page.
+ *
+ * onTransfer: sees the drop first, and takes it by returning true
+ */
+export function acceptDrops(area, onFiles, onTransfer = () => false) {
   for (const name of ["dragenter", "dragover"]) {
     area.addEventListener(name, (event) => {
       event.preventDefault();
@@ -13,6 +17,7 @@ export function acceptDrops(area, onFiles) {
   }
   area.addEventListener("drop", (event) => {
     event.preventDefault();
+    if (onTransfer(event.dataTransfer)) return;
     if (event.dataTransfer.files.length) onFiles([...event.dataTransfer.files]);
   });
 }

@@ -3,6 +3,7 @@
 // Without this script the form posts the files by itself.
 
 import { acceptDrops } from "./drops.js";
+import { nameIn, ofChosenFolder, ofDroppedFolder } from "./folders.js";
 import { bytesize, fill } from "./format.js";
 import { inOrderOfPasses } from "./pass_order.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
@@ -11,7 +12,11 @@ import { Transfer } from "./transfer.js";
 const form = document.getElementById("open-profile");
 const texts = form.dataset;
 const chooser = form.elements.files;
+const folderChooser = document.getElementById("open-folder");
 const place = document.getElementById("open-error");
+
+/** of the folder that the chosen files lay in, or "" */
+let folder = "";
 
 function show(message) {
   place.textContent = message;
@@ -66,7 +71,7 @@ async function send(transfer, made) {
 
 async function start(files) {
   const transfer = new Transfer(files, texts.login);
-  const name = form.elements.name.value;
+  const name = form.elements.name.value.trim() || nameIn(folder, files[0]);
   freeze(true);
   transfer.panel.scrollIntoView({ block: "nearest" });
   let made;
@@ -81,18 +86,36 @@ async function start(files) {
   return send(transfer, made);
 }
 
+/** Take over files that came from elsewhere than the chooser. */
+function take(files, from = "") {
+  const given = new DataTransfer();
+  for (const file of files) given.items.add(file);
+  chooser.files = given.files;
+  chooser.dispatchEvent(new Event("change"));
+  folder = from;
+  form.elements.name.placeholder = nameIn(folder, inOrderOfPasses(files)[0]);
+  if (from && !files.length) show(fill(texts.noneInFolder, { folder: from }));
+}
+
+folderChooser.closest("[hidden]").hidden = false;
+folderChooser.addEventListener("change", () => {
+  const found = ofChosenFolder(folderChooser.files);
+  if (found.folder) take(found.files, found.folder);
+  // the same folder may be chosen again; its files stand in the chooser of files
+  folderChooser.value = "";
+});
 chooser.addEventListener("change", () => {
+  folder = form.elements.name.placeholder = "";
   const files = inOrderOfPasses(chooser.files);
   show(files.length ? problemOf(files) : "");
   const chosen = document.getElementById("open-chosen");
   const names = files.map((file) => file.name).join(", ");
   chosen.textContent = files.length > 1 ? fill(texts.chosen, { names }) : "";
 });
-acceptDrops(form.querySelector("[data-drop=files]"), (files) => {
-  const given = new DataTransfer();
-  for (const file of files) given.items.add(file);
-  chooser.files = given.files;
-  chooser.dispatchEvent(new Event("change"));
+acceptDrops(form.querySelector("[data-drop=files]"), (files) => take(files), (transfer) => {
+  const found = ofDroppedFolder(transfer);
+  found?.then((each) => take(each.files, each.folder), () => show(texts.unreadableFolder));
+  return found !== null;
 });
 // a file dropped beside the mark would replace the page
 for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());

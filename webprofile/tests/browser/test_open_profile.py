@@ -67,6 +67,24 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(browser, client, liv
     assert errors(browser) == []
 
 
+def test_files_of_a_folder_are_called_after_it(browser, client, live_server, tmp_path):
+    run = tmp_path / "Monday's run"
+    (run / "deeper").mkdir(parents=True)
+    for name in ("resnet18.json", "notes.txt", "deeper/other.json"):
+        (run / name).write_bytes(RESNET.read_bytes())
+    browser.get(f"{live_server.url}/profiles/")
+    field = browser.find_element(By.ID, "open-folder")
+    until(browser, field.is_displayed, "the folder's field")
+    field.send_keys(str(run))
+    name = browser.find_element(By.ID, "open-name")
+    until(browser, lambda: name.get_attribute("placeholder"), "the name")
+    browser.find_element(By.ID, "open-submit").click()
+    until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
+    upload = ProfileUpload.objects.get()
+    assert upload.name == "Monday's run/resnet18"
+    assert [file.name for file in upload.files.all()] == ["resnet18.json"]
+
+
 def test_another_tools_file_is_refused_in_place(browser, client, live_server):
     choose(browser, live_server.url, DATA / "models/tiny.mge")
     place = browser.find_element(By.ID, "open-error")
