@@ -1,5 +1,6 @@
 """What the page of a dynamic graph shows beside its operators: where the time of a step went."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -7,7 +8,7 @@ from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
 from profiles.shown.time_axis import time_axis
-from profiles.traces.summary import Curve, TraceSummary, decode_summary
+from profiles.traces.summary import Curve, TraceSummary, WaitRow, decode_summary
 
 #: rows that the page shows; the API has all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
@@ -22,6 +23,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     if "trace" not in data.beside:
         return None
     found = decode_summary(data.beside["trace"])
+    waits = _waits(found.waits)[:WAITS_SHOWN]
     return {
         "summary": found,
         "recorded_s": found.end_s - found.begin_s,
@@ -33,12 +35,34 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
         ],
         "scopes": found.scopes[:SCOPES_SHOWN],
         "scopes_more": len(found.scopes[SCOPES_SHOWN:]) + found.scopes_left_out,
-        "waits": found.waits[:WAITS_SHOWN],
-        "waits_more": found.waits_count - len(found.waits[:WAITS_SHOWN]),
+        "waits": waits,
+        "waits_more": found.waits_count - sum(each["count"] for each in waits),
         "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
         "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
         "notes": _notes(found),
     }
+
+
+def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
+    """Waits at the same place for the same tensor as one, those that took longest together first.
+
+    begin_s: of the longest of them, which a reader looks for in the timeline
+    """
+    places: dict[tuple[tuple[str, ...], str], list[WaitRow]] = {}
+    for row in rows:
+        places.setdefault((row.path, row.tensor), []).append(row)
+    joined = [
+        {
+            "path": path,
+            "tensor": tensor,
+            "count": len(same),
+            "begin_s": max(same, key=lambda row: row.wait_s).begin_s,
+            "longest_s": max(row.wait_s for row in same),
+            "wait_s": sum(row.wait_s for row in same),
+        }
+        for (path, tensor), same in places.items()
+    ]
+    return sorted(joined, key=lambda each: -each["wait_s"])
 
 
 def _sum(found: TraceSummary) -> float:

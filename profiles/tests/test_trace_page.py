@@ -1,6 +1,7 @@
 """The trace of a training step, opened as any profile: its page, its API, comparison and export."""
 
 import json
+import re
 
 import pytest
 
@@ -35,6 +36,23 @@ def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
     assert "26.54 ms" in page  # of 30.10 ms on the device, the backward pass
     assert "88.2 %" in page
     assert "The times are those of the last iteration." not in page
+
+
+def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
+    def wait(name, begin, end):
+        told = {"id": 5, "name": name, "dtype": "Float32", "shape": "{1}"}
+        return span(HOST, "TensorWaitProp", begin, end, **told)
+
+    events = (*wait("a:0", 40, 50), *wait("b:0", 60, 85), *wait("a:0", 90, 110))
+    trace = to_trace(*operator(10, "ADD", 15, 10, "x:0"), *events)
+    page = page_of(client, make_opened(alice, trace).profile)
+    table = page.partition('id="trace-waits"')[2].partition("</tbody>")[0]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
+    assert [row[:4] for row in rows] == [
+        ["a:0", "2", "30.00 µs", "20.00 µs"],
+        ["b:0", "1", "25.00 µs", "25.00 µs"],
+    ]
+    assert "3 waits of 55.00 µs in all" in page
 
 
 def test_in_chinese_its_words_are_chinese(client, alice):

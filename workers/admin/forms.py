@@ -70,6 +70,10 @@ class WorkerForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["pools"].initial = self.instance.pools.all()
+        if "pools" in self.fields and not Pool.objects.exists():
+            self.fields["pools"].help_text = _(
+                "There is no pool yet. Pools are made below “Pools”."
+            )
 
 
 class PoolForm(forms.ModelForm):

@@ -119,7 +119,7 @@ class WorkerAdmin(ActsAdmin):
     ) -> HttpResponse:
         beats = beats_count(Worker.objects.filter(retired_at=None))
         shown = [(beat, count) for beat, count in beats.items() if count]
-        context = {"beats": shown, "title": _("Hardware"), **(extra_context or {})}
+        context = {"beats": shown, "title": _("Devices"), **(extra_context or {})}
         return super().changelist_view(request, context)
 
     def facts_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:

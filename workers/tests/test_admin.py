@@ -305,10 +305,18 @@ def test_cores_are_told_in_the_singular_too(client, admin, cores, told):
 
 def test_the_way_to_a_device_names_nothing_twice(client, admin):
     worker = make_worker("box")
-    for url, way in ((LIST, "Home › Hardware › Devices"), (page_of(worker), "Devices › box")):
+    ways = ((LIST, "Home › Devices"), (page_of(worker), "Home › Devices › box"))
+    for url, way in ways:
         _, _, rest = client.get(url).content.decode().partition('class="breadcrumbs">')
         crumbs = re.sub(r"<[^>]*>", "", rest.partition("</div>")[0])
-        assert " ".join(crumbs.replace("&rsaquo;", "›").split()).endswith(way)
+        assert " ".join(crumbs.replace("&rsaquo;", "›").split()) == way
+
+
+def test_a_device_page_says_that_there_is_no_pool(client, admin):
+    worker = make_worker("box")
+    assert "There is no pool yet." in client.get(page_of(worker)).content.decode()
+    Pool.objects.create(name="arm")
+    assert "There is no pool yet." not in client.get(page_of(worker)).content.decode()
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])

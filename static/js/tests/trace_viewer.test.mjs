@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { answered, estimate, question, shortTime } from "../trace_viewer/estimate.js";
+import { answered, estimate, outward, question, shortTime } from "../trace_viewer/estimate.js";
 import { mended } from "../trace_viewer/mend.js";
 
 const bytes = (text) => new TextEncoder().encode(text).buffer;
@@ -52,6 +52,14 @@ test("times are as short as the range allows", () => {
   assert.equal(shortTime(1.23456789, 20), "1.23");
   assert.equal(shortTime(1.23456789, 0.002), "1.234568");
   assert.equal(shortTime(1.5, 0), "1.5");
+});
+
+test("the ends of a range are short, and nothing of it is left out", () => {
+  assert.deepEqual(outward(0.0012345678, 0.3652083929999, 0.364), [0.0012, 0.3653]);
+  assert.deepEqual(outward(0, 0.25, 0.25), [0, 0.25]);
+  assert.deepEqual(outward(0.1, 0.3, 0.2), [0.1, 0.3]);
+  const [begin, end] = outward(1.23456789, 1.2345679, 1e-8);
+  assert.ok(begin <= 1.23456789 && end >= 1.2345679 && String(end).length <= 11);
 });
 
 test("an address says what is shown, and is read again", () => {

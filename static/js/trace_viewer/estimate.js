@@ -24,9 +24,20 @@ export function estimate(told, range, lanes) {
 
 /** A time as short as it can be told apart from others of a range of this length. */
 export function shortTime(value, length) {
-  const digits = length > 0 ? Math.max(0, Math.min(9, 3 - Math.floor(Math.log10(length)))) : 6;
-  return String(Number(value.toFixed(digits)));
+  return String(Number(value.toFixed(digitsOf(length))));
 }
+
+/** A range with ends as short as that, which leaves out nothing of what lies in it. */
+export function outward(begin, end, length) {
+  const step = 10 ** digitsOf(length);
+  const short = (value, side) => {
+    const near = Number(value.toFixed(digitsOf(length)));
+    return near === value ? value : side(value * step) / step;
+  };
+  return [short(begin, Math.floor), short(end, Math.ceil)];
+}
+
+const digitsOf = (length) => (length > 0 ? Math.max(0, Math.min(9, 3 - Math.floor(Math.log10(length)))) : 6);
 
 /** The address of a cut, and of the page that shows it: nothing for all of the trace. */
 export function question(range) {

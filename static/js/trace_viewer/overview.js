@@ -1,7 +1,7 @@
 // The lanes of a trace over time: which part of it is to be shown, chosen by mouse or keyboard.
 
 import { bytesize, fill } from "../format.js";
-import { estimate, shortTime } from "./estimate.js";
+import { estimate, outward, shortTime } from "./estimate.js";
 
 /** a press that moves less chooses nothing */
 const LEAST_PIXELS = 4;
@@ -36,8 +36,7 @@ export function makeOverview(form, { show, openFile }) {
 
   /** The number fields hold the range; all else follows. */
   function put(begin_s, end_s) {
-    fields[0].value = begin_s;
-    fields[1].value = end_s;
+    [fields[0].value, fields[1].value] = outward(begin_s, end_s, length);
     follow();
   }
 
