@@ -13,7 +13,8 @@ WORKER = "local"
 VERSION = "1.13.0"
 _HEAD = (
     "# Written by webprofile.embedded. `server` and the runtime of version "
-    f"{VERSION} are set again at every\n# start; everything else may be changed here.\n\n"
+    f"{VERSION} are set again at every\n# start; everything else may be changed here. A running "
+    "agent takes up [scripts] by itself,\n# all else when the site is started again.\n\n"
 )
 
 

@@ -1,6 +1,7 @@
 """A script in a real sandbox: asked for as the page does, run by a real agent, shown as a trace."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,15 +31,24 @@ print("sum", x.sum().numpy())
 """
 
 
+#: a health check may come first
+TAKEN_UP_WITHIN_S = 120.0
+
+
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory, megengine_python: str) -> Iterator[Site]:
-    """A site whose only device runs scripts."""
+    """A site whose only device runs scripts, allowed by its owner while its agent runs."""
     home = tmp_path_factory.mktemp("scripts")
-    with running_site(home) as site, site.login() as visitor:
-        visitor.device()  # by then its agent's configuration is written
-    (config,) = home.rglob("agent.toml")
-    config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
     with running_site(home) as site:
+        with site.login() as visitor:
+            visitor.device()  # by then its agent's configuration is written
+            assert "neither an administrator nor" in visitor.get("/workers/local/").text
+            (config,) = home.rglob("agent.toml")
+            config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
+            deadline = time.monotonic() + TAKEN_UP_WITHIN_S
+            while "no administrator of this site has" not in visitor.get("/workers/local/").text:
+                assert time.monotonic() < deadline, "the agent did not take it up"
+                time.sleep(0.5)
         yield site
 
 
