@@ -45,7 +45,8 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
 
     events = (*wait("a:0", 40, 50), *wait("b:0", 60, 85), *wait("a:0", 90, 110))
     trace = to_trace(*operator(10, "ADD", 15, 10, "x:0"), *events)
-    page = page_of(client, make_opened(alice, trace).profile)
+    profile = make_opened(alice, trace).profile
+    page = page_of(client, profile)
     table = page.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
     assert [row[:4] for row in rows] == [
@@ -53,6 +54,10 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
         ["b:0", "1", "25.00 µs", "25.00 µs"],
     ]
     assert "3 waits of 55.00 µs in all" in page
+    report = client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    table = report.partition('id="trace-waits"')[2].partition("</tbody>")[0]
+    assert table.count("outside of modules") == 2
+    assert ">30.00 µs</td>" in table
 
 
 def test_in_chinese_its_words_are_chinese(client, alice):
