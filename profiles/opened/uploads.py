@@ -75,7 +75,7 @@ def in_order_of_passes(names: Sequence[str]) -> list[int]:
 
 def _family(stem: str) -> str:
     """What the names of one run's passes have in common: `p` of `p`, `p-2` and `p (3)`."""
-    return re.sub(r"[-_. (]*#\)?$", "", re.sub(r"\d+", "#", stem))
+    return re.sub(r"([-_. (]*#\)?)+$", "", re.sub(r"\d+", "#", stem))
 
 
 def initiated_check(upload: ProfileUpload) -> None:

@@ -93,6 +93,7 @@ def test_several_files_are_passes_of_one_profile_in_their_order(client, storage)
         (["profile-2.json", "profile.json", "profile-10.json"], [1, 0, 2]),
         (["b.json", "a.json"], [0, 1]),
         (["b.json", "p-2.json", "a.json", "p.json"], [0, 3, 1, 2]),
+        (["resnet18-2.json", "resnet18.json"], [1, 0]),
         (["p (3).json", "p2.json", "p.json"], [2, 1, 0]),
         (["run²9.json", "run²10.json"], [0, 1]),
         (["9" * 40 + ".json", "1.json"], [1, 0]),

@@ -20,7 +20,7 @@ function family(name) {
   return name
     .replace(/(?<=.)\.[^.]*$/, "")
     .replace(/\d+/g, "#")
-    .replace(/[-_. (]*#\)?$/, "");
+    .replace(/([-_. (]*#\)?)+$/, "");
 }
 
 /** Files in the order of their passes: names that differ in numbers alone in the order of these, profile.json before

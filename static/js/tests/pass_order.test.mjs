@@ -8,6 +8,7 @@ const ordered = (...names) => inOrderOfPasses(names.map((name) => ({ name }))).m
 test("passes stand in the order of their numbers, the one without a number first", () => {
   assert.deepEqual(ordered("p-10.json", "p-2.json", "p.json"), ["p.json", "p-2.json", "p-10.json"]);
   assert.deepEqual(ordered("p (3).json", "p2.json", "p.json"), ["p.json", "p2.json", "p (3).json"]);
+  assert.deepEqual(ordered("resnet18-2.json", "resnet18.json"), ["resnet18.json", "resnet18-2.json"]);
   assert.deepEqual(ordered("2b.json", "10a.json"), ["2b.json", "10a.json"]);
 });
 
