@@ -126,6 +126,10 @@ class StatisticsAnswer(serializers.Serializer):
 
     passes = serializers.IntegerField(help_text="Profiled passes that were merged.")
     left_out = LeftOutAnswer(many=True, help_text="Files that could not be merged.")
+    mismatches = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Why opened files cannot be of one run, in the reader's words; mostly empty.",
+    )
     sides = SideAnswer(many=True, help_text="Device and host.")
     coverage = CoverageAnswer(allow_null=True, help_text="Null: no iteration's time is known.")
     latency = LatencyAnswer(

@@ -25,6 +25,7 @@ from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.packed_answer import packed_json
 from profiles.shown.roofs import roofs_of
+from profiles.shown.run_sources import mismatches
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_file import is_trace
 from profiles.shown.trace_timeline import range_of
@@ -51,6 +52,7 @@ class Statistics(DataView):
         answer = {
             "passes": found["merged"],
             "left_out": found["left_out"],
+            "mismatches": mismatches(data, profile),
             "sides": [asdict(each) for each in found["sides"]],
             "coverage": found["coverage"] and asdict(found["coverage"]),
             "latency": measurement and _latency(measurement),

@@ -84,6 +84,9 @@ def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, tr
         client, alice, (TIMELINE, traces(trace, TIMELINE)), (MEMORY, traces(flow, MEMORY))
     )
     assert "few names of tensors in common" in part(page, "mismatches")
+    profile = ProfileUpload.objects.get().profile
+    (told,) = client.get(f"/api/v1/profiles/{profile.pk}/statistics/").json()["mismatches"]
+    assert "few names of tensors in common" in told
 
 
 @pytest.mark.parametrize("model", NAMES)
