@@ -17,8 +17,8 @@ class Pauses(object):
     MegEngine 1.13 marks each step of `GradManager.backward` while a Profiler runs, and its trace
     cannot take such a mark: "no fallback implementation for PushScope", whatever the options. In
     the function's first call, where Python runs it, the Profiler pauses for `backward` alone, in
-    later ones for all: they run compiled, which it does not see, and to stop it there would wait
-    for what only Python can give them.
+    later ones for all: they run compiled, which it does not see, and to stop it in their midst
+    could wait for what only Python can give them.
     """
 
     def __init__(self, say):
