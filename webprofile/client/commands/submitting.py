@@ -13,6 +13,7 @@ from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blo
 from webprofile.batchfile.local_files import LocalFile, look_at, size_of
 from webprofile.batchfile.matrix import AskedFile, Cell, cells_of, newest_first
 from webprofile.batchfile.mistakes import BatchError
+from webprofile.batchfile.zip_entries import entry_mistake
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import usable
@@ -136,6 +137,9 @@ def _check(run: Run, cells: Sequence[Cell]) -> None:
 
 
 def _refusals(run: Run, cell: Cell) -> list[tuple[str, str]]:
+    script = cell.block.script
+    if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
+        return [(cell.place_of("entry"), mistake)]
     try:
         refusal = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)["refusal"]
     except ProblemError as error:

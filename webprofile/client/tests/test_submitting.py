@@ -15,6 +15,7 @@ from profiles import storage as object_store
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.scripts import make_script_worker, zip_of
 from tasks.transitions import transition_if
 
 MATRIX = """
@@ -327,3 +328,20 @@ def test_beyond_the_owners_limit_it_waits_for_room(client, alice):
     told = client.run("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2", "--no-wait", code=1)
     assert "refused" in told.stderr
     assert Task.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ([], "Name the program within “all.zip” to start. Programs in it: train/main.py, net.py."),
+        (["--entry", "main.py"], "has no “main.py”. Programs in it: train/main.py, net.py."),
+    ],
+)
+def test_a_program_that_is_not_in_a_zip_is_told_before_anything_is_sent(client, home, asked, words):
+    (home / "all.zip").write_bytes(zip_of(train__main="1", net="2"))
+    make_script_worker("lab")
+    told = client.run("submit", "-s", "all.zip", "-w", "lab", *asked, "--no-wait", code=2)
+    assert words in told.stderr
+    assert not Task.objects.exists()
+    client.run("submit", "-s", "all.zip", "-w", "lab", "--entry", "net.py", "--no-wait")
+    assert Task.objects.get().script["entry"] == "net.py"
