@@ -84,7 +84,9 @@ class Form:
 
 
 @pytest.fixture
-def devices() -> None:
+def devices(settings) -> None:
+    # a device stays online however slow the machine of the tests is
+    settings.HEARTBEAT_S = 600
     make_worker("wheel", facts={"cpu_model": "AMD EPYC"})
     binary = make_worker("binary")
     fields = {"kind": "binary", "builds": ["cuda"], "libraries": ["mine"]}
