@@ -44,7 +44,8 @@ def check_balance(events: list[dict]) -> None:
         if event["ph"] not in "BE":
             continue
         thread = event["tid"]
-        assert event["ts"] >= times.get(thread, 0.0)
+        # MegEngine rounds times of a device twice: an end may stand 1 ns before its begin
+        assert event["ts"] > times.get(thread, 0.0) - 0.01
         times[thread] = event["ts"]
         if event["ph"] == "B":
             begun[thread].append(event["name"])

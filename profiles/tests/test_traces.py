@@ -215,6 +215,17 @@ def test_events_out_of_order_are_sorted_and_that_is_told(tmp_path):
     assert found.columns.device.total_s() == pytest.approx(7e-6)
 
 
+def test_an_end_that_rounding_puts_before_its_begin_is_still_its_end(tmp_path):
+    short = operator(10, "COPY", 0, 0, "a:0")
+    short[-1]["ts"] -= 0.001
+    found = read(tmp_path, to_trace(*short, *operator(20, "ADD", 50, 7, "b:0")))
+    assert (found.summary.out_of_order, found.summary.unpaired) == (0, 0)
+    assert found.columns.device.total_s() == pytest.approx(7e-6)
+    assert [round(lane.busy_s * 1e6) for lane in found.summary.lanes if lane.kind == "device"] == [
+        7
+    ]
+
+
 def test_without_names_of_threads_their_events_tell_whose_they_are(tmp_path):
     data = json.dumps({"traceEvents": TWO}).encode()
     kinds = [lane.kind for lane in read(tmp_path, data).summary.lanes]
