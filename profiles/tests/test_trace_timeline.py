@@ -178,9 +178,10 @@ class TestRefused:
         assert (answer.status_code, answer.json()["error"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
-    def test_a_cut_that_takes_too_much_memory(self, client, trace, monkeypatch):
+    def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
+        # less than the process has already; a small cut would do with what it has free
         monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
-        answer = cut(client, trace)
+        answer = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
         assert (answer.status_code, answer.json()["error"]) == (422, "cut_heavy")
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from profiles.parsers.errors import ProfileFormatError
 
 #: read at once; a few times as much is held while it is decoded
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 16
 #: no event is longer
 LONGEST_EVENT_BYTES = 16 << 20
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy.ma  # noqa: F401 - numpy.unique would load it in each reader that is forked: 15 ms, 1 MB
+
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.graph import ExecutedGraph
 from profiles.traces.lanes import lanes_of

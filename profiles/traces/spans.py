@@ -55,8 +55,13 @@ def covered_us(begin: Floats, end: Floats) -> float:
     """How long at least one of some spans lasted, for spans by their begin."""
     if not len(begin):
         return 0.0
-    before = np.concatenate([[-np.inf], np.maximum.accumulate(end)[:-1]])
-    return float(np.maximum(end - np.maximum(begin, before), 0.0).sum())
+    # from when on each is alone, and then for how long: one block, for a lane may have millions
+    alone = np.empty(len(begin))
+    alone[0] = -np.inf
+    np.maximum.accumulate(end[:-1], out=alone[1:])
+    np.maximum(begin, alone, out=alone)
+    np.subtract(end, alone, out=alone)
+    return float(np.maximum(alone, 0.0, out=alone).sum())
 
 
 def spans_of(trace: Trace, lane: int) -> Spans:

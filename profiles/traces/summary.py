@@ -219,7 +219,7 @@ def _named(lane: Lane, name: str) -> NDArray[np.intp]:
 
 def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
     spans, works = lane.spans, _works(lane)
-    busy_us = covered_us(spans.begin_us[works], spans.end_us[works])
+    busy_us = covered_us(spans.begin_us, np.where(works, spans.end_us, spans.begin_us))
     whole_us = end_us - begin_us
     return LaneRow(
         name=lane.name,
