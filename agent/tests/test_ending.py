@@ -72,16 +72,17 @@ async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(de
 
 
 async def test_cancel_during_the_download_starts_nothing(device, server, storage):
-    storage.delay_s = 0.6
+    storage.delay_s = 4.0
     device.start()
     order = server.order()
+    begin = time.monotonic()
     await server.send(order)
     await asyncio.sleep(0.2)
     await server.send(Cancel(attempt=order.attempt))
-    begin = time.monotonic()
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.CANCELLED, None)
-    assert time.monotonic() - begin < 0.4
+    # it was not waited for
+    assert time.monotonic() - begin < 4.0
     assert not server.of(AttemptStarted)
     await device.forgets_all()
 

@@ -204,9 +204,7 @@ async def test_it_ends_with_the_agent_and_its_token_is_nowhere_to_be_read(site):
     folder = Path(f"/proc/{heart.pid}")
     for name in ("cmdline", "environ"):
         assert b"mgw_secret" not in (folder / name).read_bytes()
-    begin = time.monotonic()
     await heart.close()
-    assert time.monotonic() - begin < 1
     assert not folder.exists()
 
 
