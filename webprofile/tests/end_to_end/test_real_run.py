@@ -3,6 +3,7 @@
 import hashlib
 import html
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
         else:
             states.append(message["outcome"] or message["status"])
             if message["state"] == "finished":
+                if states[-1] != "succeeded":
+                    # pytest shows why where a test did not expect it
+                    print(re.sub(r"<[^>]*>|\s+", " ", page(visitor, task)), log[-2000:], sep="\n")
                 return states, log
     raise AssertionError("the socket ended before the task")
 
