@@ -42,7 +42,11 @@ class TraceWaitAnswer(serializers.Serializer):
     path = serializers.ListField(child=serializers.CharField(), help_text="Where.")
     tensor = serializers.CharField(allow_blank=True, help_text="Name of the tensor.")
     begin_s = kinds.number("When, by the clock of the trace, s.")
-    wait_s = kinds.number("How long, s.")
+    wait_s = kinds.number("How long by MegEngine's event, s.")
+    after_s = kinds.number(
+        "How much longer, s: until the device had computed all that it had been given, if Python "
+        "did nothing meanwhile."
+    )
 
 
 class TraceCurveAnswer(serializers.Serializer):
@@ -97,7 +101,8 @@ class TraceAnswer(serializers.Serializer):
     scopes_left_out = serializers.IntegerField(help_text="How many more there are.")
     waits = TraceWaitAnswer(many=True, help_text="The 1,000 longest.")
     waits_count = serializers.IntegerField(help_text="How many there are in all.")
-    wait_s = kinds.number("All of them together, s.")
+    wait_s = kinds.number("All of them together, by MegEngine's events, s.")
+    wait_after_s = kinds.number("And how much longer, s.")
     curves = TraceCurveAnswer(many=True, help_text="Counters.")
     unpaired = serializers.IntegerField(help_text="Events without their other half.")
     out_of_order = serializers.IntegerField(help_text="Threads whose events had to be sorted.")

@@ -53,7 +53,7 @@ def of_trace(data: ProfileData) -> Facts:
     """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
     found = decode_summary(data.beside["trace"])
     recorded_s = found.end_s - found.begin_s
-    share = found.wait_s / recorded_s if recorded_s > 0 else 0.0
+    share = (found.wait_s + found.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
     return Facts(of_trace=True, waits=Waits(found.waits_count, share))
 
 

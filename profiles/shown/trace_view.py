@@ -27,7 +27,8 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     return {
         "summary": found,
         "recorded_s": found.end_s - found.begin_s,
-        "wait_share": _share(found.wait_s, found.end_s - found.begin_s),
+        "wait_s": found.wait_s + found.wait_after_s,
+        "wait_share": _share(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
         "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in found.lanes],
         "phases": [
             {"row": phase, "name": _phase(phase.name), "share": _share(phase.device_s, _sum(found))}
@@ -56,9 +57,9 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
             "path": path,
             "tensor": tensor,
             "count": len(same),
-            "begin_s": max(same, key=lambda row: row.wait_s).begin_s,
-            "longest_s": max(row.wait_s for row in same),
-            "wait_s": sum(row.wait_s for row in same),
+            "begin_s": max(same, key=lambda row: row.all_s).begin_s,
+            "longest_s": max(row.all_s for row in same),
+            "wait_s": sum(row.all_s for row in same),
         }
         for (path, tensor), same in places.items()
     ]

@@ -124,6 +124,24 @@ def test_a_wait_says_where_and_for_what(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "after"),
+    [(125, 50), (105, 0), (None, 0)],
+    ids=["when the device is idle", "before", "never"],
+)
+def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_on, after):
+    events = [
+        *operator(10, "ADD", 0, 40, "a:0"),  # from 10 to 50
+        *operator(20, "MUL", 50, 60, "b:0"),  # from 60 to 120
+        *span(HOST, "TensorWaitProp", 55, 70),
+        *(operator(30, "SUB", goes_on, 5, "c:0") if goes_on else ()),
+    ]
+    found = read(tmp_path, to_trace(*events)).summary
+    (wait,) = found.waits
+    assert round(wait.wait_s * 1e6) == 15
+    assert round(wait.after_s * 1e6) == round(found.wait_after_s * 1e6) == after
+
+
 def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
     events = [
         *span(WORKER, "StartProfile", 0, 100),

@@ -17,6 +17,7 @@ from profiles.traces.lanes import Lane
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.reader import COUNTER, NONE, Trace
 from profiles.traces.spans import covered_us, in_rows
+from profiles.traces.waits import still_waited_us
 
 #: rows that are kept
 SCOPES_LIMIT, WAITS_LIMIT, COUNTERS_LIMIT, LANES_LIMIT = 5_000, 1_000, 64, 200
@@ -78,12 +79,21 @@ class ScopeRow(Struct, frozen=True):
 
 
 class WaitRow(Struct, frozen=True):
-    """Python waited for a value: where, of which tensor, from when (s) and for how long."""
+    """Python waited for a value: where, of which tensor, from when (s) and for how long.
+
+    after_s: for how much longer (see `traces.waits`)
+    """
 
     path: tuple[str, ...]
     tensor: str
     begin_s: float
     wait_s: float
+    after_s: float = 0.0
+
+    @property
+    def all_s(self) -> float:
+        """How long Python waited."""
+        return self.wait_s + self.after_s
 
 
 class Curve(Struct, frozen=True):
@@ -100,7 +110,7 @@ class TraceSummary(Struct, frozen=True):
     """scopes and waits: the longest ones; `..._left_out` says how many more there are.
 
     begin_s, end_s: what was recorded, without starting and stopping the Profiler
-    wait_s, waits_count: of all waits
+    wait_s, wait_after_s, waits_count: of all waits
     unpaired, out_of_order, broken, is_cut: what was wrong with the file
     overview: None where the summary was made before there were any
     """
@@ -121,6 +131,7 @@ class TraceSummary(Struct, frozen=True):
     broken: int
     is_cut: bool
     overview: Overview | None = None
+    wait_after_s: float = 0.0
 
 
 @dataclass
@@ -153,9 +164,9 @@ def summarize(
         dispatched = _dispatched(lane, ids)
         scopes.charge(lane, of_span, dispatched, took_s)
         phases.add(lane, dispatched, took_s)
-        waits += _waits(lane, of_span, scopes)
+        waits += _waits(lane, of_span, scopes, device)
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
-    waits.sort(key=lambda wait: -wait.wait_s)
+    waits.sort(key=lambda wait: -wait.all_s)
     return TraceSummary(
         begin_s=begin_us * _S_PER_US,
         end_s=end_us * _S_PER_US,
@@ -167,6 +178,7 @@ def summarize(
         waits=tuple(waits[:WAITS_LIMIT]),
         waits_count=len(waits),
         wait_s=sum(wait.wait_s for wait in waits),
+        wait_after_s=sum(wait.after_s for wait in waits),
         curves=tuple(_curves(trace)),
         unpaired=sum(lane.spans.unpaired for lane in lanes),
         out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
@@ -346,16 +358,19 @@ class _Phases:
         )
 
 
-def _waits(lane: Lane, of_span: list[int], scopes: _Scopes) -> Iterator[WaitRow]:
+def _waits(lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals) -> Iterator[WaitRow]:
     trace, spans = lane.trace, lane.spans
     duration_us = spans.duration_us
-    for span in _named(lane, _WAIT).tolist():
+    found = _named(lane, _WAIT)
+    after_us = still_waited_us(spans, found, device)
+    for span, after in zip(found.tolist(), after_us.tolist(), strict=True):
         label = int(trace.label[spans.last[span]])
         yield WaitRow(
             path=scopes.path(of_span[span]),
             tensor="" if label == NONE else trace.labels[label],
             begin_s=float(spans.begin_us[span]) * _S_PER_US,
             wait_s=float(duration_us[span]) * _S_PER_US,
+            after_s=after * _S_PER_US,
         )
 
 
