@@ -14,7 +14,9 @@ REST: dict[str, Any] = {
     "password_wrong": _("The current password is not right."),
     "forbidden": _("You may not do this."),
     "csrf_failed": _("The CSRF token is missing or wrong. Send the header X-CSRFToken."),
-    "scope_missing": _("The token's scopes do not allow this. Make a token that may."),
+    "scope_missing": _(
+        "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
+    ),
     "token_not_here": _("An access token may not do this. Log in with a password."),
     "administrators_only": _("Only administrators may do this."),
     "not_found": _(

@@ -51,6 +51,7 @@ MEANINGS: dict[str, Any] = {
     "problems": _("everything that is wrong with the password, in words"),
     "promise": _("what the header says: shape and type"),
     "reason": _("why the health check failed, in words"),
+    "scope": _("the scope that a token needs"),
     "shape": _("lengths of the axes"),
     "size": _("size of the file, bytes"),
     "size_mib": _("what the range takes of the file, MiB"),

@@ -14,6 +14,8 @@ from profiles.traces.summary import Curve, TraceSummary, WaitRow, decode_summary
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
 #: curve in a picture of so many units
 _WIDTH, _HEIGHT = 400, 60
+#: phases that a step of training has, and inference has not
+_TRAINS = ("backward", "step")
 #: about so many moments on the axis of a curve
 CURVE_TICKS = 7
 
@@ -26,6 +28,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     waits = _waits(found.waits)[:WAITS_SHOWN]
     return {
         "summary": found,
+        "is_training": any(each.name in _TRAINS for each in found.phases),
         "recorded_s": found.end_s - found.begin_s,
         "wait_s": found.wait_s + found.wait_after_s,
         "wait_share": _share(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),

@@ -68,6 +68,15 @@ def test_in_chinese_its_words_are_chinese(client, alice):
         assert word not in page
 
 
+def test_what_trains_nothing_is_called_a_trace(client, alice):
+    trace = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
+    page = page_of(client, trace)
+    assert '<a class="parts__link" href="#trace">Trace</a>' in page
+    assert "Training step" not in page
+    step = make_opened(alice, MLP.read_bytes()).profile
+    assert '<a class="parts__link" href="#trace">Training step</a>' in page_of(client, step)
+
+
 def test_other_profiles_have_no_such_part(client, alice):
     assert 'id="trace"' not in page_of(client, make_opened(alice, good_profile("tiny")).profile)
 

@@ -6,6 +6,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from webprofile.errors import DomainError
 from webprofile.rest.authentication import Scope, is_access_token, scopes_of
 from webprofile.watching.facts import note
 
@@ -24,7 +25,7 @@ class MayCall(BasePermission):
             raise PermissionDenied(code="token_not_here")
         wanted = scope_wanted(view, request.method or "")
         if wanted not in scopes_of(request):
-            raise PermissionDenied(code="scope_missing")
+            raise DomainError("scope_missing", status=403, scope=wanted)
         if wanted == Scope.ADMIN and not request.user.is_staff:
             raise PermissionDenied(code="administrators_only")
         return True

@@ -88,7 +88,8 @@ def test_a_scope_is_what_a_token_may_do():
     task = make_task(owner=user)
     reading = bearer(issued(user, "read"))
     assert reading.get(TASKS).status_code == 200
-    problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
+    told = problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
+    assert "“write”" in told["detail"]
     writing = bearer(issued(user, "write"))
     problem(writing.get(TASKS), 403, "scope_missing")
     assert writing.post(f"{TASKS}{task.pk}/cancel/").status_code == 200
