@@ -18,6 +18,7 @@ from profiles.tests.opened import (
     objects_of,
 )
 from profiles.tests.shared_data import DATA, bad_profile, good_profile
+from profiles.tests.traces import operator, to_trace
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.wording import WORDINGS
@@ -310,3 +311,13 @@ def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_other
     page = client.get("/profiles/").text
     for name in ("one that is read", "one that is none", "one on its way"):
         assert name in page
+
+
+def test_each_profile_of_the_list_has_a_unit_that_can_be_read(client, storage):
+    alice = make_user("alice")
+    client.force_login(alice)
+    make_opened(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
+    make_opened(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
+    page = client.get("/profiles/").text
+    assert ">2.000 µs</td>" in page
+    assert ">2.000 s</td>" in page
