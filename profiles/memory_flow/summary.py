@@ -22,6 +22,8 @@ TAGS_LIMIT, REGIONS_LIMIT = 200, 64
 POINTS_LIMIT = 1_000
 #: unused addresses between two regions
 GAP_BYTES = 1 << 20
+#: of the peak, in percent: what counts as near it
+NEAR_PERCENT = 90
 _S_PER_NS = 1e-9
 #: of a tensor's name, `step[12].MUL:0`: which call, which output
 _CALL = re.compile(r"\[\d+\]|:\d+$")
@@ -91,6 +93,8 @@ class MemoryFlowSummary(Struct, frozen=True):
     peak_bytes: most bytes held at one time, each address once; peak_s: when first, peak_end_s: how
         long; peak_added_bytes: sizes of the peak_tensors tensors of then, added up
     used_bytes: of all addresses that any tensor ever has
+    near_peak_s: how long NEAR_PERCENT of the peak or more were held, in all; None without a peak,
+        and where the summary was made before this was measured
     never_erased, broken, beyond, others, is_cut: what was odd about the file (`reader.Flow`)
     """
 
@@ -115,6 +119,7 @@ class MemoryFlowSummary(Struct, frozen=True):
     beyond: int
     others: int
     is_cut: bool
+    near_peak_s: float | None = None
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:
@@ -151,6 +156,7 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
         beyond=flow.left_out,
         others=flow.others,
         is_cut=flow.is_cut,
+        near_peak_s=None if peak is None else _near_peak_s(usage, int(usage.held[peak])),
     )
 
 
@@ -166,6 +172,11 @@ def decode_summary(data: bytes) -> MemoryFlowSummary:
 
 def _s(ns: int | np.int64) -> float:
     return float(ns) * _S_PER_NS
+
+
+def _near_peak_s(usage: Usage, peak_bytes: int) -> float:
+    """Of all moments: the curve has only the most of each stretch, and one may last seconds."""
+    return _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100)))
 
 
 def _kept(flow: Flow, at_peak: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -32,6 +32,10 @@ class Usage:
         """The first moment with most bytes held; None if nothing ever is."""
         return int(np.argmax(self.held)) if len(self.held) and self.held.max() > 0 else None
 
+    def lasting_ns(self, least: int) -> int:
+        """How long at least so many bytes are held, in all."""
+        return int(np.diff(self.at_ns)[self.held[:-1] >= least].sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Space:

@@ -85,3 +85,4 @@ class MemoryFlowAnswer(serializers.Serializer):
     beyond = serializers.IntegerField(help_text="Rectangles beyond the first 1,000,000.")
     others = serializers.IntegerField(help_text="Elements that MegEngine does not write.")
     is_cut = serializers.BooleanField(help_text="The file ends before its picture does.")
+    near_peak_s = kinds.number("How long nine tenths of the peak or more were held, in all, s.")

@@ -19,8 +19,6 @@ ROWS, TAGS, DRAWN = 50, 20, 5_000
 _LONGEST_TAG = 300
 #: shorter ones are told apart by no clock of the Profiler's
 _BRIEF_S = 1e-6
-#: of the peak: what counts as near it
-_NEAR = 0.9
 #: what the table is ordered by; what comes first of each
 _ORDERS = {
     "size": lambda row: (-row.size_bytes, row.produced_s),
@@ -71,14 +69,13 @@ def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
         return None
     recorded_s = summary.end_s - summary.begin_s
     peak_lasts_s = (summary.peak_end_s or 0.0) - (summary.peak_s or 0.0)
-    near_peak_s = _near_peak_s(summary)
+    near_peak_s = summary.near_peak_s
     return {
         "summary": summary,
         "recorded_s": recorded_s,
         "peak_lasts_s": peak_lasts_s,
         "is_brief": peak_lasts_s < _BRIEF_S,
-        "near_peak_s": near_peak_s,
-        "near_peak_share": near_peak_s / recorded_s if recorded_s > 0 else None,
+        "near_peak_share": near_peak_s / recorded_s if near_peak_s and recorded_s > 0 else None,
         "peak_share": summary.peak_bytes / summary.used_bytes if summary.used_bytes else None,
         "is_shared": summary.peak_added_bytes > summary.peak_bytes,
         "tags": [
@@ -94,14 +91,6 @@ def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
         "notes": _notes(summary),
         **tensors_view(summary, asked),
     }
-
-
-def _near_peak_s(summary: MemoryFlowSummary) -> float:
-    """How long nearly as much as at the peak was held, by the curve that is kept."""
-    at_s, held = summary.curve.at_s, summary.curve.held_bytes
-    lasting = zip(at_s, at_s[1:], held, strict=False)
-    near = _NEAR * summary.peak_bytes
-    return sum(end_s - begin_s for begin_s, end_s, size in lasting if size >= near)
 
 
 def summary_of(data: ProfileData) -> MemoryFlowSummary | None:

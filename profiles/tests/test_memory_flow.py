@@ -1,5 +1,6 @@
 """`memory_flow.svg`: sizes, times and the peak as anybody can add them up from the file."""
 
+import json
 import math
 import re
 from xml.etree import ElementTree
@@ -183,6 +184,28 @@ def test_one_that_ends_before_it_begins_holds_nothing(tmp_path):
     assert (found.count, found.peak_bytes, found.never_erased) == (1, 0, 0)
 
 
+def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path):
+    # more moments than the curve keeps, and a pause that is far longer than all of them
+    pulses = [
+        tensor("pulse", at=4096, size=900, begin=start + 4 * n, end=start + 4 * n + 3)
+        for start in (1_000, 2_000_000_000, 5_000_000_000)
+        for n in range(700)
+    ]
+    data = to_flow(tensor("kept", at=64, size=100, begin=0, end=6_000_000_000), *pulses)
+    found = read(tmp_path, data)
+    assert found.peak_bytes == 1_000
+    assert found.near_peak_s == pytest.approx(3 * 700 * 3e-9, rel=1e-9)
+
+
+def test_what_is_nine_tenths_is_near_the_peak_and_what_is_less_is_not(tmp_path):
+    data = to_flow(
+        tensor("least", at=0, size=900, begin=0, end=50),
+        tensor("rest", at=900, size=100, begin=10, end=20),
+        tensor("less", at=0, size=899, begin=50, end=90),
+    )
+    assert read(tmp_path, data).near_peak_s == pytest.approx(50e-9)
+
+
 def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
     found = read(tmp_path, to_flow())
     assert (found.count, found.peak_s, found.tensors, found.curve.at_s) == (0, None, (), ())
@@ -251,6 +274,12 @@ def test_what_is_kept_is_bounded_and_the_rest_counted(tmp_path, monkeypatch):
     assert len(found.curve.at_s) == 6
     assert found.peak_tensors == 60
     assert "part59.MUL:0" in {row.name for row in found.tensors}
+
+
+def test_a_summary_of_an_earlier_version_does_not_say_what_it_did_not_measure():
+    old = json.loads(encode_summary(summarize(read_flow(MLP))))
+    del old["near_peak_s"]
+    assert decode_summary(json.dumps(old).encode()).near_peak_s is None
 
 
 def test_a_summary_is_the_same_after_a_round():

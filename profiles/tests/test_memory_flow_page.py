@@ -9,6 +9,7 @@ import pytest
 
 from profiles.models import Profile
 from profiles.services import profile_build
+from profiles.shown import memory_flow_view
 from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
@@ -69,6 +70,29 @@ def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
     assert rows[1:4] == ["step[142].SUB:0", "step[140].ADD:0", rows[3]]
     assert "ConvolutionBackwardFilterV2" in rows[3]
     assert "Rows 1 to 50 of 192" in page
+
+
+def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
+    pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
+    late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
+    profile = make_opened(alice, to_flow(*pulses, late)).profile
+    told = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
+    assert told in page_of(client, profile)
+    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
+    assert answer["near_peak_s"] == pytest.approx(4.5e-6)
+
+
+def test_what_was_derived_before_that_was_measured_says_nothing_of_it(client, resnet, monkeypatch):
+    decode = memory_flow_view.decode_summary
+
+    def without(data):
+        old = json.loads(data)
+        del old["near_peak_s"]
+        return decode(json.dumps(old).encode())
+
+    monkeypatch.setattr(memory_flow_view, "decode_summary", without)
+    page = page_of(client, resnet)
+    assert "1688740 bytes" in page and "Nine tenths" not in page
 
 
 def test_alone_it_has_a_page_and_no_table_of_operators(client, resnet):
