@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from profiles.memory_flow.amounts import layout_of
 from profiles.memory_flow.reader import NONE, Flow
 from profiles.memory_flow.usage import Space, Usage, space_of, usage_of
+from profiles.thinning import thinned
 
 #: tensors that are kept, and how many of those at the peak come first
 TENSORS_LIMIT, AT_PEAK_LIMIT = 10_000, 2_000
@@ -256,14 +257,11 @@ def _regions(space: Space) -> list[Region]:
 
 
 def _curve(usage: Usage) -> FlowCurve:
-    number = len(usage.at_ns)
-    if not number:
+    if not len(usage.at_ns):
         return FlowCurve((), ())
-    starts = np.unique(np.linspace(0, number, POINTS_LIMIT, endpoint=False).astype(np.intp))
-    held = np.maximum.reduceat(usage.held, starts)
-    # the last moment is that at which nothing is held any more
-    at_ns = np.append(usage.at_ns[starts], usage.at_ns[-1])
+    # the last moment, at which nothing is held any more, is a stretch of its own
+    starts = thinned(usage.at_ns, POINTS_LIMIT)
     return FlowCurve(
-        at_s=tuple((at_ns * _S_PER_NS).tolist()),
-        held_bytes=(*held.tolist(), int(usage.held[-1])),
+        at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
+        held_bytes=tuple(np.maximum.reduceat(usage.held, starts).tolist()),
     )

@@ -184,6 +184,24 @@ def test_a_curve_keeps_its_peaks(tmp_path):
     assert (curve.highest, max(curve.values), curve.lowest) == (99, 99, 0)
 
 
+def test_a_curve_keeps_the_pauses_between_busy_times(tmp_path):
+    # ten bursts of a thousand counts within 10 ms each, and nothing for 4 s behind each of them
+    at = [4e6 * burst + 10.0 * n for burst in range(10) for n in range(1_000)]
+    values = [0.0 if n % 1_000 == 999 else n % 40 for n in range(10_000)]
+    counts = [
+        {"ph": "C", "name": "nr_op_pending", "pid": 1, "tid": 0, "ts": at, "args": {"value": v}}
+        for at, v in zip(at, values, strict=True)
+    ]
+    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    assert len(curve.values) <= 500
+    assert max(curve.values) == curve.highest == 39
+    for burst in range(9):
+        middle_s = 4 * burst + 2
+        drawn = [v for at_s, v in zip(curve.at_s, curve.values, strict=True) if at_s < middle_s]
+        assert drawn[-1] == 0
+    assert curve.at_s[-1] == pytest.approx(at[-1] / 1e6)
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
 def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatch, piece_bytes):
     name = 'hostile},{"ph":"B"]},\\"traceEvents\\":[{'

@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
+from profiles.thinning import thinned
 from profiles.traces.lanes import Lane
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.reader import COUNTER, NONE, Trace
@@ -97,7 +98,7 @@ class WaitRow(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """A counter: at most POINTS_LIMIT moments (s) with the highest value since the one before."""
+    """A counter: at most POINTS_LIMIT moments (s) with the highest value up to the next one."""
 
     name: str
     at_s: tuple[float, ...]
@@ -382,7 +383,7 @@ def _curves(trace: Trace) -> Iterator[Curve]:
             continue
         here = here[np.argsort(trace.ts_us[here], kind="stable")]
         at, values = trace.ts_us[here], trace.value[here]
-        starts = np.unique(np.linspace(0, len(here), POINTS_LIMIT, endpoint=False).astype(np.intp))
+        starts = thinned(at, POINTS_LIMIT)
         yield Curve(
             name=trace.names[code],
             at_s=tuple((at[starts] * _S_PER_US).tolist()),
