@@ -12,7 +12,7 @@ _BYTES = (1 << 30, 1 << 20, 1 << 10, 1)
 _NS = (1_000_000_000, 1_000_000, 1_000, 1)
 #: size and stride of each axis, then the type
 _LAYOUT = re.compile(r"\{((?:\d{1,18}\(-?\d{1,18}\),?){1,16}) (.+)\}", re.DOTALL)
-_AXIS = re.compile(r"(\d+)\(")
+_AXIS = re.compile(r"(\d+)\((-?\d+)\)")
 
 
 def bytes_of(text: str) -> int | None:
@@ -30,7 +30,20 @@ def layout_of(text: str) -> tuple[tuple[int, ...] | None, str]:
     found = _LAYOUT.fullmatch(text)
     if found is None:
         return None, ""
-    return tuple(int(size) for size in _AXIS.findall(found[1])), found[2]
+    return tuple(int(size) for size, _ in _AXIS.findall(found[1])), found[2]
+
+
+def bytes_below(layout: str, size_bytes: int) -> int:
+    """How many of a tensor's bytes lie below its first element, because axes run backwards.
+
+    `{5(-2),2(1) Float32}` has 8 of its 10 elements there. `size_bytes` is from the lowest element
+    to the end of the highest, so it tells how large one is. 0 for another form.
+    """
+    found = _LAYOUT.fullmatch(layout)
+    if found is None:
+        return 0
+    steps = [(int(size) - 1) * int(stride) for size, stride in _AXIS.findall(found[1])]
+    return -sum(min(step, 0) for step in steps) * size_bytes // (1 + sum(map(abs, steps)))
 
 
 def _sum(found: re.Match[str] | None, units: tuple[int, ...]) -> int | None:

@@ -12,9 +12,13 @@ memory_chunk.cpp) and from files of real runs:
   `duration` is their difference. An empty text is 0. The Profiler ends by releasing all tensors:
   one that outlives it is erased within the last moments of the file. One whose release was never
   heard of has an empty `erased` before its `produced`.
-- `address` is that of the first element and `size` reaches to the end of the last: a view has the
-  memory of what it looks at, and a tensor that is spread over an axis (stride 0) is as small as
-  what is repeated.
+- `size` reaches from the lowest element to the end of the highest: a tensor that is spread over an
+  axis (stride 0) is as small as what is repeated.
+- `address` is where the memory begins that the tensor shares with all views of it, not where the
+  tensor does: how far within that memory a view begins is nowhere in the file, so `a`, `a[5:]` and
+  both halves of a split have one address. From it MegEngine takes off the bytes that lie below the
+  first element where strides are negative, as if that were at the beginning: `a[::-1]` of a tensor
+  of 4 MB stands nearly 4 MB below `a`. They are added again here.
 - `group` is the number of the operator that made the tensor, `__id__` of a trace (`states.h`; runs
   cannot confirm it, as none writes both files). What came from Python has none, and what was there
   before the Profiler began mostly has no name either.
@@ -27,7 +31,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.memory_flow.amounts import bytes_of, ns_of
+from profiles.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from profiles.parsers.errors import ProfileFormatError
 
@@ -50,7 +54,8 @@ Ints = NDArray[np.int64]
 class Flow:
     """The n tensors of one file, in its order.
 
-    low: (n,) address of the first byte; size: (n,) bytes, more than 0
+    low: (n,) address at which the memory begins that the tensor looks into; size: (n,) bytes that
+        it reaches over there, more than 0; how far within it begins is unknown
     begin_ns, end_ns: (n,) produced and erased, ns since the Profiler began; a tensor that was never
         erased ends with the last moment of the file
     is_open: (n,) bool, it was never erased
@@ -80,7 +85,7 @@ class Flow:
 
     @property
     def high(self) -> Ints:
-        """(n,) address behind the last byte."""
+        """(n,) address behind the last byte, as if it began where its memory does."""
         return self.low + self.size
 
 
@@ -179,6 +184,9 @@ def _numbers(told: Attributes) -> tuple[int, int, int, int, int] | None:
     number = int(group) if group.isascii() and group.isdigit() and len(group) < 19 else NONE
     # an empty text is 0; an end that lies before the beginning is no life
     is_open = end_ns == 0 < begin_ns
+    layout = told.get(f"{TAG}layout", "")
+    if "(-" in layout:
+        low += bytes_below(layout, size)
     return low, size, begin_ns, NONE if is_open else max(begin_ns, end_ns), number
 
 

@@ -36,7 +36,8 @@ class TensorRow(Struct, frozen=True):
     name: empty for what was there before
     layout: as MegEngine writes it, sizes with strides; shape, dtype: read from it, if it has both
     erased_s: None if it was never heard of; duration_s: to the last moment of the file then
-    place_bytes: its first address in the used address space (`MemoryFlowSummary.used_bytes`)
+    address: of the memory that it looks into (`reader`)
+    place_bytes: the same in the used address space (`MemoryFlowSummary.used_bytes`)
     group: number of the operator that made it
     """
 
@@ -93,6 +94,8 @@ class MemoryFlowSummary(Struct, frozen=True):
     begin_s, end_s: from the first tensor to the end of the last
     peak_bytes: most bytes held at one time, each address once; peak_s: when first, peak_end_s: how
         long; peak_added_bytes: sizes of the peak_tensors tensors of then, added up
+    peak_kept_bytes: of the peak, what none of these tensors reaches over: they are views of tensors
+        that are gone, whose memory stays as long as one of them does (`usage`)
     used_bytes: of all addresses that any tensor ever has
     near_peak_s: how long NEAR_PERCENT of the peak or more were held, in all; None without a peak,
         and where the summary was made before this was measured
@@ -121,6 +124,7 @@ class MemoryFlowSummary(Struct, frozen=True):
     others: int
     is_cut: bool
     near_peak_s: float | None = None
+    peak_kept_bytes: int = 0
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:
@@ -132,6 +136,8 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
     if peak is not None:
         at_ns = usage.at_ns[peak]
         at_peak = (flow.begin_ns <= at_ns) & (at_ns < flow.end_ns)
+    peak_bytes = 0 if peak is None else int(usage.held[peak])
+    alive = by_low[at_peak[by_low]]
     kept = _kept(flow, at_peak)
     tags = _tags(flow, at_peak)
     regions = _regions(space)
@@ -139,11 +145,11 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
         count=len(flow),
         begin_s=_s(flow.begin_ns.min(initial=flow.end_ns.max(initial=0))),
         end_s=_s(flow.end_ns.max(initial=0)),
-        peak_bytes=0 if peak is None else int(usage.held[peak]),
+        peak_bytes=peak_bytes,
         peak_s=None if peak is None else _s(usage.at_ns[peak]),
         peak_end_s=None if peak is None else _s(usage.at_ns[peak + 1]),
         peak_tensors=int(at_peak.sum()),
-        peak_added_bytes=0 if peak is None else int(usage.added[peak]),
+        peak_added_bytes=int(flow.size[at_peak].sum()),
         used_bytes=space.size,
         tensors=tuple(_rows(flow, kept, at_peak, space)),
         tensors_left_out=len(flow) - len(kept),
@@ -157,7 +163,8 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
         beyond=flow.left_out,
         others=flow.others,
         is_cut=flow.is_cut,
-        near_peak_s=None if peak is None else _near_peak_s(usage, int(usage.held[peak])),
+        near_peak_s=None if peak is None else _near_peak_s(usage, peak_bytes),
+        peak_kept_bytes=peak_bytes - space_of(flow.low[alive], flow.high[alive]).size,
     )
 
 

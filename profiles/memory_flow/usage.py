@@ -1,7 +1,13 @@
 """How much memory tensors hold at each moment, and where in the address space.
 
-Tensors share memory (a view has that of what it looks at), so sizes do not add up to bytes: each
-address counts once here, however many tensors have it.
+Tensors share memory (a view has that of what it looks at), so sizes do not add up to bytes. What is
+held are blocks: tensors whose memory begins at one address, each beginning before those before it
+have all ended. MegEngine 1.13 frees memory when the last tensor that looks into it is gone, and all
+of it at once, so a block is held from its first begin to its last end, and is as large as its
+largest tensor: a row of a matrix that is gone holds the whole matrix. (One that nobody saw, because
+it was gone before the Profiler began, is as large as what is left of it.) What begins at the moment
+at which the others end is another block, that of memory which was freed and is used again. Where
+blocks lie on each other, each address counts once.
 """
 
 from collections.abc import Iterator
@@ -12,20 +18,33 @@ from numpy.typing import NDArray
 
 from profiles.memory_flow.reader import Flow, Ints
 
-#: moments that are computed at once, in a table of these by the addresses that they change
-_BLOCK = 256
+#: changes that are computed at once, in a table of these by the addresses that they change
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """b pieces of memory, ascending by `low`.
+
+    low, high: (b,) address of the first byte, and that behind the last
+    begin_ns, end_ns: (b,) of the first tensor in it, and of the last
+    """
+
+    low: Ints
+    high: Ints
+    begin_ns: Ints
+    end_ns: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Usage:
     """The m moments at which anything changes, ascending; what holds at one holds to the next.
 
-    at_ns: (m,); held: (m,) bytes, each address once; added: (m,) sizes of all tensors added up
+    at_ns: (m,); held: (m,) bytes, each address once
     """
 
     at_ns: Ints
     held: Ints
-    added: Ints
 
     @property
     def peak(self) -> int | None:
@@ -74,41 +93,56 @@ def space_of(low: Ints, high: Ints) -> Space:
     return Space(start, end, np.cumsum(length) - length)
 
 
-def usage_of(flow: Flow) -> Usage:
-    """Return what tensors hold over time. One that ends as it begins never holds anything."""
+def blocks_of(flow: Flow) -> Blocks:
+    """Return what tensors hold. One that ends as it begins never holds anything."""
     rows = np.flatnonzero(flow.end_ns > flow.begin_ns)
-    rows = rows[np.argsort(flow.low[rows], kind="stable")]
-    low, high = flow.low[rows], flow.high[rows]
-    number = len(rows)
-    at_ns = np.concatenate([flow.begin_ns[rows], flow.end_ns[rows]])
+    rows = rows[np.lexsort((flow.begin_ns[rows], flow.low[rows]))]
+    low, high, begin_ns, end_ns = (
+        each[rows] for each in (flow.low, flow.high, flow.begin_ns, flow.end_ns)
+    )
+    # ranks instead of times: with the address's before them they still are whole numbers of 64 bits
+    times, rank = np.unique(np.concatenate([begin_ns, end_ns]), return_inverse=True)
+    above = np.cumsum(np.diff(low, prepend=low[:1]) != 0) * len(times)
+    last_end = np.maximum.accumulate(above + rank[len(rows) :])
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (above + rank[: len(rows)])[1:] >= last_end[:-1]
+    first = np.flatnonzero(is_first)
+    most = np.maximum.reduceat
+    return Blocks(low[first], most(high, first), begin_ns[first], most(end_ns, first))
+
+
+def usage_of(flow: Flow) -> Usage:
+    """Return what tensors hold over time."""
+    blocks = blocks_of(flow)
+    low, high, number = blocks.low, blocks.high, len(blocks.low)
+    at_ns = np.concatenate([blocks.begin_ns, blocks.end_ns])
     order = np.argsort(at_ns, kind="stable")
     at_ns = at_ns[order]
     row, change = order % max(number, 1), np.where(order < number, 1, -1)
     held = np.concatenate([np.zeros(0, np.int64), *_held(low, high, row, change)])
-    added = np.cumsum((high - low)[row] * change)
     last = np.flatnonzero(np.append(at_ns[1:] != at_ns[:-1], True)[: len(at_ns)])
-    return Usage(at_ns[last], held[last], added[last])
+    return Usage(at_ns[last], held[last])
 
 
 def _held(low: Ints, high: Ints, row: Ints, change: Ints) -> Iterator[Ints]:
-    """Bytes held after each change (1: a tensor begins, -1: it ends), block by block.
+    """Bytes held after each change (1: a block begins, -1: it ends), so many at once.
 
     low, high: (n,) ascending by `low`; row: (m,) whose turn it is
     """
     alive = np.zeros(len(low), np.bool_)
-    for start in range(0, len(row), _BLOCK):
-        turn, step = row[start : start + _BLOCK], change[start : start + _BLOCK]
+    for start in range(0, len(row), _AT_ONCE):
+        turn, step = row[start : start + _AT_ONCE], change[start : start + _AT_ONCE]
         moving = np.unique(turn)
         before = alive[moving].copy()
         alive[moving] = False
         still = np.flatnonzero(alive)
         rest = space_of(low[still], high[still])
         points = np.unique(np.concatenate([low[moving], high[moving]]))
-        # of each stretch between two points, what no tensor that stays has
+        # of each stretch between two points, what no block that stays has
         free = np.diff(points) - np.diff(rest.below(points))
         count = _counts(points, low, high, moving[before], turn, step)
         yield rest.size + (count[:, :-1] > 0) @ free
-        # the last turn of a tensor says whether it is alive now
+        # the last turn of a block says whether it is alive now
         alive[moving] = before
         alive[turn] = step > 0
 
@@ -116,7 +150,7 @@ def _held(low: Ints, high: Ints, row: Ints, change: Ints) -> Iterator[Ints]:
 def _counts(
     points: Ints, low: Ints, high: Ints, before: Ints, turn: Ints, step: Ints
 ) -> NDArray[np.int32]:
-    """(turns, points) how many of the moving tensors have the stretch behind a point."""
+    """(turns, points) how many of the moving blocks have the stretch behind a point."""
     table = np.zeros((len(turn), len(points)), np.int32)
     places, first = np.arange(len(turn)), np.zeros(len(before), np.intp)
     for edge, sign in ((low, 1), (high, -1)):

@@ -18,11 +18,16 @@ class MemoryFlowTensorAnswer(serializers.Serializer):
         child=serializers.IntegerField(), allow_null=True, help_text="Null: unknown."
     )
     dtype = serializers.CharField(allow_blank=True, help_text="Such as `Float32`.")
-    size_bytes = serializers.IntegerField(help_text="From its first element to its last.")
+    size_bytes = serializers.IntegerField(
+        help_text="From its first element to its last. A view may keep more: peak_kept_bytes."
+    )
     produced_s = serializers.FloatField(help_text="When it began, s.")
     erased_s = kinds.number("When it ended, s.")
     duration_s = serializers.FloatField(help_text="To the end of the file if it never ended, s.")
-    address = serializers.CharField(help_text="Of its first byte, hexadecimal.")
+    address = serializers.CharField(
+        help_text="Where the memory begins that it shares with its views, hexadecimal. How far "
+        "within that it begins is not in the file."
+    )
     place_bytes = serializers.IntegerField(
         help_text="The same where addresses that nothing ever used are left out."
     )
@@ -63,7 +68,10 @@ class MemoryFlowAnswer(serializers.Serializer):
     count = serializers.IntegerField(help_text="Tensors in the file.")
     begin_s = serializers.FloatField(help_text="When the first began, s.")
     end_s = serializers.FloatField(help_text="When the last ended, s.")
-    peak_bytes = serializers.IntegerField(help_text="Most bytes held at a time, each address once.")
+    peak_bytes = serializers.IntegerField(
+        help_text="Most bytes held at a time, each address once; memory is held as a whole until "
+        "the last tensor in it is gone."
+    )
     peak_s = kinds.number("When that was first so, s.")
     peak_end_s = kinds.number("When that changed, s.")
     peak_tensors = serializers.IntegerField(help_text="Tensors that were alive then.")
@@ -85,4 +93,7 @@ class MemoryFlowAnswer(serializers.Serializer):
     beyond = serializers.IntegerField(help_text="Rectangles beyond the first 1,000,000.")
     others = serializers.IntegerField(help_text="Elements that MegEngine does not write.")
     is_cut = serializers.BooleanField(help_text="The file ends before its picture does.")
+    peak_kept_bytes = serializers.IntegerField(
+        help_text="Of the peak, what views then keep of larger tensors that are gone."
+    )
     near_peak_s = kinds.number("How long nine tenths of the peak or more were held, in all, s.")

@@ -77,7 +77,7 @@ def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
         "is_brief": peak_lasts_s < _BRIEF_S,
         "near_peak_share": near_peak_s / recorded_s if near_peak_s and recorded_s > 0 else None,
         "peak_share": summary.peak_bytes / summary.used_bytes if summary.used_bytes else None,
-        "is_shared": summary.peak_added_bytes > summary.peak_bytes,
+        "is_shared": summary.peak_added_bytes > summary.peak_bytes - summary.peak_kept_bytes,
         "tags": [
             {
                 "row": row,

@@ -82,6 +82,29 @@ def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
     assert answer["near_peak_s"] == pytest.approx(4.5e-6)
 
 
+def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
+    data = to_flow(
+        tensor("whole", at=0, size=4 << 20, begin=0, end=100),
+        tensor("half", at=0, size=2 << 20, begin=50, end=900),
+        tensor("part", at=0, size=1 << 20, begin=50, end=900),
+        tensor("other", at=8 << 20, size=1 << 20, begin=200, end=300),
+    )
+    profile = make_opened(alice, good_profile("tiny"), data).profile
+    page = page_of(client, profile)
+    assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
+    assert "Some share memory" in page
+    told = "Views keep 2.0 MiB more: MegEngine frees memory as a whole"
+    assert told in page
+    assert told in client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    assert "视图另外保留了 2.0 MiB" in page_of(client, profile, language="zh-hans")
+    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
+    assert (answer["peak_bytes"], answer["peak_kept_bytes"]) == (5 << 20, 2 << 20)
+
+
+def test_where_no_view_keeps_anything_the_page_does_not_speak_of_it(client, resnet):
+    assert "Views keep" not in page_of(client, resnet)
+
+
 def test_what_was_derived_before_that_was_measured_says_nothing_of_it(client, resnet, monkeypatch):
     decode = memory_flow_view.decode_summary
 

@@ -32,6 +32,26 @@ with Profiler(path=sys.argv[1], format="memory_flow.svg"):
     for each in kept:
         each.numpy()
 """
+VIEWS = """
+import sys, time
+import numpy as np, megengine as mge, megengine.functional as F
+from megengine.utils.profiler import Profiler
+x = mge.Tensor(np.ones((1000, 1000), np.float32))
+x.numpy()
+mge._full_sync()
+with Profiler(path=sys.argv[1], format="memory_flow.svg"):
+    made = x + 1
+    views = [made[::-1], made[500::-1], made[:, ::-1], made[600:700], made[:, 10:20]]
+    mge._full_sync()
+    del made, views[:3], views[1:]
+    mge._full_sync()
+    time.sleep(0.2)
+    whole = x * 2
+    halves = F.split(whole, 2, 0)
+    del whole
+    mge._full_sync()
+    time.sleep(0.2)
+"""
 #: a life of up to so many ns has this colour
 LIVES = (0, 10**5, 10**6, 10**7, 10**8, 10**9)
 COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#555555")
@@ -41,8 +61,8 @@ COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#5
 def written(megengine_python, tmp_path):
     """Have a real Profiler write the file, within a scope of this name."""
 
-    def write(name: str) -> Path:
-        (tmp_path / "step.py").write_text(STEP)
+    def write(name: str, program: str = STEP) -> Path:
+        (tmp_path / "step.py").write_text(program)
         command = [megengine_python, str(tmp_path / "step.py"), str(tmp_path / "out"), name]
         done = subprocess.run(command, timeout=120, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
@@ -81,6 +101,23 @@ def test_views_have_the_memory_of_what_they_look_at_and_what_outlives_ends_last(
     assert found.peak_added_bytes > found.peak_bytes
     assert found.never_erased == 0
     assert made.erased_s > found.end_s - 2e-3
+
+
+def test_memory_stays_until_its_last_view_is_gone_and_has_one_address(written):
+    found = summarize(read_flow(written("views", VIEWS)))
+    rows = [row for row in found.tensors if row.name]
+    (made,), (whole,) = ([row for row in rows if name in row.name] for name in ("ADD", "MUL"))
+    views = [row for row in rows if "Subtensor" in row.name]
+    assert len(views) == 5
+    assert {row.address for row in views} == {made.address}
+    halves = [row for row in rows if "Split" in row.name]
+    assert [row.size_bytes for row in halves] == [2_000_000] * 2
+    assert {row.address for row in halves} == {whole.address}
+    # while 400 KB of `made` and the halves are left, with x: RSS says so, too
+    last_s = max(row.produced_s for row in halves)
+    curve = zip(found.curve.at_s, found.curve.held_bytes, strict=True)
+    assert [held for at_s, held in curve if at_s <= last_s + 0.1][-1] == 12_000_000
+    assert 12_000_000 <= found.peak_bytes < 12_001_000
 
 
 def test_names_are_written_as_they_are_and_read_all_the_same(written):
