@@ -338,7 +338,7 @@ RULES: Mapping[str, RuleWords] = {
             "makes such profiles; with it a resnet18 took 30 to 40 %% longer than with "
             "load_and_run."
         ),
-        _("Run the model here: load_and_run knows the shapes and plans the memory once."),
+        _("Dump the model and run it here: load_and_run knows shapes and plans the memory once."),
     ),
     "training": RuleWords(
         _("Training"),
@@ -359,7 +359,7 @@ RULES: Mapping[str, RuleWords] = {
             "A profile holds the last iteration of one process. Of ten such runs of the same "
             "model, 8 to 10 named other operators as the three slowest."
         ),
-        _("Measure with the plan “standard” or “thorough”, which profiles in several processes."),
+        _("Measure with the plan “standard”, or open your own files of several runs together."),
     ),
     "slow_profiling": RuleWords(
         _("Profiling costs much"),
