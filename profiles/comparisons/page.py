@@ -201,6 +201,8 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
     return {
         "other": other,
         "letter": words.letter(other),
+        # each operator would be gone or new, which explains nothing
+        "is_apart": not compared.comparison.common[other - 1],
         "steps": shown,
         "data": [
             {

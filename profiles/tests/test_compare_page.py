@@ -93,6 +93,7 @@ def test_models_without_a_common_operator_are_told_so(client, alice):
     profiles = [make_result(good_profile(name), owner=alice) for name in ("bert_tiny", "tiny")]
     page = client.get(address(*profiles))
     assert "B and the baseline have no operator in common" in text_of(page)
+    assert 'id="waterfall"' not in text_of(page)
     assert page.status_code == 200
 
 
