@@ -22,7 +22,7 @@ from profiles.parsers.npz_graph import graph_from_arrays, graph_to_arrays
 from profiles.parsers.packing import Arrays, pack_texts, unpack_texts
 
 #: counts up whenever what is kept, or how it is computed, changes; `manage.py reprofile` follows
-VERSION = 2
+VERSION = 3
 
 _COLUMNS, _GRAPH = "columns.", "graph."
 #: members of their own, by kind: one is there if a file of the run said something

@@ -5,7 +5,7 @@ import pytest
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.shared_data import good_profile
-from profiles.tests.traces import MLP, repeated
+from profiles.tests.traces import HOST, MLP, operator, repeated, span, to_trace
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +35,27 @@ def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
     assert of_all[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
     assert of_one[0]["value"] == of_one[1]["value"] == of_all[0]["value"]
     assert of_one[1]["verdict"]["word"] == "single sample"
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        # two optimizers, or one with two groups of parameters
+        ("backward", "step", "step") * 2,
+        # gradients of two passes are added up for each step
+        ("backward", "backward", "step") * 2,
+        # gradients alone
+        ("backward",) * 2,
+    ],
+    ids=["two optimizers", "accumulated", "no optimizer"],
+)
+def test_a_step_is_one_however_often_its_parts_are_called(client, alice, traces, called):
+    spans = [
+        event for n, name in enumerate(called) for event in span(HOST, name, 20 * n, 20 * n + 9)
+    ]
+    two = make_opened(alice, to_trace(*operator(7, "ADD", 500, 5, "x:0"), *spans)).profile
+    facts = page_of(client, traces[0], two).context["facts"]
+    assert next(each for each in facts if each.name == "Training steps").values == ("1", "2")
 
 
 def test_the_same_number_of_steps_is_no_warning(client, alice):

@@ -3,7 +3,6 @@
 All of it is bounded, whatever the trace: what is left out is counted.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from profiles.parsers.graph import Intervals
 from profiles.thinning import thinned
 from profiles.traces.lanes import Lane
 from profiles.traces.overview import Overview, overview_of
+from profiles.traces.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
 from profiles.traces.reader import COUNTER, NONE, Trace
 from profiles.traces.spans import covered_us, in_rows
 from profiles.traces.waits import still_waited_us
@@ -27,21 +27,6 @@ POINTS_LIMIT = 500
 #: modules within modules; what lies deeper belongs to the last of them
 DEPTH_LIMIT = 50
 
-#: what MegEngine calls the phases of a training step; 1.13 drops the name of the class
-_PHASES = {
-    "GradManager.backward": "backward",
-    "backward": "backward",
-    "Optimizer.step": "step",
-    "step": "step",
-    "Optimizer.clear_grad": "clear_grad",
-    "clear_grad": "clear_grad",
-}
-FORWARD = "forward"
-#: Python waits for the device: `Tensor.numpy()`, `.shape` and the like
-_WAIT = "TensorWaitProp"
-#: of Python's lane, and no scopes
-_NO_SCOPES = frozenset({_WAIT, "OpDispatch", "TensorGetProp", "Put", "Del"})
-_START, _STOP = "StartProfile", "StopProfile"
 _S_PER_US = 1e-6
 
 
@@ -53,15 +38,6 @@ class LaneRow(Struct, frozen=True):
     spans: int
     busy_s: float
     share: float
-
-
-class PhaseRow(Struct, frozen=True):
-    """count: calls; host_s: of Python's thread; device_s: of the kernels dispatched meanwhile."""
-
-    name: str
-    count: int
-    host_s: float
-    device_s: float
 
 
 class ScopeRow(Struct, frozen=True):
@@ -158,7 +134,7 @@ def summarize(
     length_s = (device.end_s - device.start_s).astype(np.float64)
     took_s = np.bincount(device.row, length_s, minlength=len(ids)).astype(np.float64)
     hosts = [lane for lane in lanes if lane.kind == "host"]
-    scopes, phases = _Scopes(), _Phases()
+    scopes, phases = _Scopes(), Phases()
     waits = list[WaitRow]()
     for lane in hosts:
         of_span = scopes.add(lane)
@@ -208,8 +184,8 @@ def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
     begins, ends = list[float](), list[float]()
     for lane in lanes:
         spans, works = lane.spans, _works(lane)
-        begins += spans.end_us[_named(lane, _START)].tolist()
-        ends += spans.begin_us[_named(lane, _STOP)].tolist()
+        begins += spans.end_us[_named(lane, START)].tolist()
+        ends += spans.begin_us[_named(lane, STOP)].tolist()
         if works.any():
             begins.append(float(spans.begin_us[works].min()))
             ends.append(float(spans.end_us[works].max()))
@@ -220,7 +196,7 @@ def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
 def _works(lane: Lane) -> NDArray[np.bool_]:
     """(s,) which spans are work, not the Profiler's own starting and stopping."""
     works = np.ones(len(lane.spans), np.bool_)
-    works[_named(lane, _START)] = works[_named(lane, _STOP)] = False
+    works[_named(lane, START)] = works[_named(lane, STOP)] = False
     return works
 
 
@@ -266,7 +242,7 @@ class _Scopes:
         for code, parent, length, alone in in_rows(*columns):
             around = found[parent] if parent >= 0 else NONE
             name = names[code]
-            if name in _NO_SCOPES:
+            if name in NO_SCOPES:
                 found.append(around)
                 # what a call does itself is that call's time
                 if around != NONE:
@@ -320,49 +296,10 @@ class _Scopes:
         return found
 
 
-class _Phases:
-    """The phases of training steps; what is none of them is the forward pass."""
-
-    def __init__(self) -> None:
-        self._count: dict[str, int] = defaultdict(int)
-        self._host_us: dict[str, float] = defaultdict(float)
-        self._device_s: dict[str, float] = defaultdict(float)
-
-    def add(self, lane: Lane, rows: NDArray[np.int32], took_s: NDArray[np.float64]) -> None:
-        spans, names = lane.spans, lane.trace.names
-        duration_us = spans.duration_us
-        phases: list[str] = []
-        for span, (code, parent) in enumerate(in_rows(lane.names(), spans.parent)):
-            name = names[code]
-            if parent >= 0:
-                phases.append(phases[parent])
-            elif name in (_WAIT, _START, _STOP):
-                phases.append("")
-            else:
-                phases.append(_PHASES.get(name, FORWARD))
-                self._count[phases[-1]] += name not in _NO_SCOPES
-                self._host_us[phases[-1]] += float(duration_us[span])
-        for span in np.flatnonzero(rows != NONE).tolist():
-            self._device_s[phases[span]] += float(took_s[rows[span]])
-
-    def rows(self) -> tuple[PhaseRow, ...]:
-        order = (FORWARD, "backward", "step", "clear_grad")
-        found = [name for name in order if name in self._count or name in self._device_s]
-        return tuple(
-            PhaseRow(
-                name=name,
-                count=self._count[name],
-                host_s=self._host_us[name] * _S_PER_US,
-                device_s=self._device_s[name],
-            )
-            for name in found
-        )
-
-
 def _waits(lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals) -> Iterator[WaitRow]:
     trace, spans = lane.trace, lane.spans
     duration_us = spans.duration_us
-    found = _named(lane, _WAIT)
+    found = _named(lane, WAIT)
     after_us = still_waited_us(spans, found, device)
     for span, after in zip(found.tolist(), after_us.tolist(), strict=True):
         label = int(trace.label[spans.last[span]])

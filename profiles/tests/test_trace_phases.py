@@ -1,0 +1,104 @@
+"""Phases of a training step, wherever MegEngine's own spans stand within the user's."""
+
+import pytest
+
+from profiles.tests.traces import HOST, around, operator, read, span, to_trace
+
+
+def backward(at, number):
+    """A backward pass of 30 us as MegEngine 1.13 writes it; its kernel takes 7 us."""
+    inner = around(
+        span(HOST, "ConvolutionBackward", at + 1, at + 20),
+        *operator(number, "ConvolutionBackward", at + 2, 7, "g:0"),
+    )
+    return around(span(HOST, "backward", at, at + 30), *inner)
+
+
+def training_step(at, number):
+    """100 us: forward 20 (kernel 5), backward 30 (kernel 7), step 10 (kernel 3), clear_grad 1."""
+    return [
+        *around(
+            span(HOST, "conv", at, at + 20), *operator(number, "Convolution", at + 1, 5, "y:0")
+        ),
+        *backward(at + 20, number + 10),
+        *around(
+            span(HOST, "step", at + 50, at + 60), *operator(number + 20, "SUB", at + 51, 3, "w:0")
+        ),
+        *span(HOST, "clear_grad", at + 60, at + 61),
+    ]
+
+
+def phases_of(folder, *events):
+    """{phase: (calls, host us, device us)}"""
+    return {
+        row.name: (row.count, round(row.host_s * 1e6), round(row.device_s * 1e6))
+        for row in read(folder, to_trace(*events)).summary.phases
+    }
+
+
+def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_path):
+    """profiler.scope("train_step"), twice: 100 us each, of which 59 us are the forward pass's."""
+    events = [
+        *around(span(HOST, "train_step", 0, 100), *training_step(0, 100)),
+        *around(span(HOST, "train_step", 200, 300), *training_step(200, 200)),
+    ]
+    assert phases_of(tmp_path, *events) == {
+        "forward": (2, 118, 10),
+        "backward": (2, 60, 14),
+        "step": (2, 20, 6),
+        "clear_grad": (2, 2, 0),
+    }
+
+
+def test_a_scope_for_each_part_hides_none_either(tmp_path):
+    step = training_step(0, 100)
+    backward_at = next(n for n, each in enumerate(step) if each["name"] == "backward")
+    step_at = next(n for n, each in enumerate(step) if each["name"] == "step")
+    parts = [
+        *around(span(HOST, "net", 0, 20), *step[:backward_at]),
+        *around(span(HOST, "gradients", 20, 50), *step[backward_at:step_at]),
+        *around(span(HOST, "update", 50, 60), *step[step_at:-2]),
+    ]
+    found = phases_of(tmp_path, *around(span(HOST, "iteration", 0, 70), *parts))
+    assert found == {"forward": (1, 30, 5), "backward": (1, 30, 7), "step": (1, 10, 3)}
+
+
+def test_steps_after_an_exception_that_was_caught_count(tmp_path):
+    """with_scopes=True of 1.13 never ends the scope of a function that raised."""
+    events = [
+        *training_step(0, 100),
+        *span(HOST, "concat", 100, 101)[:1],
+        *training_step(200, 200),
+        *training_step(400, 300),
+    ]
+    found = phases_of(tmp_path, *events)
+    assert [found[name][0] for name in ("backward", "step", "clear_grad")] == [3, 3, 3]
+    assert [found[name][2] for name in ("forward", "backward", "step")] == [15, 21, 9]
+    # of `concat`, open to the last event (461 us), all but its two steps' 41 us
+    assert found["forward"][1] == 20 + 361 - 2 * 41
+
+
+@pytest.mark.parametrize("name", ["step", "backward"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path, name, wrapped):
+    """A network's attribute: the cell of a recurrent one, one direction of a bidirectional one."""
+    cells = [
+        event
+        for n in range(3)
+        for event in around(
+            span(HOST, name, 10 * n + 1, 10 * n + 8),
+            *operator(10 * n, "MatrixMul", 10 * n + 2, 4, "h:0"),
+        )
+    ]
+    network = around(span(HOST, "rnn", 0, 40), *cells, *operator(60, "ADD", 35, 2, "y:0"))
+    events = [*network, *training_step(100, 100)]
+    found = phases_of(
+        tmp_path, *(around(span(HOST, "work", 0, 200), *events) if wrapped else events)
+    )
+    assert (found["backward"][0], found["step"][0]) == (1, 1)
+    assert [found[each][2] for each in ("forward", "backward", "step")] == [19, 7, 3]
+
+
+def test_a_network_of_nothing_but_a_module_called_step_trains_nothing(tmp_path):
+    cell = around(span(HOST, "step", 1, 8), *operator(10, "MatrixMul", 2, 4, "h:0"))
+    assert phases_of(tmp_path, *around(span(HOST, "rnn", 0, 10), *cell)) == {"forward": (1, 10, 4)}
