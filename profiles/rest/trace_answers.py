@@ -113,3 +113,10 @@ class TraceAnswer(serializers.Serializer):
         allow_null=True,
         help_text="Null or missing in what was made by an earlier version of this site.",
     )
+    copies = serializers.IntegerField(
+        help_text="Operators on several devices. Their device time is that in which all of these "
+        "were in them.",
+    )
+    copies_waited_s = kinds.number(
+        "What the lanes of devices have of them beside that time, s: one waited for another."
+    )

@@ -8,6 +8,7 @@ from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
 from profiles.shown.time_axis import time_axis
+from profiles.templatetags.quantities import seconds
 from profiles.traces.summary import Curve, TraceSummary, WaitRow, decode_summary
 
 #: rows that the page shows; the API has all that are kept
@@ -44,6 +45,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
         "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
         "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
         "notes": _notes(found),
+        "counted": _counted(found),
     }
 
 
@@ -142,6 +144,27 @@ def _notes(found: TraceSummary) -> list[str]:
             % {"number": number}
         )
     return notes
+
+
+def _counted(found: TraceSummary) -> list[str]:
+    """How operators were counted that are more than one kernel after the other."""
+    said = []
+    if number := found.copies:
+        said.append(
+            ngettext(
+                "%(number)s operator copies between devices. Its device time is that in which all "
+                "of its devices were in it. What one of them waited for another, %(time)s, counts "
+                "for no operator; threads and devices, timeline and pictures show it as it is in "
+                "the file.",
+                "%(number)s operators copy between devices. Their device time is that in which all "
+                "of their devices were in them. What one of them waited for another, %(time)s in "
+                "all, counts for no operator; threads and devices, timeline and pictures show it "
+                "as it is in the file.",
+                number,
+            )
+            % {"number": number, "time": seconds(found.copies_waited_s)}
+        )
+    return said
 
 
 def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:

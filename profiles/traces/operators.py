@@ -1,7 +1,8 @@
 """The operators of a trace in the form that tables, pictures and comparisons work on.
 
-A row is one execution of one operator. Its device time is that of its kernels, its host time what
-the worker took to prepare and send them. A trace holds no computation and no memory of operators.
+A row is one execution of one operator. Its device time is that of its kernels (`device_times`), its
+host time what the worker took to prepare and send them. A trace holds no computation and no memory
+of operators.
 """
 
 import re
@@ -21,6 +22,7 @@ from profiles.parsers.columns import (
 )
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import Chunks, ExecutedGraph, Intervals, Links, Operators, Variables
+from profiles.traces.device_times import DeviceTimes, device_times, summed_s
 from profiles.traces.lanes import Lane
 from profiles.traces.reader import NONE, Trace
 
@@ -32,10 +34,11 @@ _S_PER_US = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class TraceOperators:
-    """What tables and pictures show of a trace."""
+    """What tables and pictures show of a trace, and how long each operator took on devices."""
 
     columns: ProfileColumns
     graph: ExecutedGraph
+    times: DeviceTimes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +69,7 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
             "It is a Chrome trace without any operator of MegEngine's Profiler.",
         )
     device, host = _intervals(devices, ids), _intervals(workers, ids)
+    times = device_times(device, _processes(trace, devices), len(ids))
     reads, makes = _tensors(trace, workers, ids, "Input"), _tensors(trace, workers, ids, "Output")
     types = _types(trace, [*workers, *devices], ids)
     names = _names(trace, makes, types)
@@ -77,8 +81,8 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
         ids=tuple(texts),
         id_numbers=ids,
         types=types,
-        device=_times(device, len(ids)),
-        host=_times(host, len(ids)),
+        device=_times(device, times.took_s),
+        host=_times(host, summed_s(host, len(ids))),
         computation=absent,
         memory=absent,
         in_shapes=shapes.of_operators(reads, len(ids)),
@@ -88,7 +92,7 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
         mentions_opencl=False,
     )
     graph = _graph(trace, columns, reads, makes, shapes)
-    return TraceOperators(columns, ExecutedGraph(*graph, device=device, host=host))
+    return TraceOperators(columns, ExecutedGraph(*graph, device=device, host=host), times)
 
 
 # -- times ----------------------------------------------------------------------------------------
@@ -115,12 +119,18 @@ def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
     )
 
 
-def _times(intervals: Intervals, rows: int) -> SideTimes:
-    """Sums over the kernels of one operator."""
-    length = intervals.end_s - intervals.start_s
-    sums = np.bincount(intervals.row, length, minlength=rows)
-    present = np.bincount(intervals.row, minlength=rows) > 0
-    times = np.where(present, sums, np.nan)
+def _processes(trace: Trace, lanes: list[Lane]) -> NDArray[np.int32]:
+    """(m,) whose lane each of `_intervals` is on."""
+    codes = {key[0]: code for code, key in enumerate(trace.lanes)}
+    counts = [np.count_nonzero(lane.operators() != NONE) for lane in lanes]
+    numbers = [codes[trace.lanes[lane.number][0]] for lane in lanes]
+    return np.repeat(np.array(numbers, np.int32), np.array(counts, np.int64))
+
+
+def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
+    """took_s: (n,) of each operator, none for one without an interval."""
+    present = np.bincount(intervals.row, minlength=len(took_s)) > 0
+    times = np.where(present, took_s, np.nan)
     return SideTimes(present, times, times)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
 from profiles.thinning import thinned
+from profiles.traces.device_times import DeviceTimes
 from profiles.traces.lanes import Lane
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
@@ -90,6 +91,8 @@ class TraceSummary(Struct, frozen=True):
     wait_s, wait_after_s, waits_count: of all waits
     unpaired, out_of_order, broken, is_cut: what was wrong with the file
     overview: None where the summary was made before there were any
+    copies, copies_waited_s: operators on several devices, and what their lanes have of them beside
+        the time that counts (`DeviceTimes`)
     """
 
     begin_s: float
@@ -109,6 +112,8 @@ class TraceSummary(Struct, frozen=True):
     is_cut: bool
     overview: Overview | None = None
     wait_after_s: float = 0.0
+    copies: int = 0
+    copies_waited_s: float = 0.0
 
 
 @dataclass
@@ -124,23 +129,26 @@ class _Scope:
 
 
 def summarize(
-    trace: Trace, lanes: list[Lane], ids: NDArray[np.int64], device: Intervals
+    trace: Trace,
+    lanes: list[Lane],
+    ids: NDArray[np.int64],
+    times: DeviceTimes,
+    device: Intervals,
 ) -> TraceSummary:
     """Return the summary of a trace.
 
-    ids: (n,) int64, ascending, the operators; device: when their kernels ran, by row of `ids`
+    ids: (n,) int64, ascending, the operators; times: of each on devices; device: when their
+        kernels ran
     """
     begin_us, end_us = _recorded(trace, lanes)
-    length_s = (device.end_s - device.start_s).astype(np.float64)
-    took_s = np.bincount(device.row, length_s, minlength=len(ids)).astype(np.float64)
     hosts = [lane for lane in lanes if lane.kind == "host"]
     scopes, phases = _Scopes(), Phases()
     waits = list[WaitRow]()
     for lane in hosts:
         of_span = scopes.add(lane)
         dispatched = _dispatched(lane, ids)
-        scopes.charge(lane, of_span, dispatched, took_s)
-        phases.add(lane, dispatched, took_s)
+        scopes.charge(lane, of_span, dispatched, times.took_s)
+        phases.add(lane, dispatched, times.took_s)
         waits += _waits(lane, of_span, scopes, device)
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
     waits.sort(key=lambda wait: -wait.all_s)
@@ -162,6 +170,8 @@ def summarize(
         broken=trace.broken,
         is_cut=trace.is_cut,
         overview=overview_of(trace, lanes),
+        copies=times.copies,
+        copies_waited_s=times.waited_s,
     )
 
 
