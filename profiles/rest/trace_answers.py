@@ -120,3 +120,8 @@ class TraceAnswer(serializers.Serializer):
     copies_waited_s = kinds.number(
         "What the lanes of devices have of them beside that time, s: one waited for another."
     )
+    repeated = serializers.IntegerField(
+        help_text="Operators that were computed more than once, as their outputs had been freed "
+        "(DTR). Their times are sums."
+    )
+    again = serializers.IntegerField(help_text="How often that was, beyond their first executions.")

@@ -149,6 +149,19 @@ def _notes(found: TraceSummary) -> list[str]:
 def _counted(found: TraceSummary) -> list[str]:
     """How operators were counted that are more than one kernel after the other."""
     said = []
+    if number := found.repeated:
+        said.append(
+            ngettext(
+                "%(number)s operator was computed more than once, %(times)s more in all: its "
+                "outputs had been freed (DTR). Its times are sums of all executions, and it is one "
+                "row.",
+                "%(number)s operators were computed more than once, %(times)s more in all: their "
+                "outputs had been freed (DTR). Their times are sums of all executions, and each "
+                "is one row.",
+                number,
+            )
+            % {"number": number, "times": _times(found.again)}
+        )
     if number := found.copies:
         said.append(
             ngettext(
@@ -165,6 +178,10 @@ def _counted(found: TraceSummary) -> list[str]:
             % {"number": number, "time": seconds(found.copies_waited_s)}
         )
     return said
+
+
+def _times(number: int) -> str:
+    return ngettext("%(number)s time", "%(number)s times", number) % {"number": number}
 
 
 def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:

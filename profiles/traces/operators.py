@@ -1,6 +1,7 @@
 """The operators of a trace in the form that tables, pictures and comparisons work on.
 
-A row is one execution of one operator. Its device time is that of its kernels (`device_times`), its
+A row is one execution of one operator, or several where its outputs were freed and computed again.
+Its device time is that of its kernels (`device_times`), its
 host time what the worker took to prepare and send them. A trace holds no computation and no memory
 of operators.
 """
@@ -25,6 +26,7 @@ from profiles.parsers.graph import Chunks, ExecutedGraph, Intervals, Links, Oper
 from profiles.traces.device_times import DeviceTimes, device_times, summed_s
 from profiles.traces.lanes import Lane
 from profiles.traces.reader import NONE, Trace
+from profiles.traces.spans import Index
 
 #: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
 _OUTPUT = re.compile(r":\d+$")
@@ -33,12 +35,24 @@ _S_PER_US = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
+class Repeated:
+    """operators: how many were executed more than once; times: how often beyond their first."""
+
+    operators: int
+    times: int
+
+
+@dataclass(frozen=True, eq=False)
 class TraceOperators:
-    """What tables and pictures show of a trace, and how long each operator took on devices."""
+    """What tables and pictures show of a trace.
+
+    times: of each operator on devices; repeated: those that were executed more than once
+    """
 
     columns: ProfileColumns
     graph: ExecutedGraph
     times: DeviceTimes
+    repeated: Repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +84,9 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
         )
     device, host = _intervals(devices, ids), _intervals(workers, ids)
     times = device_times(device, _processes(trace, devices), len(ids))
-    reads, makes = _tensors(trace, workers, ids, "Input"), _tensors(trace, workers, ids, "Output")
+    firsts, repeated = _executions(workers, ids)
+    reads = _tensors(trace, workers, firsts, "Input")
+    makes = _tensors(trace, workers, firsts, "Output")
     types = _types(trace, [*workers, *devices], ids)
     names = _names(trace, makes, types)
     shapes = _Shapes(trace)
@@ -92,7 +108,8 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
         mentions_opencl=False,
     )
     graph = _graph(trace, columns, reads, makes, shapes)
-    return TraceOperators(columns, ExecutedGraph(*graph, device=device, host=host), times)
+    executed = ExecutedGraph(*graph, device=device, host=host)
+    return TraceOperators(columns, executed, times, repeated)
 
 
 # -- times ----------------------------------------------------------------------------------------
@@ -147,15 +164,45 @@ def _types(trace: Trace, lanes: list[Lane], ids: NDArray[np.int64]) -> TextColum
     return TextColumn.from_texts([None if code < 0 else trace.names[code] for code in codes])
 
 
-def _tensors(trace: Trace, lanes: list[Lane], ids: NDArray[np.int64], event: str) -> _Tensors:
-    """What stands within the spans of operators under this name."""
+def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
+    """For each lane (s,) the row of the operator whose first execution a span is, else NONE; and
+    how many more there are.
+
+    Under megengine.dtr 1.13 frees tensors and computes them again: the same operator, by its
+    number, once more within a span `ReGen`.
+    """
+    seen = np.zeros(len(ids), np.bool_)
+    firsts, repeated = list[Index](), Repeated(0, 0)
+    for lane in lanes:
+        numbers = lane.operators()
+        found = np.flatnonzero(numbers != NONE)
+        rows = np.searchsorted(ids, numbers[found])
+        counts = np.bincount(rows, minlength=len(ids))
+        here = np.full(len(ids), NONE)
+        # of several that are written to one place the last one stays: backwards, the first span
+        here[rows[::-1]] = found[::-1]
+        new = np.flatnonzero((here != NONE) & ~seen)
+        first = np.full(len(numbers), NONE, np.int32)
+        first[here[new]] = new
+        firsts.append(first)
+        seen[rows] = True
+        more = counts[counts > 1] - 1
+        repeated = Repeated(repeated.operators + len(more), repeated.times + int(more.sum()))
+    return firsts, repeated
+
+
+def _tensors(trace: Trace, lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
+    """What stands within the first span of each operator under this name.
+
+    Another execution has the same inputs and outputs once more: they are no further ones.
+    """
     rows, idents, events = [], [], []
     code = trace.names.index(event) if event in trace.names else NONE
-    for lane in lanes:
-        spans, numbers = lane.spans, lane.operators()
+    for lane, first in zip(lanes, firsts, strict=True):
+        spans = lane.spans
         found = np.flatnonzero((lane.names() == code) & (spans.parent >= 0))
-        found = found[numbers[spans.parent[found]] != NONE]
-        rows.append(np.searchsorted(ids, numbers[spans.parent[found]]).astype(np.int32))
+        found = found[first[spans.parent[found]] != NONE]
+        rows.append(first[spans.parent[found]])
         idents.append(trace.ident[spans.last[found]])
         events.append(spans.last[found])
     if not rows:

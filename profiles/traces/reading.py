@@ -35,7 +35,7 @@ def read_dynamic(path: Path, told: Told | None = None) -> DynamicProfile:
     trace = read_trace(path, told)
     lanes = lanes_of(trace)
     found = operators_of(trace, lanes)
-    summary = summarize(trace, lanes, found.columns.id_numbers, found.times, found.graph.device)
+    summary = summarize(trace, lanes, found)
 
     def write(target: Path) -> None:
         write_index(trace, lanes, path.name, target)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
 from profiles.thinning import thinned
-from profiles.traces.device_times import DeviceTimes
 from profiles.traces.lanes import Lane
+from profiles.traces.operators import TraceOperators
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
 from profiles.traces.reader import COUNTER, NONE, Trace
@@ -93,6 +93,7 @@ class TraceSummary(Struct, frozen=True):
     overview: None where the summary was made before there were any
     copies, copies_waited_s: operators on several devices, and what their lanes have of them beside
         the time that counts (`DeviceTimes`)
+    repeated, again: operators that were executed more than once, and how often beyond that
     """
 
     begin_s: float
@@ -114,6 +115,8 @@ class TraceSummary(Struct, frozen=True):
     wait_after_s: float = 0.0
     copies: int = 0
     copies_waited_s: float = 0.0
+    repeated: int = 0
+    again: int = 0
 
 
 @dataclass
@@ -128,18 +131,9 @@ class _Scope:
     operators: int = 0
 
 
-def summarize(
-    trace: Trace,
-    lanes: list[Lane],
-    ids: NDArray[np.int64],
-    times: DeviceTimes,
-    device: Intervals,
-) -> TraceSummary:
-    """Return the summary of a trace.
-
-    ids: (n,) int64, ascending, the operators; times: of each on devices; device: when their
-        kernels ran
-    """
+def summarize(trace: Trace, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
+    """Return the summary of a trace that has these operators."""
+    ids, times = operators.columns.id_numbers, operators.times
     begin_us, end_us = _recorded(trace, lanes)
     hosts = [lane for lane in lanes if lane.kind == "host"]
     scopes, phases = _Scopes(), Phases()
@@ -149,7 +143,7 @@ def summarize(
         dispatched = _dispatched(lane, ids)
         scopes.charge(lane, of_span, dispatched, times.took_s)
         phases.add(lane, dispatched, times.took_s)
-        waits += _waits(lane, of_span, scopes, device)
+        waits += _waits(lane, of_span, scopes, operators.graph.device)
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
     waits.sort(key=lambda wait: -wait.all_s)
     return TraceSummary(
@@ -172,6 +166,8 @@ def summarize(
         overview=overview_of(trace, lanes),
         copies=times.copies,
         copies_waited_s=times.waited_s,
+        repeated=operators.repeated.operators,
+        again=operators.repeated.times,
     )
 
 
