@@ -11,7 +11,9 @@ class TraceLaneAnswer(serializers.Serializer):
     name = serializers.CharField(help_text="As in the file.")
     kind = serializers.CharField(help_text="`host`, `worker`, `device` or `other`.")
     spans = serializers.IntegerField(help_text="What has a begin and an end.")
-    busy_s = kinds.number("While anything ran on it, s.")
+    busy_s = kinds.number(
+        "While anything ran on it, s; of Python's thread within modules and functions."
+    )
     share = kinds.number("Of the time that was recorded.")
 
 
@@ -20,7 +22,7 @@ class TracePhaseAnswer(serializers.Serializer):
 
     name = serializers.CharField(help_text="`forward`, `backward`, `step` or `clear_grad`.")
     count = serializers.IntegerField(help_text="Calls.")
-    host_s = kinds.number("Time of Python's thread, s.")
+    host_s = kinds.number("Time of Python's thread within modules and functions, s.")
     device_s = kinds.number("Time of the kernels that it handed over meanwhile, s.")
 
 

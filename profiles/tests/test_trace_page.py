@@ -7,7 +7,7 @@ import pytest
 
 from profiles.tests.opened import make_opened
 from profiles.tests.shared_data import good_profile
-from profiles.tests.traces import HOST, MLP, RESNET, around, operator, span, to_trace
+from profiles.tests.traces import HOST, MLP, RESNET, WORKER, around, operator, span, to_trace
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import caller
 
@@ -124,6 +124,27 @@ def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice):
     page = page_of(client, make_opened(alice, cut).profile)
     assert "what came later is missing" in page
     assert "1 event has no other half" in page
+
+
+def test_a_trace_in_which_nothing_ran_on_a_device_is_not_called_another_programs(client, alice):
+    empty = to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6))
+    upload = make_opened(alice, empty, name="nothing.json")
+    page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    assert "was sent to a device while the Profiler ran" in page
+    assert "JSON of something else" not in page
+
+
+def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
+    """1.13 gives a call outside of modules no length: Python seems idle there."""
+    profile = make_opened(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
+    for address in ("", "export/report/"):
+        text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
+        phases, lanes = (
+            text.partition('id="trace-phases"')[0],
+            text.partition('id="trace-lanes"')[0],
+        )
+        assert "Python’s thread within modules and functions of the phase" in phases
+        assert "it seems idle while it works outside of them" in lanes
 
 
 def test_names_are_text_wherever_they_stand(client, alice):

@@ -295,6 +295,17 @@ BAD = {
         "not_a_profile",
         "without any operator",
     ),
+    # of tensors so small that the host computes them, 1.13 sends no operator to the worker
+    "computed on the host": (
+        to_trace(
+            *span(WORKER, "StartProfile", 0, 1),
+            *span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD"),
+            *span(DEVICE, "HostToDevice", 3, 4),
+            *span(WORKER, "StopProfile", 5, 6),
+        ),
+        "trace_without_operators",
+        "MegEngine's Profiler, and no operator",
+    ),
     "name no text": (to_trace({"ph": "B", "name": 5, "ts": 1}), "bad_value", "name"),
     "time a text": (to_trace({"ph": "B", "name": "a", "ts": "1"}), "bad_value", "ts"),
     "deep": (

@@ -31,6 +31,8 @@ from profiles.traces.spans import Index
 #: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
 _OUTPUT = re.compile(r":\d+$")
 _SHAPE = re.compile(r"\{([\d,]*)\}")
+#: of 1.13, and of no other writer of Chrome traces
+_ITS_OWN = frozenset({"StartProfile", "StopProfile", "OpDispatch"})
 _S_PER_US = 1e-6
 
 
@@ -70,7 +72,8 @@ class _Tensors:
 def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
     """Return the n operators of a trace, in the order in which they were dispatched.
 
-    Raises ProfileFormatError `not_a_profile` if there are none: no trace of MegEngine's.
+    Raises ProfileFormatError if there are none: `trace_without_operators` for a trace of
+    MegEngine's, `not_a_profile` for that of another program.
     """
     devices = [lane for lane in lanes if lane.kind == "device"]
     workers = [lane for lane in lanes if lane.kind == "worker"]
@@ -78,10 +81,7 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
     ids = ids[ids != NONE]
     if not len(ids):
-        raise ProfileFormatError(
-            "not_a_profile",
-            "It is a Chrome trace without any operator of MegEngine's Profiler.",
-        )
+        raise _without_any(trace)
     device, host = _intervals(devices, ids), _intervals(workers, ids)
     times = device_times(device, _processes(trace, devices), len(ids))
     firsts, repeated = _executions(workers, ids)
@@ -110,6 +110,22 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
     graph = _graph(trace, columns, reads, makes, shapes)
     executed = ExecutedGraph(*graph, device=device, host=host)
     return TraceOperators(columns, executed, times, repeated)
+
+
+def _without_any(trace: Trace) -> ProfileFormatError:
+    """What is wrong with a trace without operators.
+
+    MegEngine 1.13 computes small tensors on the host, and sends no operator of a function that
+    trace() compiled.
+    """
+    if _ITS_OWN & set(trace.names):
+        return ProfileFormatError(
+            "trace_without_operators",
+            "It is a trace of MegEngine's Profiler, and no operator in it was sent to a device.",
+        )
+    return ProfileFormatError(
+        "not_a_profile", "It is a Chrome trace without any operator of MegEngine's Profiler."
+    )
 
 
 # -- times ----------------------------------------------------------------------------------------

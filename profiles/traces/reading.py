@@ -30,7 +30,7 @@ class DynamicProfile:
 
 def read_dynamic(path: Path, told: Told | None = None) -> DynamicProfile:
     """Read a trace of MegEngine's Profiler. Raises ProfileFormatError, as `read_trace` does, and
-    `not_a_profile` for a trace of another program.
+    `not_a_profile` for a trace of another program, `trace_without_operators`.
     """
     trace = read_trace(path, told)
     lanes = lanes_of(trace)
