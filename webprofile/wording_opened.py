@@ -108,9 +108,9 @@ OPENED: dict[str, Any] = {
         "megengine.utils.profiler wrote it."
     ),
     "opened_trace_without_operators": _(
-        "No operator of “%(name)s” was sent to a device while the Profiler ran: what there was was "
-        "computed on the host, or in a function that trace() had compiled. Call the step inside of "
-        "the Profiler, without trace()."
+        "No operator of “%(name)s” was sent to a device while the Profiler ran: nothing was "
+        "called, or all of it was computed on the host or by a function that trace() had compiled. "
+        "Call the step inside of the Profiler, without trace()."
     ),
     "opened_missing_key": _(
         "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "

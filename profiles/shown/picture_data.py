@@ -22,6 +22,7 @@ from profiles.analysis.timeline import Lane, Timeline, timeline
 from profiles.parsers.columns import MISSING, Side
 from profiles.shown.isolating import isolated
 from profiles.templatetags.quantities import bytesize, seconds
+from profiles.traces.device_times import on_several_lanes
 
 Json = dict[str, Any]
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
@@ -61,7 +62,7 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> J
         "rows": bars.rows.tolist(),
         "merged": bool((bars.counts > 1).any()),
         "sentence": _timeline_sentence(drawn),
-        "notes": _timeline_notes(drawn, len(data.passes)),
+        "notes": [*_copy_notes(data), *_timeline_notes(drawn, len(data.passes))],
     }
 
 
@@ -92,6 +93,21 @@ def _timeline_sentence(drawn: Timeline) -> str:
         "work": seconds(work_us / 1e6, unit),
         "wait": seconds(wait_us / 1e6, unit),
     }
+
+
+def _copy_notes(data: ProfileData) -> list[str]:
+    """Of a trace, where waiting for another device is no time of its own as in other profiles."""
+    device = data.graph.device
+    if "trace" not in data.beside or not np.array_equal(device.kern_s, device.start_s):
+        return []
+    if not on_several_lanes(device, len(data.columns)).any():
+        return []
+    return [
+        _(
+            "A copy between devices is drawn on each of them with what that one waited for the "
+            "other, and so it is added up here. No operator’s time has that."
+        )
+    ]
 
 
 def _timeline_notes(drawn: Timeline, passes: int) -> list[str]:

@@ -80,5 +80,7 @@ def test_the_page_and_the_report_say_how_often(client, alice):
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
         assert "1 operator was computed more than once, 2 times more in all" in text
+    page = client.get(f"/profiles/{profile.pk}/").content.decode()
+    assert "Each row is one operator of the trace with all of its executions" in page
     once = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "more than once" not in client.get(f"/profiles/{once.pk}/").content.decode()

@@ -139,12 +139,11 @@ def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
     profile = make_opened(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
-        phases, lanes = (
-            text.partition('id="trace-phases"')[0],
-            text.partition('id="trace-lanes"')[0],
-        )
-        assert "Python’s thread within modules and functions of the phase" in phases
-        assert "it seems idle while it works outside of them" in lanes
+        for table, said in (
+            ("phases", "Python’s thread within modules and functions of the phase"),
+            ("lanes", "it seems idle while it works outside of them"),
+        ):
+            assert said in text.partition(f'id="trace-{table}"')[0]
 
 
 def test_names_are_text_wherever_they_stand(client, alice):

@@ -37,6 +37,16 @@ def summed_s(intervals: Intervals, rows: int) -> Floats:
     return np.bincount(intervals.row, length_s, minlength=rows).astype(np.float64)
 
 
+def on_several_lanes(intervals: Intervals, rows: int) -> NDArray[np.bool_]:
+    """(n,) which operators have intervals on more than one lane."""
+    row, lane = intervals.row, intervals.lanes.codes
+    a_lane = np.zeros(rows, np.int32)
+    a_lane[row] = lane
+    found = np.zeros(rows, np.bool_)
+    found[row[lane != a_lane[row]]] = True
+    return found
+
+
 def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) -> DeviceTimes:
     """Return the times of n operators; intervals of one operator on one lane do not overlap.
 
@@ -45,10 +55,7 @@ def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) ->
     """
     took_s = summed_s(intervals, rows)
     row, lane = intervals.row, intervals.lanes.codes
-    a_lane = np.zeros(rows, np.int32)
-    a_lane[row] = lane
-    is_shared = np.zeros(rows, np.bool_)
-    is_shared[row[lane != a_lane[row]]] = True
+    is_shared = on_several_lanes(intervals, rows)
     if not is_shared.any():
         return DeviceTimes(took_s, 0, 0.0)
     here = is_shared[row]
