@@ -1,9 +1,8 @@
 """The operators of a trace in the form that tables, pictures and comparisons work on.
 
 A row is one execution of one operator, or several where its outputs were freed and computed again.
-Its device time is that of its kernels (`device_times`), its
-host time what the worker took to prepare and send them. A trace holds no computation and no memory
-of operators.
+Its device time is that of its kernels (`device_times`), its host time what the worker took to
+prepare and send them. A trace holds no computation and no memory of operators.
 """
 
 import re

@@ -143,7 +143,9 @@ def summarize(trace: Trace, lanes: list[Lane], operators: TraceOperators) -> Tra
         dispatched = _dispatched(lane, ids)
         scopes.charge(lane, of_span, dispatched, times.took_s)
         phases.add(lane, dispatched, times.took_s)
-        waits += _waits(lane, of_span, scopes, operators.graph.device)
+        # another thread or process may have handed over what the device computes meanwhile
+        device = operators.graph.device if len(hosts) == 1 else None
+        waits += _waits(lane, of_span, scopes, device)
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
     waits.sort(key=lambda wait: -wait.all_s)
     return TraceSummary(
@@ -302,7 +304,9 @@ class _Scopes:
         return found
 
 
-def _waits(lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals) -> Iterator[WaitRow]:
+def _waits(
+    lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals | None
+) -> Iterator[WaitRow]:
     trace, spans = lane.trace, lane.spans
     duration_us = spans.duration_us
     found = _named(lane, WAIT)

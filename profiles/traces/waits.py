@@ -3,7 +3,8 @@
 MegEngine 1.13 ends `TensorWaitProp` when the worker has had the copy of a value begun, and waits
 for the copy itself without an event: until the device has computed all that it was given before
 (imperative/src/impl, `Tensor::get_value`). It is known by this: Python does nothing at all until
-the device has become idle. Of a wait behind which nothing follows on its thread nothing is known.
+the device has become idle. Of a wait behind which nothing follows on its thread nothing is known,
+nor where several threads or processes hand over.
 """
 
 import numpy as np
@@ -15,12 +16,12 @@ from profiles.traces.spans import Floats, Spans
 _US_PER_S = 1e6
 
 
-def still_waited_us(spans: Spans, waits: NDArray[np.intp], device: Intervals) -> Floats:
+def still_waited_us(spans: Spans, waits: NDArray[np.intp], device: Intervals | None) -> Floats:
     """Return (w,) float64, us, for the spans `waits` of Python's lane.
 
-    device: when kernels ran
+    device: when kernels ran; None where it was not this lane alone that handed them over
     """
-    if not len(waits) or not len(device.row):
+    if not len(waits) or device is None or not len(device.row):
         return np.zeros(len(waits))
     moments = np.sort(np.concatenate([spans.begin_us, spans.end_us]))
     ended = spans.end_us[waits]
