@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -347,3 +348,20 @@ def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
 def test_an_endless_name_is_cut(tmp_path):
     found = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
     assert max(len(name) for row in found.scopes for name in row.path) == reader.LONGEST_TEXT
+
+
+@pytest.mark.parametrize("largest", [2**7, 2**15, 2**31, 2**63 - 2])
+def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
+    numbers = [3, largest - 3, largest]
+    steps = [operator(each, f"K{each}", 100 * at, 5, "a:0") for at, each in enumerate(numbers)]
+    found = read(tmp_path, to_trace(*chain.from_iterable(steps)))
+    assert found.columns.ids == tuple(map(str, numbers))
+    assert list(found.columns.types) == [f"K{each}" for each in numbers]
+    made = {str(each + 1) for each in numbers}
+    assert set(found.graph.variables.ids) == made
+
+
+def test_names_are_told_apart_however_many_they_are(tmp_path):
+    scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
+    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert {row.path for row in found.scopes} >= {(f"scope{n}",) for n in range(300)}

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from profiles.parsers.errors import ProfileFormatError
 
-#: read at once; a few times as much is held while it is decoded
+#: read at once; ten times as much is held while it is decoded
 PIECE_BYTES = 1 << 16
+#: of a small file less, so that what is held stays a small part of it
+_PIECES, _LEAST_PIECE_BYTES = 256, 1 << 13
 #: no event is longer
 LONGEST_EVENT_BYTES = 16 << 20
 
@@ -68,14 +70,15 @@ _DECODER = msgspec.json.Decoder(list[Event])
 class EventReader:
     """The events of one file; `is_cut` once it turned out to end before its list does."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, size_bytes: int) -> None:
         self._file = file
+        self._at_once = min(PIECE_BYTES, max(_LEAST_PIECE_BYTES, size_bytes // _PIECES))
         self.is_cut = False
 
     def pieces(self) -> Iterator[Piece]:
         """Raises ProfileFormatError, as `read_trace` does."""
-        left, at = _behind_start(self._file)
-        while more := self._file.read(PIECE_BYTES):
+        left, at = _behind_start(self._file, self._at_once)
+        while more := self._file.read(self._at_once):
             left += more
             events, rest = _whole(left)
             if events is not None:
@@ -106,10 +109,10 @@ class EventReader:
         return Piece([*(whole or []), *(alone or [])], at, at + max(end, 0))
 
 
-def _behind_start(file: BinaryIO) -> tuple[bytes, int]:
+def _behind_start(file: BinaryIO, at_once: int) -> tuple[bytes, int]:
     """What follows the bracket that opens the list of events, as far as it was read, and where."""
     head, found = b"", None
-    while found is None and len(head) < _START_WITHIN_BYTES and (more := file.read(PIECE_BYTES)):
+    while found is None and len(head) < _START_WITHIN_BYTES and (more := file.read(at_once)):
         head += more
         found = _LIST.match(head) or _START.search(head)
     if not head.strip():

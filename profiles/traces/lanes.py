@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.traces.reader import LONGEST_TEXT, NONE, Trace
-from profiles.traces.spans import Index, Spans, spans_of
+from profiles.traces.spans import Spans, spans_of
 
 #: host: Python's thread, which calls and dispatches; worker: MegEngine's, which sends kernels
 Kind = Literal["host", "worker", "device", "other"]
@@ -36,12 +36,12 @@ class Lane:
         """Its spans, made when they are first asked for."""
         return spans_of(self.trace, self.number)
 
-    def names(self) -> Index:
-        """(s,) int32: what each span is called, into `Trace.names`."""
+    def names(self) -> NDArray[np.signedinteger]:
+        """(s,) what each span is called, into `Trace.names`."""
         return self.trace.name[self.spans.first]
 
-    def operators(self) -> NDArray[np.int64]:
-        """(s,) int64: the number of the operator that a span is; NONE for one that is none."""
+    def operators(self) -> NDArray[np.signedinteger]:
+        """(s,) the number of the operator that a span is; NONE for one that is none."""
         last = self.spans.last
         return np.where(self.trace.is_operator[last], self.trace.ident[last], NONE)
 

@@ -60,11 +60,11 @@ class TraceOperators:
 class _Tensors:
     """The inputs or outputs of operators: m of them.
 
-    row: (m,) int32 row of the operator; ident: (m,) int64 the tensor; event: (m,) int32 what told
+    row: (m,) int32 row of the operator; ident: (m,) the tensor; event: (m,) int32 what told
     """
 
     row: NDArray[np.int32]
-    ident: NDArray[np.int64]
+    ident: NDArray[np.signedinteger]
     event: NDArray[np.int32]
 
 
@@ -78,7 +78,7 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
     workers = [lane for lane in lanes if lane.kind == "worker"]
     numbers = [lane.operators() for lane in (*devices, *workers)]
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
-    ids = ids[ids != NONE]
+    ids = ids[ids != NONE].astype(np.int64)
     if not len(ids):
         raise _without_any(trace)
     device, host = _intervals(devices, ids), _intervals(workers, ids)
@@ -317,7 +317,7 @@ def _graph(
     return operators, variables, chunks
 
 
-def _links(tensors: _Tensors, idents: NDArray[np.int64], rows: int) -> Links:
+def _links(tensors: _Tensors, idents: NDArray[np.signedinteger], rows: int) -> Links:
     counts = np.bincount(tensors.row, minlength=rows)
     targets = np.searchsorted(idents, tensors.ident).astype(np.int32)
     return Links(np.cumsum(counts).astype(np.int64), targets)

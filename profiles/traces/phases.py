@@ -132,7 +132,8 @@ _CODES = {name: code for code, name in enumerate((_BACKWARD, _STEP, _CLEAR), sta
 def _phase_codes(lane: Lane) -> NDArray[np.uint8]:
     """(s,) which phase a span is called as, 0 for none."""
     codes = [_CODES[_PHASES[name]] if name in _PHASES else 0 for name in lane.trace.names]
-    return np.array(codes, np.uint8)[lane.names()]
+    found: NDArray[np.uint8] = np.array(codes, np.uint8)[lane.names()]
+    return found
 
 
 def _holders(lane: Lane, wanted: list[bool]) -> NDArray[np.bool_]:

@@ -71,14 +71,15 @@ class Trace:
     """The n events of a trace that have a place in time, in the order of the file.
 
     phase: (n,) uint8, BEGIN, END, COMPLETE or COUNTER
-    name: (n,) int32 into `names`. `Input 80` and the like are `Input`: the number is that of the
+    name: (n,) into `names`. `Input 80` and the like are `Input`: the number is that of the
         tensor, which `ident` has too
     lane: (n,) int16 into `lanes`
     ts_us: (n,) float64, as in the file
-    value: (n,) float64, the duration of a COMPLETE event, us, or what a COUNTER counts; else nan
-    ident: (n,) int64, the number of an operator or a tensor, NONE without one
-    label: (n,) int32 into `labels`, what `args` call it: the name of a tensor; NONE without one
-    layout: (n,) int32 into `layouts`, (dtype, shape) of a tensor as the file writes them; or NONE
+    value: (v,) float64, of COMPLETE events the duration, us, of COUNTER events what they count;
+        nan where the file does not say
+    ident: (n,) the number of an operator or a tensor, NONE without one
+    label: (n,) into `labels`, what `args` call it: the name of a tensor; NONE without one
+    layout: (n,) into `layouts`, (dtype, shape) of a tensor as the file writes them; or NONE
     is_operator: (n,) bool, `args` name an operator rather than a tensor
     lane_names: by place in `lanes`; empty where the file gives none
     dropped: how many events had no use (flow arrows, unknown phases)
@@ -86,16 +87,18 @@ class Trace:
     is_cut: the file ends before its list does
     pieces: where the events stand in the file, which has `size_bytes`
     naming: events that name and order threads and processes, as JSON has them
+
+    Numbers without a type here are of the shortest signed one that holds those of this trace.
     """
 
     phase: NDArray[np.uint8]
-    name: NDArray[np.int32]
+    name: NDArray[np.signedinteger]
     lane: NDArray[np.int16]
     ts_us: NDArray[np.float64]
     value: NDArray[np.float64]
-    ident: NDArray[np.int64]
-    label: NDArray[np.int32]
-    layout: NDArray[np.int32]
+    ident: NDArray[np.signedinteger]
+    label: NDArray[np.signedinteger]
+    layout: NDArray[np.signedinteger]
     is_operator: NDArray[np.bool_]
     names: tuple[str, ...]
     labels: tuple[str, ...]
@@ -112,6 +115,11 @@ class Trace:
     def __len__(self) -> int:
         return len(self.phase)
 
+    def values(self, rows: NDArray[np.integer]) -> NDArray[np.float64]:
+        """(r,) float64: `value` of some COMPLETE and COUNTER events."""
+        valued = np.flatnonzero(self.phase >= COMPLETE)
+        return self.value[np.searchsorted(valued, rows)]
+
 
 #: told how many bytes were read, of how many
 Told = Callable[[int, int], None]
@@ -126,7 +134,8 @@ def read_trace(path: Path, told: Told | None = None) -> Trace:
     """
     making = _Making()
     with path.open("rb") as file:
-        reader, size_bytes = EventReader(file), path.stat().st_size
+        size_bytes = path.stat().st_size
+        reader = EventReader(file, size_bytes)
         for piece in reader.pieces():
             making.add(piece, file.tell() / size_bytes)
             if told is not None:
@@ -149,6 +158,8 @@ _DTYPES: dict[str, Any] = {
     "is_operator": np.bool_,
 }
 
+_NARROWED = ("name", "ident", "label", "layout")
+
 
 def placed(events: list[Event]) -> list[int]:
     """The places of those that are rows of the columns, if their time is within LATEST_US."""
@@ -158,7 +169,7 @@ def placed(events: list[Event]) -> list[int]:
 
 
 class _Growing:
-    """One column that grows by pieces.
+    """One column that grows by pieces, of what is found when it is done.
 
     In one block: thousands of small arrays would stay with the process, and be held twice once they
     are joined. What is reserved and never used costs nothing.
@@ -167,10 +178,11 @@ class _Growing:
     def __init__(self, dtype: Any) -> None:
         self._block, self._used = np.empty(0, dtype), 0
 
-    def add(self, piece: NDArray[Any], expected: int) -> None:
-        """expected: about how many rows the column will have in the end"""
+    def add(self, piece: NDArray[Any], part: float) -> None:
+        """part: how much of the file was read, with this piece"""
         end = self._used + len(piece)
         if end > len(self._block):
+            expected = int(end / max(part, _LEAST_PART) * 1.1)
             larger = np.empty(max(end * 5 // 4, expected), self._block.dtype)
             larger[: self._used] = self._block[: self._used]
             self._block = larger
@@ -179,6 +191,13 @@ class _Growing:
 
     def done(self) -> NDArray[Any]:
         return self._block[: self._used]
+
+    def narrowed(self) -> NDArray[np.signedinteger]:
+        """Of whole numbers from NONE on: in the shortest type that holds them."""
+        found = self.done()
+        highest = found.max(initial=0)
+        kinds = (np.int8, np.int16, np.int32, np.int64)
+        return found.astype(next(kind for kind in kinds if highest <= np.iinfo(kind).max))
 
 
 class _Making:
@@ -215,14 +234,19 @@ class _Making:
             self._broken += int(len(kept) - fine.sum())
             arrays = {name: array[fine] for name, array in arrays.items()}
         self._rows += len(arrays["ts_us"])
-        expected = int(self._rows / max(part, _LEAST_PART) * 1.1)
+        arrays["value"] = arrays["value"][arrays["phase"] >= COMPLETE]
         for name, array in arrays.items():
-            self._columns[name].add(array, expected)
+            self._columns[name].add(array, part)
 
     def done(self, *, is_cut: bool, size_bytes: int) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
+        columns: dict[str, Any] = {
+            # one after the other, so that no two are held twice
+            name: column.narrowed() if name in _NARROWED else column.done()
+            for name, column in ((name, self._columns.pop(name)) for name in _DTYPES)
+        }
         return Trace(
-            **{name: column.done() for name, column in self._columns.items()},
+            **columns,
             names=tuple(self._names.values),
             labels=tuple(self._labels.values),
             layouts=tuple(self._layouts),

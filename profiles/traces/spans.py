@@ -80,7 +80,7 @@ def spans_of(trace: Trace, lane: int) -> Spans:
     latest = float(trace.ts_us[events].max()) if len(events) else 0.0
     is_open = first == last
     ends = np.where(is_open, latest, trace.ts_us[last])
-    length = np.nan_to_num(trace.value[complete], nan=0.0, posinf=0.0, neginf=0.0)
+    length = np.nan_to_num(trace.values(complete), nan=0.0, posinf=0.0, neginf=0.0)
     end = np.concatenate([ends, trace.ts_us[complete] + np.clip(length, 0.0, LATEST_US)])
     first, last = np.concatenate([first, complete]), np.concatenate([last, complete])
     # outer ones first: by begin, the longer one first, else as in the file

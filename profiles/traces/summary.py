@@ -325,11 +325,12 @@ def _waits(
 def _curves(trace: Trace) -> Iterator[Curve]:
     counts = trace.phase == COUNTER
     for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
-        here = np.flatnonzero(counts & (trace.name == code) & np.isfinite(trace.value))
+        here = np.flatnonzero(counts & (trace.name == code))
+        here = here[np.isfinite(trace.values(here))]
         if not len(here):
             continue
         here = here[np.argsort(trace.ts_us[here], kind="stable")]
-        at, values = trace.ts_us[here], trace.value[here]
+        at, values = trace.ts_us[here], trace.values(here)
         starts = thinned(at, POINTS_LIMIT)
         yield Curve(
             name=trace.names[code],
