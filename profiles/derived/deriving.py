@@ -87,7 +87,8 @@ def derive(files: Sequence[tuple[str, str]], told: Told = untold) -> Derived:
     data = from_archive(archive)
     if data.has_operators:
         totals(data.columns)  # medians of passes may all be 0 where no pass is
-    return Derived(archive, data, index)
+    # a trace may have turned out to be of no use after its index was written
+    return Derived(archive, data, index if "trace" in data.beside else b"")
 
 
 def derived_store(profile: Profile, derived: Derived) -> None:

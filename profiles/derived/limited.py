@@ -149,17 +149,14 @@ def _add_profile(run: Run, path: Path, order: Order) -> None:
 
 
 def _add_trace(run: Run, path: Path, _order: Order) -> None:
-    found = read_dynamic(path, run.told)
+    index = None if "trace" in run.beside else path.with_name(SPANS)
+    found = read_dynamic(path, run.told, index=index)
     if run.leads != "profile":  # a profile of the same run knows more of each operator
         totals(found.columns)
         run.add_pass("trace", path.name, found.columns, lambda: found.graph)
         if "trace" in run.beside:
             return
     run.add_beside("trace", encode_summary(found.summary))
-    try:
-        found.write_index(path.with_name(SPANS))
-    except (MemoryError, OSError):  # it costs the cuts, nothing else
-        path.with_name(SPANS).unlink(missing_ok=True)
 
 
 def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:

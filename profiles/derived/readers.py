@@ -13,8 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from profiles.allocator import ALLOCATOR
 from profiles.derived import fork_server
-from profiles.derived.allocator import ALLOCATOR
 
 _KILLED_WITHIN_S = 10.0
 #: while somebody waits, `meanwhile` is called so often

@@ -9,7 +9,8 @@ from django.utils.translation import ngettext, pgettext
 from profiles.analysis.data import ProfileData
 from profiles.shown.time_axis import time_axis
 from profiles.templatetags.quantities import seconds
-from profiles.traces.summary import Curve, TraceSummary, WaitRow, decode_summary
+from profiles.traces.curves import Curve
+from profiles.traces.summary import TraceSummary, WaitRow, decode_summary
 
 #: rows that the page shows; the API has all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50

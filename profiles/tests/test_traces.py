@@ -365,3 +365,18 @@ def test_names_are_told_apart_however_many_they_are(tmp_path):
     scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
     found = read(tmp_path, to_trace(*TWO, *scopes)).summary
     assert {row.path for row in found.scopes} >= {(f"scope{n}",) for n in range(300)}
+
+
+def test_no_index_is_left_of_a_trace_without_operators(tmp_path):
+    path, index = tmp_path / "trace.json", tmp_path / "spans.bin"
+    path.write_bytes(to_trace(*span(HOST, "OpDispatch", 1, 2), *span(WORKER, "Put", 3, 4)))
+    with pytest.raises(ProfileFormatError) as caught:
+        read_dynamic(path, index=index)
+    assert caught.value.code == "trace_without_operators"
+    assert not index.exists()
+
+
+def test_a_trace_opens_though_its_index_cannot_be_written(tmp_path):
+    index = tmp_path / "nowhere/spans.bin"
+    assert len(read_dynamic(MLP, index=index).columns) == len(read_dynamic(MLP).columns)
+    assert not index.exists()

@@ -1,17 +1,17 @@
 """Which lane of a trace is whose: Python's thread, the worker that sends kernels, a device."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.traces.reader import LONGEST_TEXT, NONE, Trace
+from profiles.traces.reader import LONGEST_TEXT, NONE, Trace, TraceTexts
 from profiles.traces.spans import Spans, spans_of
 
 #: host: Python's thread, which calls and dispatches; worker: MegEngine's, which sends kernels
 Kind = Literal["host", "worker", "device", "other"]
+Codes = NDArray[np.signedinteger]
 
 #: names that MegEngine gives to its threads; 1.13 calls Python's thread `interpreter`
 _HOST, _WORKER = ("interpreter", "channel", "main"), ("worker",)
@@ -21,29 +21,29 @@ _HOST_EVENT, _WORKER_EVENT = "OpDispatch", "Output"
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """One thread or device of a trace.
+    """One thread or device of a trace, with its s spans. It needs the trace's columns no more.
 
-    number: its place in `Trace.lanes`
+    number: its place in `Trace.lanes`, where its key is (process, thread)
+    code: (s,) what each span is called, into `texts.names`
+    operator, tensor: (s,) the number of what a span is of; NONE for one of none
+    label, layout: (s,) of the tensor, into `texts`; NONE without one
     """
 
-    trace: Trace
     number: int
+    key: tuple[int | str, int | str]
     name: str
     kind: Kind
+    texts: TraceTexts
+    spans: Spans
+    code: Codes
+    operator: Codes
+    tensor: Codes
+    label: Codes
+    layout: Codes
 
-    @cached_property
-    def spans(self) -> Spans:
-        """Its spans, made when they are first asked for."""
-        return spans_of(self.trace, self.number)
-
-    def names(self) -> NDArray[np.signedinteger]:
-        """(s,) what each span is called, into `Trace.names`."""
-        return self.trace.name[self.spans.first]
-
-    def operators(self) -> NDArray[np.signedinteger]:
-        """(s,) the number of the operator that a span is; NONE for one that is none."""
-        last = self.spans.last
-        return np.where(self.trace.is_operator[last], self.trace.ident[last], NONE)
+    def called(self, name: str) -> NDArray[np.intp]:
+        """Which spans have a name."""
+        return np.flatnonzero(self.code == self.texts.name_code(name))
 
 
 def lanes_of(trace: Trace) -> list[Lane]:
@@ -51,8 +51,24 @@ def lanes_of(trace: Trace) -> list[Lane]:
     found = []
     for number, key in enumerate(trace.lanes):
         name = trace.lane_names[number]
-        called = name or str(key[1])[:LONGEST_TEXT]
-        found.append(Lane(trace, number, called, _kind(trace, number, name)))
+        spans = spans_of(trace, number)
+        # what a tensor or an operator is, only the end of a span tells
+        last = spans.last
+        is_operator, ident = trace.is_operator[last], trace.ident[last]
+        lane = Lane(
+            number=number,
+            key=key,
+            name=name or str(key[1])[:LONGEST_TEXT],
+            kind=_kind(trace, number, name),
+            texts=trace.texts,
+            spans=spans,
+            code=trace.name[spans.first],
+            operator=np.where(is_operator, ident, NONE).astype(ident.dtype),
+            tensor=np.where(is_operator, NONE, ident).astype(ident.dtype),
+            label=trace.label[last],
+            layout=trace.layout[last],
+        )
+        found.append(lane)
     order = ("host", "worker", "device", "other")
     return sorted(found, key=lambda lane: order.index(lane.kind))
 
@@ -64,7 +80,7 @@ def _kind(trace: Trace, number: int, name: str) -> Kind:
         return "worker"
     here = trace.lane == number
     codes = set(np.unique(trace.name[here]).tolist())
-    events = {trace.names[code] for code in codes}
+    events = {trace.texts.names[code] for code in codes}
     if _HOST_EVENT in events:
         return "host"
     if _WORKER_EVENT in events:

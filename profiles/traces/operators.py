@@ -23,8 +23,8 @@ from profiles.parsers.columns import (
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import Chunks, ExecutedGraph, Intervals, Links, Operators, Variables
 from profiles.traces.device_times import DeviceTimes, device_times, summed_s
-from profiles.traces.lanes import Lane
-from profiles.traces.reader import NONE, Trace
+from profiles.traces.lanes import Codes, Lane
+from profiles.traces.reader import NONE, TraceTexts
 from profiles.traces.spans import Index
 
 #: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
@@ -60,15 +60,16 @@ class TraceOperators:
 class _Tensors:
     """The inputs or outputs of operators: m of them.
 
-    row: (m,) int32 row of the operator; ident: (m,) the tensor; event: (m,) int32 what told
+    row: (m,) int32 row of the operator; ident: (m,) the tensor; label, layout: (m,) as of a `Lane`
     """
 
     row: NDArray[np.int32]
-    ident: NDArray[np.signedinteger]
-    event: NDArray[np.int32]
+    ident: Codes
+    label: Codes
+    layout: Codes
 
 
-def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
+def operators_of(lanes: list[Lane]) -> TraceOperators:
     """Return the n operators of a trace, in the order in which they were dispatched.
 
     Raises ProfileFormatError if there are none: `trace_without_operators` for a trace of
@@ -76,24 +77,24 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
     """
     devices = [lane for lane in lanes if lane.kind == "device"]
     workers = [lane for lane in lanes if lane.kind == "worker"]
-    numbers = [lane.operators() for lane in (*devices, *workers)]
+    texts = lanes[0].texts
+    numbers = [lane.operator for lane in (*devices, *workers)]
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
     ids = ids[ids != NONE].astype(np.int64)
     if not len(ids):
-        raise _without_any(trace)
+        raise _without_any(texts)
     device, host = _intervals(devices, ids), _intervals(workers, ids)
-    times = device_times(device, _processes(trace, devices), len(ids))
+    times = device_times(device, _processes(devices), len(ids))
     firsts, repeated = _executions(workers, ids)
-    reads = _tensors(trace, workers, firsts, "Input")
-    makes = _tensors(trace, workers, firsts, "Output")
-    types = _types(trace, [*workers, *devices], ids)
-    names = _names(trace, makes, types)
-    shapes = _Shapes(trace)
-    texts = [str(number) for number in ids.tolist()]
+    reads = _tensors(workers, firsts, "Input")
+    makes = _tensors(workers, firsts, "Output")
+    types = _types([*workers, *devices], ids)
+    names = _names(texts.labels, makes, types)
+    shapes = _Shapes(texts)
     absent = NumberColumn(np.full(len(ids), np.nan), np.zeros(len(ids), np.bool_))
     columns = ProfileColumns(
         names=names,
-        ids=tuple(texts),
+        ids=tuple(str(number) for number in ids.tolist()),
         id_numbers=ids,
         types=types,
         device=_times(device, times.took_s),
@@ -106,18 +107,18 @@ def operators_of(trace: Trace, lanes: list[Lane]) -> TraceOperators:
         in_dtypes=shapes.dtypes_of(reads, len(ids)),
         mentions_opencl=False,
     )
-    graph = _graph(trace, columns, reads, makes, shapes)
+    graph = _graph(texts.labels, columns, reads, makes, shapes)
     executed = ExecutedGraph(*graph, device=device, host=host)
     return TraceOperators(columns, executed, times, repeated)
 
 
-def _without_any(trace: Trace) -> ProfileFormatError:
+def _without_any(texts: TraceTexts) -> ProfileFormatError:
     """What is wrong with a trace without operators.
 
     MegEngine 1.13 computes small tensors on the host, and sends no operator of a function that
     trace() compiled.
     """
-    if _ITS_OWN & set(trace.names):
+    if _ITS_OWN & set(texts.names):
         return ProfileFormatError(
             "trace_without_operators",
             "It is a trace of MegEngine's Profiler, and no operator in it was sent to a device.",
@@ -133,7 +134,7 @@ def _without_any(trace: Trace) -> ProfileFormatError:
 def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
     rows, starts, ends, names = [], [], [], list[str]()
     for lane in lanes:
-        numbers = lane.operators()
+        numbers = lane.operator
         found = np.flatnonzero(numbers != NONE)
         rows.append(np.searchsorted(ids, numbers[found]).astype(np.int32))
         starts.append(lane.spans.begin_us[found] * _S_PER_US)
@@ -151,11 +152,11 @@ def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
     )
 
 
-def _processes(trace: Trace, lanes: list[Lane]) -> NDArray[np.int32]:
+def _processes(lanes: list[Lane]) -> NDArray[np.int32]:
     """(m,) whose lane each of `_intervals` is on."""
-    codes = {key[0]: code for code, key in enumerate(trace.lanes)}
-    counts = [np.count_nonzero(lane.operators() != NONE) for lane in lanes]
-    numbers = [codes[trace.lanes[lane.number][0]] for lane in lanes]
+    codes = {lane.key[0]: code for code, lane in enumerate(lanes)}
+    counts = [np.count_nonzero(lane.operator != NONE) for lane in lanes]
+    numbers = [codes[lane.key[0]] for lane in lanes]
     return np.repeat(np.array(numbers, np.int32), np.array(counts, np.int64))
 
 
@@ -169,14 +170,14 @@ def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
 # -- what they are --------------------------------------------------------------------------------
 
 
-def _types(trace: Trace, lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
+def _types(lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
     """The name of the kernel; the last lane has the last word."""
     codes = np.full(len(ids), MISSING, np.int32)
     for lane in lanes:
-        numbers = lane.operators()
-        found = numbers != NONE
-        codes[np.searchsorted(ids, numbers[found])] = lane.names()[found]
-    return TextColumn.from_texts([None if code < 0 else trace.names[code] for code in codes])
+        found = lane.operator != NONE
+        codes[np.searchsorted(ids, lane.operator[found])] = lane.code[found]
+    names = lanes[0].texts.names
+    return TextColumn.from_texts([None if code < 0 else names[code] for code in codes])
 
 
 def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
@@ -189,7 +190,7 @@ def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index],
     seen = np.zeros(len(ids), np.bool_)
     firsts, repeated = list[Index](), Repeated(0, 0)
     for lane in lanes:
-        numbers = lane.operators()
+        numbers = lane.operator
         found = np.flatnonzero(numbers != NONE)
         rows = np.searchsorted(ids, numbers[found])
         counts = np.bincount(rows, minlength=len(ids))
@@ -206,46 +207,44 @@ def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index],
     return firsts, repeated
 
 
-def _tensors(trace: Trace, lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
+def _tensors(lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
     """What stands within the first span of each operator under this name.
 
     Another execution has the same inputs and outputs once more: they are no further ones.
     """
-    rows, idents, events = [], [], []
-    code = trace.names.index(event) if event in trace.names else NONE
+    found = []
     for lane, first in zip(lanes, firsts, strict=True):
-        spans = lane.spans
-        found = np.flatnonzero((lane.names() == code) & (spans.parent >= 0))
-        found = found[first[spans.parent[found]] != NONE]
-        rows.append(first[spans.parent[found]])
-        idents.append(trace.ident[spans.last[found]])
-        events.append(spans.last[found])
-    if not rows:
+        parent = lane.spans.parent
+        spans = lane.called(event)
+        spans = spans[parent[spans] >= 0]
+        spans = spans[first[parent[spans]] != NONE]
+        columns = (lane.tensor, lane.label, lane.layout)
+        found.append((first[parent[spans]], *(column[spans] for column in columns)))
+    if not found:
         none = np.array([], np.int32)
-        return _Tensors(none, none.astype(np.int64), none)
-    row, ident, told = np.concatenate(rows), np.concatenate(idents), np.concatenate(events)
+        return _Tensors(none, none, none, none)
+    row, *told = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort(row, kind="stable")
-    return _Tensors(row[order], ident[order], told[order])
+    return _Tensors(row[order], *(column[order] for column in told))
 
 
-def _names(trace: Trace, makes: _Tensors, types: TextColumn) -> tuple[str, ...]:
+def _names(texts: Sequence[str], makes: _Tensors, types: TextColumn) -> tuple[str, ...]:
     """An operator is called as its first output, without which output that is; else as its type."""
     names = [types[row] or "" for row in range(len(types))]
-    labels = trace.label[makes.event].tolist()
+    labels = makes.label.tolist()
     rows, first = np.unique(makes.row, return_index=True)
     for row, place in zip(rows.tolist(), first.tolist(), strict=True):
         if labels[place] != NONE:
-            names[row] = _OUTPUT.sub("", trace.labels[labels[place]])
+            names[row] = _OUTPUT.sub("", texts[labels[place]])
     return tuple(names)
 
 
 class _Shapes:
     """Shapes and types of tensors as compact JSON."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._layout = trace.layout
-        self.shapes = [_axes(shape) for _, shape in trace.layouts]
-        self.dtypes = [dtype for dtype, _ in trace.layouts]
+    def __init__(self, texts: TraceTexts) -> None:
+        self.shapes = [_axes(shape) for _, shape in texts.layouts]
+        self.dtypes = [dtype for dtype, _ in texts.layouts]
 
     def of_operators(self, tensors: _Tensors, rows: int) -> TextColumn:
         return self._lists(tensors, rows, self.shapes)
@@ -253,13 +252,9 @@ class _Shapes:
     def dtypes_of(self, tensors: _Tensors, rows: int) -> TextColumn:
         return self._lists(tensors, rows, self.dtypes)
 
-    def layouts(self, events: NDArray[np.int32]) -> list[int]:
-        found: list[int] = self._layout[events].tolist()
-        return found
-
     def _lists(self, tensors: _Tensors, rows: int, values: Sequence[object]) -> TextColumn:
         lists: list[list[object]] = [[] for _ in range(rows)]
-        for row, code in zip(tensors.row.tolist(), self.layouts(tensors.event), strict=True):
+        for row, code in zip(tensors.row.tolist(), tensors.layout.tolist(), strict=True):
             lists[row].append(None if code == NONE else values[code])
         encode = msgspec.json.encode
         return TextColumn.from_texts([encode(each).decode() if each else None for each in lists])
@@ -275,7 +270,11 @@ def _axes(text: str) -> list[int] | None:
 
 
 def _graph(
-    trace: Trace, columns: ProfileColumns, reads: _Tensors, makes: _Tensors, shapes: _Shapes
+    texts: Sequence[str],
+    columns: ProfileColumns,
+    reads: _Tensors,
+    makes: _Tensors,
+    shapes: _Shapes,
 ) -> tuple[Operators, Variables, Chunks]:
     idents = np.unique(np.concatenate([reads.ident, makes.ident]))
     rows = len(columns)
@@ -290,17 +289,19 @@ def _graph(
         inputs=_links(reads, idents, rows),
         outputs=_links(makes, idents, rows),
     )
-    event = np.zeros(len(idents), np.int32)
+    label = np.full(len(idents), NONE, np.int32)
+    layout = np.full(len(idents), NONE, np.int32)
     producer = np.full(len(idents), MISSING, np.int32)
     for tensors in (reads, makes):
-        event[np.searchsorted(idents, tensors.ident)] = tensors.event
+        places = np.searchsorted(idents, tensors.ident)
+        label[places], layout[places] = tensors.label, tensors.layout
     producer[np.searchsorted(idents, makes.ident)] = makes.row
-    labels, layouts = trace.label[event].tolist(), shapes.layouts(event)
+    layouts = layout.tolist()
     encode = msgspec.json.encode
     missing = TextColumn(np.full(len(idents), MISSING, np.int32), ())
     variables = Variables(
         ids=tuple(str(ident) for ident in idents.tolist()),
-        names=tuple("" if label == NONE else trace.labels[label] for label in labels),
+        names=tuple("" if code == NONE else texts[code] for code in label.tolist()),
         shapes=TextColumn.from_texts(
             None if code == NONE else encode(shapes.shapes[code]).decode() for code in layouts
         ),
@@ -317,7 +318,7 @@ def _graph(
     return operators, variables, chunks
 
 
-def _links(tensors: _Tensors, idents: NDArray[np.signedinteger], rows: int) -> Links:
+def _links(tensors: _Tensors, idents: Codes, rows: int) -> Links:
     counts = np.bincount(tensors.row, minlength=rows)
     targets = np.searchsorted(idents, tensors.ident).astype(np.int32)
     return Links(np.cumsum(counts).astype(np.int64), targets)

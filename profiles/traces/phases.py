@@ -57,9 +57,9 @@ class Phases:
 
     def add(self, lane: Lane, rows: NDArray[np.int32], took_s: NDArray[np.float64]) -> None:
         """Count a lane's spans; rows: (s,) the operator that each dispatched; took_s: of those."""
-        spans, names = lane.spans, lane.trace.names
+        spans, names = lane.spans, lane.texts.names
         phases: list[str] = []
-        columns = (lane.names(), spans.parent, spans.duration_us, _begins_phase(lane))
+        columns = (lane.code, spans.parent, spans.duration_us, _begins_phase(lane))
         for code, parent, length_us, begins in in_rows(*columns):
             name = names[code]
             around = phases[parent] if parent >= 0 else None
@@ -111,7 +111,7 @@ def _begins_phase(lane: Lane) -> NDArray[np.bool_]:
         return found
     around, said = parent[within], phase[within]
     backward, clear = (_CODES[name] for name in (_BACKWARD, _CLEAR))
-    passes = _holders(lane, [name.endswith(_OF_BACKWARD) for name in lane.trace.names])
+    passes = _holders(lane, [name.endswith(_OF_BACKWARD) for name in lane.texts.names])
     is_sure = (said == clear) | ((said == backward) & passes[within])
     beside = np.zeros(len(parent), np.bool_)
     beside[around[is_sure]] = True
@@ -120,7 +120,7 @@ def _begins_phase(lane: Lane) -> NDArray[np.bool_]:
     beside[around[names[around] & (names[around] - 1) > 0]] = True
     if (phase == backward).any():
         passed_over = (NO_SCOPES - {"OpDispatch"}) | _CLIPS | _PHASES.keys()
-        others = _holders(lane, [name not in passed_over for name in lane.trace.names])
+        others = _holders(lane, [name not in passed_over for name in lane.texts.names])
         beside[around[~others[around]]] = True
     found[within[beside[around]]] = True
     return found
@@ -131,15 +131,15 @@ _CODES = {name: code for code, name in enumerate((_BACKWARD, _STEP, _CLEAR), sta
 
 def _phase_codes(lane: Lane) -> NDArray[np.uint8]:
     """(s,) which phase a span is called as, 0 for none."""
-    codes = [_CODES[_PHASES[name]] if name in _PHASES else 0 for name in lane.trace.names]
-    found: NDArray[np.uint8] = np.array(codes, np.uint8)[lane.names()]
+    codes = [_CODES[_PHASES[name]] if name in _PHASES else 0 for name in lane.texts.names]
+    found: NDArray[np.uint8] = np.array(codes, np.uint8)[lane.code]
     return found
 
 
 def _holders(lane: Lane, wanted: list[bool]) -> NDArray[np.bool_]:
     """(s,) which spans have one of the wanted names directly within them."""
     parent = lane.spans.parent
-    inner = np.array(wanted, np.bool_)[lane.names()] & (parent >= 0)
+    inner = np.array(wanted, np.bool_)[lane.code] & (parent >= 0)
     found = np.zeros(len(parent), np.bool_)
     found[parent[inner]] = True
     return found

@@ -67,19 +67,32 @@ class _Names(_Texts):
 
 
 @dataclass(frozen=True, eq=False)
+class TraceTexts:
+    """The texts of a trace, each once: names of events, tensors, and (dtype, shape) of those."""
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    layouts: tuple[tuple[str, str], ...]
+
+    def name_code(self, name: str) -> int:
+        """The place of a name; NONE if no event is called so."""
+        return self.names.index(name) if name in self.names else NONE
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """The n events of a trace that have a place in time, in the order of the file.
 
     phase: (n,) uint8, BEGIN, END, COMPLETE or COUNTER
-    name: (n,) into `names`. `Input 80` and the like are `Input`: the number is that of the
+    name: (n,) into `texts.names`. `Input 80` and the like are `Input`: the number is that of the
         tensor, which `ident` has too
-    lane: (n,) int16 into `lanes`
+    lane: (n,) into `lanes`
     ts_us: (n,) float64, as in the file
     value: (v,) float64, of COMPLETE events the duration, us, of COUNTER events what they count;
         nan where the file does not say
     ident: (n,) the number of an operator or a tensor, NONE without one
-    label: (n,) into `labels`, what `args` call it: the name of a tensor; NONE without one
-    layout: (n,) into `layouts`, (dtype, shape) of a tensor as the file writes them; or NONE
+    label: (n,) into `texts.labels`, what `args` call it: the name of a tensor; NONE without one
+    layout: (n,) into `texts.layouts`, those of a tensor as the file writes them; or NONE
     is_operator: (n,) bool, `args` name an operator rather than a tensor
     lane_names: by place in `lanes`; empty where the file gives none
     dropped: how many events had no use (flow arrows, unknown phases)
@@ -93,16 +106,14 @@ class Trace:
 
     phase: NDArray[np.uint8]
     name: NDArray[np.signedinteger]
-    lane: NDArray[np.int16]
+    lane: NDArray[np.signedinteger]
     ts_us: NDArray[np.float64]
     value: NDArray[np.float64]
     ident: NDArray[np.signedinteger]
     label: NDArray[np.signedinteger]
     layout: NDArray[np.signedinteger]
     is_operator: NDArray[np.bool_]
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    layouts: tuple[tuple[str, str], ...]
+    texts: TraceTexts
     lanes: tuple[tuple[int | str, int | str], ...]
     lane_names: tuple[str, ...]
     dropped: int
@@ -158,7 +169,7 @@ _DTYPES: dict[str, Any] = {
     "is_operator": np.bool_,
 }
 
-_NARROWED = ("name", "ident", "label", "layout")
+_NARROWED = ("name", "lane", "ident", "label", "layout")
 
 
 def placed(events: list[Event]) -> list[int]:
@@ -247,9 +258,9 @@ class _Making:
         }
         return Trace(
             **columns,
-            names=tuple(self._names.values),
-            labels=tuple(self._labels.values),
-            layouts=tuple(self._layouts),
+            texts=TraceTexts(
+                tuple(self._names.values), tuple(self._labels.values), tuple(self._layouts)
+            ),
             lanes=tuple(lanes),
             lane_names=tuple(self._lane_names.get(each, "") for each in lanes),
             dropped=self._dropped,

@@ -37,6 +37,7 @@ _LONGEST_KEY = 200
 COUNTERS = -1
 #: each class of lengths is so many powers of two wide; the first ones are below a ns
 _CLASS, _LOWEST, _CLASSES = 5, -10, 12
+_CLASSED_ROWS = 1_000
 
 BLOCKS = np.dtype(
     [
@@ -50,6 +51,7 @@ BLOCKS = np.dtype(
 )
 #: of zlib's packer: 32 KB instead of its 256, and the blocks become no larger
 _WINDOW, _MEMORY = 12, 5
+_COPIED_BYTES = 1 << 14
 #: begin and end in us; the events that begin and end it, equal for one alone
 _COLUMNS = ("<f8", "<f8", "<i4", "<i4")
 
@@ -104,10 +106,10 @@ def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) ->
     # the header comes first and is known last; blocks are not held in memory meanwhile
     with tempfile.TemporaryFile(dir=target.parent) as packed_blocks:
         for lane, rows in _by_lane(trace, lanes):
-            for block in _blocks(rows):
-                packed = _packed(block)
-                low, high = float(block[0].min()), float(block[1].max())
-                table.append((lane, len(block[0]), low, high, at, len(packed)))
+            for here in _blocks(rows):
+                packed = _packed(rows, here)
+                low, high = float(rows[0][here].min()), float(rows[1][here].max())
+                table.append((lane, len(here), low, high, at, len(packed)))
                 at += packed_blocks.write(packed)
                 if at > INDEX_LIMIT_BYTES:
                     return
@@ -115,7 +117,7 @@ def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) ->
         packed_blocks.seek(0)
         with target.open("wb") as index:
             index.write(MAGIC + len(header).to_bytes(8, "little") + header)
-            shutil.copyfileobj(packed_blocks, index)
+            shutil.copyfileobj(packed_blocks, index, _COPIED_BYTES)
 
 
 def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
@@ -198,31 +200,30 @@ def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Column
         yield COUNTERS, (at, at, counts, counts)
 
 
-def _blocks(rows: _Columns) -> Iterator[_Columns]:
-    begin, end, first, last = rows
-    kind = _classes(begin, end)
+def _blocks(rows: _Columns) -> Iterator[NDArray[np.int32]]:
+    """Which rows each block has."""
+    kind = _classes(rows[0], rows[1])
     for each in np.unique(kind).tolist():
         places = np.flatnonzero(kind == each).astype(np.int32)
         for start in range(0, len(places), BLOCK_ROWS):
-            here = places[start : start + BLOCK_ROWS]
-            yield begin[here], end[here], first[here], last[here]
+            yield places[start : start + BLOCK_ROWS]
 
 
 def _classes(begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.uint8]:
     """(n,) how long each row is; piece by piece, since a trace's reader is short of memory."""
     found = np.empty(len(begin), np.uint8)
-    for start in range(0, len(begin), BLOCK_ROWS):
-        here = slice(start, start + BLOCK_ROWS)
+    for start in range(0, len(begin), _CLASSED_ROWS):
+        here = slice(start, start + _CLASSED_ROWS)
         power = np.log2(np.maximum(end[here] - begin[here], 2.0**_LOWEST))
         found[here] = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1)
     return found
 
 
-def _packed(block: _Columns) -> bytes:
+def _packed(rows: _Columns, here: NDArray[np.int32]) -> bytes:
     """Bytes of equal weight stand together: they repeat, and the whole numbers do not."""
-    columns = zip(block, map(np.dtype, _COLUMNS), strict=True)
+    columns = zip(rows, map(np.dtype, _COLUMNS), strict=True)
     shuffled = (
-        column.astype(kind, copy=False).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
+        column[here].astype(kind, copy=False).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
         for column, kind in columns
     )
     return _compressed(shuffled, 1)

@@ -11,7 +11,7 @@ from profiles.traces.reader import BEGIN, COMPLETE, COUNTER, LATEST_US, Trace
 
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
-_AT_ONCE = 10_000
+_AT_ONCE = 500
 #: MegEngine 1.13 rounds times of a device twice: an end may stand 1 ns before its begin
 _ROUNDING_US = 0.01
 

@@ -12,19 +12,17 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
-from profiles.thinning import thinned
+from profiles.traces.curves import Curve, curves_of
 from profiles.traces.lanes import Lane
 from profiles.traces.operators import TraceOperators
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
-from profiles.traces.reader import COUNTER, NONE, Trace
+from profiles.traces.reader import NONE, Trace
 from profiles.traces.spans import covered_us, in_rows
 from profiles.traces.waits import still_waited_us
 
 #: rows that are kept
-SCOPES_LIMIT, WAITS_LIMIT, COUNTERS_LIMIT, LANES_LIMIT = 5_000, 1_000, 64, 200
-#: of one curve
-POINTS_LIMIT = 500
+SCOPES_LIMIT, WAITS_LIMIT, LANES_LIMIT = 5_000, 1_000, 200
 #: modules within modules; what lies deeper belongs to the last of them
 DEPTH_LIMIT = 50
 
@@ -74,16 +72,6 @@ class WaitRow(Struct, frozen=True):
         return self.wait_s + self.after_s
 
 
-class Curve(Struct, frozen=True):
-    """A counter: at most POINTS_LIMIT moments (s) with the highest value up to the next one."""
-
-    name: str
-    at_s: tuple[float, ...]
-    values: tuple[float, ...]
-    lowest: float
-    highest: float
-
-
 class TraceSummary(Struct, frozen=True):
     """scopes and waits: the longest ones; `..._left_out` says how many more there are.
 
@@ -119,6 +107,28 @@ class TraceSummary(Struct, frozen=True):
     again: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class FileFacts:
+    """What a summary has from the events themselves, not from spans; as there."""
+
+    events: int
+    broken: int
+    is_cut: bool
+    overview: Overview
+    curves: tuple[Curve, ...]
+
+
+def facts_of(trace: Trace, lanes: list[Lane]) -> FileFacts:
+    """Return what summing up needs of a trace beside its lanes."""
+    return FileFacts(
+        events=len(trace) + trace.dropped,
+        broken=trace.broken,
+        is_cut=trace.is_cut,
+        overview=overview_of(trace, lanes),
+        curves=tuple(curves_of(trace)),
+    )
+
+
 @dataclass
 class _Scope:
     path: tuple[str, ...]
@@ -131,10 +141,10 @@ class _Scope:
     operators: int = 0
 
 
-def summarize(trace: Trace, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
-    """Return the summary of a trace that has these operators."""
+def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
+    """Return the summary of a trace that has these lanes and operators."""
     ids, times = operators.columns.id_numbers, operators.times
-    begin_us, end_us = _recorded(trace, lanes)
+    begin_us, end_us = _recorded(lanes)
     hosts = [lane for lane in lanes if lane.kind == "host"]
     scopes, phases = _Scopes(), Phases()
     waits = list[WaitRow]()
@@ -151,7 +161,7 @@ def summarize(trace: Trace, lanes: list[Lane], operators: TraceOperators) -> Tra
     return TraceSummary(
         begin_s=begin_us * _S_PER_US,
         end_s=end_us * _S_PER_US,
-        events=len(trace) + trace.dropped,
+        events=facts.events,
         lanes=tuple(_lane_row(lane, begin_us, end_us) for lane in lanes[:LANES_LIMIT]),
         phases=phases.rows(),
         scopes=tuple(rows[:SCOPES_LIMIT]),
@@ -160,12 +170,12 @@ def summarize(trace: Trace, lanes: list[Lane], operators: TraceOperators) -> Tra
         waits_count=len(waits),
         wait_s=sum(wait.wait_s for wait in waits),
         wait_after_s=sum(wait.after_s for wait in waits),
-        curves=tuple(_curves(trace)),
+        curves=facts.curves,
         unpaired=sum(lane.spans.unpaired for lane in lanes),
         out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
-        broken=trace.broken,
-        is_cut=trace.is_cut,
-        overview=overview_of(trace, lanes),
+        broken=facts.broken,
+        is_cut=facts.is_cut,
+        overview=facts.overview,
         copies=times.copies,
         copies_waited_s=times.waited_s,
         repeated=operators.repeated.operators,
@@ -183,7 +193,7 @@ def decode_summary(data: bytes) -> TraceSummary:
     return msgspec.json.decode(data, type=TraceSummary)
 
 
-def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
+def _recorded(lanes: list[Lane]) -> tuple[float, float]:
     """(begin, end), us, of what was recorded: from the first work of any lane to the last.
 
     Only the worker tells that the Profiler starts, and late: Python goes on meanwhile, and may have
@@ -192,8 +202,8 @@ def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
     begins, ends = list[float](), list[float]()
     for lane in lanes:
         spans, works = lane.spans, _works(lane)
-        begins += spans.end_us[_named(lane, START)].tolist()
-        ends += spans.begin_us[_named(lane, STOP)].tolist()
+        begins += spans.end_us[lane.called(START)].tolist()
+        ends += spans.begin_us[lane.called(STOP)].tolist()
         if works.any():
             begins.append(float(spans.begin_us[works].min()))
             ends.append(float(spans.end_us[works].max()))
@@ -204,14 +214,8 @@ def _recorded(trace: Trace, lanes: list[Lane]) -> tuple[float, float]:
 def _works(lane: Lane) -> NDArray[np.bool_]:
     """(s,) which spans are work, not the Profiler's own starting and stopping."""
     works = np.ones(len(lane.spans), np.bool_)
-    works[_named(lane, START)] = works[_named(lane, STOP)] = False
+    works[lane.called(START)] = works[lane.called(STOP)] = False
     return works
-
-
-def _named(lane: Lane, name: str) -> NDArray[np.intp]:
-    """The spans of a lane that have a name."""
-    names = lane.trace.names
-    return np.flatnonzero(lane.names() == (names.index(name) if name in names else NONE))
 
 
 def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
@@ -229,7 +233,7 @@ def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
 
 def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
     """(s,) the row of the operator that a span dispatched, NONE for other spans."""
-    numbers = lane.operators()
+    numbers = lane.operator
     rows = np.searchsorted(ids, numbers)
     known = (rows < len(ids)) & (ids[np.minimum(rows, len(ids) - 1)] == numbers)
     return np.where(known, rows, NONE).astype(np.int32)
@@ -244,9 +248,9 @@ class _Scopes:
 
     def add(self, lane: Lane) -> list[int]:
         """Count a lane's spans; returns the scope of each, that around it if it is none."""
-        spans, names = lane.spans, lane.trace.names
+        spans, names = lane.spans, lane.texts.names
         found: list[int] = []
-        columns = (lane.names(), spans.parent, spans.duration_us, spans.self_us)
+        columns = (lane.code, spans.parent, spans.duration_us, spans.self_us)
         for code, parent, length, alone in in_rows(*columns):
             around = found[parent] if parent >= 0 else NONE
             name = names[code]
@@ -307,35 +311,15 @@ class _Scopes:
 def _waits(
     lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals | None
 ) -> Iterator[WaitRow]:
-    trace, spans = lane.trace, lane.spans
-    duration_us = spans.duration_us
-    found = _named(lane, WAIT)
+    spans, duration_us = lane.spans, lane.spans.duration_us
+    found = lane.called(WAIT)
     after_us = still_waited_us(spans, found, device)
     for span, after in zip(found.tolist(), after_us.tolist(), strict=True):
-        label = int(trace.label[spans.last[span]])
+        label = int(lane.label[span])
         yield WaitRow(
             path=scopes.path(of_span[span]),
-            tensor="" if label == NONE else trace.labels[label],
+            tensor="" if label == NONE else lane.texts.labels[label],
             begin_s=float(spans.begin_us[span]) * _S_PER_US,
             wait_s=float(duration_us[span]) * _S_PER_US,
             after_s=after * _S_PER_US,
-        )
-
-
-def _curves(trace: Trace) -> Iterator[Curve]:
-    counts = trace.phase == COUNTER
-    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
-        here = np.flatnonzero(counts & (trace.name == code))
-        here = here[np.isfinite(trace.values(here))]
-        if not len(here):
-            continue
-        here = here[np.argsort(trace.ts_us[here], kind="stable")]
-        at, values = trace.ts_us[here], trace.values(here)
-        starts = thinned(at, POINTS_LIMIT)
-        yield Curve(
-            name=trace.names[code],
-            at_s=tuple((at[starts] * _S_PER_US).tolist()),
-            values=tuple(np.maximum.reduceat(values, starts).tolist()),
-            lowest=float(values.min()),
-            highest=float(values.max()),
         )

@@ -1,0 +1,45 @@
+"""The counters of a trace as curves: memory, and whatever else a writer counts."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from profiles.thinning import thinned
+from profiles.traces.reader import COUNTER, Trace
+
+#: curves that are kept
+COUNTERS_LIMIT = 64
+#: of one curve
+POINTS_LIMIT = 500
+_S_PER_US = 1e-6
+
+
+class Curve(Struct, frozen=True):
+    """A counter: at most POINTS_LIMIT moments (s) with the highest value up to the next one."""
+
+    name: str
+    at_s: tuple[float, ...]
+    values: tuple[float, ...]
+    lowest: float
+    highest: float
+
+
+def curves_of(trace: Trace) -> Iterator[Curve]:
+    """Yield the counters of a trace, in the order in which they first count."""
+    counts = trace.phase == COUNTER
+    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
+        here = np.flatnonzero(counts & (trace.name == code))
+        here = here[np.isfinite(trace.values(here))]
+        if not len(here):
+            continue
+        here = here[np.argsort(trace.ts_us[here], kind="stable")]
+        at, values = trace.ts_us[here], trace.values(here)
+        starts = thinned(at, POINTS_LIMIT)
+        yield Curve(
+            name=trace.texts.names[code],
+            at_s=tuple((at[starts] * _S_PER_US).tolist()),
+            values=tuple(np.maximum.reduceat(values, starts).tolist()),
+            lowest=float(values.min()),
+            highest=float(values.max()),
+        )
