@@ -107,10 +107,9 @@ OPENED: dict[str, Any] = {
         "“%(name)s” has no rectangle that is a tensor. Open memory_flow.svg as "
         "megengine.utils.profiler wrote it."
     ),
-    "opened_trace_without_operators": _(
-        "No operator of “%(name)s” was sent to a device while the Profiler ran: nothing was "
-        "called, or all of it was computed on the host or by a function that trace() had compiled. "
-        "Call the step inside of the Profiler, without trace()."
+    "opened_trace_without_anything": _(
+        "Nothing was called while the Profiler of “%(name)s” ran: no module, and no operator that "
+        "was sent to a device. Call the step inside of the Profiler."
     ),
     "opened_missing_key": _(
         "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "

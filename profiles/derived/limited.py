@@ -151,7 +151,8 @@ def _add_profile(run: Run, path: Path, order: Order) -> None:
 def _add_trace(run: Run, path: Path, _order: Order) -> None:
     index = None if "trace" in run.beside else path.with_name(SPANS)
     found = read_dynamic(path, run.told, index=index)
-    if run.leads != "profile":  # a profile of the same run knows more of each operator
+    # a profile of the same run knows more of each operator
+    if run.leads != "profile" and len(found.columns):
         totals(found.columns)
         run.add_pass("trace", path.name, found.columns, lambda: found.graph)
         if "trace" in run.beside:

@@ -12,7 +12,7 @@ FormatCode = Literal[
     "not_svg",  # no XML, or not a picture
     "svg_refused",  # a document type that declares something, or nesting without end
     "no_memory_flow",  # a picture, but without a tensor of MegEngine's
-    "trace_without_operators",  # a trace of MegEngine's, in which nothing was sent to a device
+    "trace_without_anything",  # a trace of MegEngine's, in which nothing was called
     "missing_key",
     "bad_value",
     "bad_columns",  # not what `to_archive` wrote

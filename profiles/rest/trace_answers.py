@@ -127,3 +127,9 @@ class TraceAnswer(serializers.Serializer):
         "(DTR). Their times are sums."
     )
     again = serializers.IntegerField(help_text="How often that was, beyond their first executions.")
+    operators = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="How many there are; 0 where only compiled functions ran. Null or missing in "
+        "what was made by an earlier version of this site, which is never 0.",
+    )

@@ -31,6 +31,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     return {
         "summary": found,
         "is_training": any(each.name in _TRAINS for each in found.phases),
+        "has_kernels": _has_kernels(found),
         "recorded_s": found.end_s - found.begin_s,
         "wait_s": found.wait_s + found.wait_after_s,
         "wait_share": _share(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
@@ -97,13 +98,34 @@ def _phase(name: str) -> str:
     }.get(name, name)
 
 
+def _has_kernels(found: TraceSummary) -> bool:
+    """Whether anything tells what the device did."""
+    return found.operators != 0 and any(lane.kind == "device" for lane in found.lanes)
+
+
 def _notes(found: TraceSummary) -> list[str]:
     notes = []
-    if not any(lane.kind == "device" for lane in found.lanes):
+    if found.operators == 0:
+        notes.append(
+            _(
+                "No operator in it was sent to a device, so there are no times of kernels and no "
+                "table. MegEngine 1.13 computes small tensors on the host, and its Profiler has "
+                "no operators of a function that trace() compiled: get_profile() of that function "
+                "has them."
+            )
+        )
+    elif not _has_kernels(found):
         notes.append(
             _(
                 "No device times were recorded: there are no times of kernels, and the shares of "
                 "the device stay empty. Use the Profiler with profile_device=True."
+            )
+        )
+    if found.waits and not _has_kernels(found):
+        notes.append(
+            _(
+                "Without times of kernels only MegEngine’s own events count as waits. They end "
+                "when the copy of a value begins: Python may have waited longer."
             )
         )
     if found.is_cut:

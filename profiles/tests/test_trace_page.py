@@ -5,9 +5,20 @@ import re
 
 import pytest
 
+from profiles.derived.loading import run_data
 from profiles.tests.opened import make_opened
 from profiles.tests.shared_data import good_profile
-from profiles.tests.traces import HOST, MLP, RESNET, WORKER, around, operator, span, to_trace
+from profiles.tests.traces import (
+    HOST,
+    MLP,
+    ON_THE_HOST,
+    RESNET,
+    WORKER,
+    around,
+    operator,
+    span,
+    to_trace,
+)
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import caller
 
@@ -126,11 +137,11 @@ def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice):
     assert "1 event has no other half" in page
 
 
-def test_a_trace_in_which_nothing_ran_on_a_device_is_not_called_another_programs(client, alice):
+def test_a_trace_in_which_nothing_was_called_is_not_called_another_programs(client, alice):
     empty = to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6))
     upload = make_opened(alice, empty, name="nothing.json")
     page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
-    assert "was sent to a device while the Profiler ran" in page
+    assert "Nothing was called while the Profiler of" in page
     assert "JSON of something else" not in page
 
 
@@ -188,3 +199,32 @@ def test_a_profile_with_figures_has_all_of_them(client, alice):
     for there in ("preset-memory", "preset-flops", 'id="picture-roofline"'):
         assert there in text
     assert 'id="no-figures"' not in text
+
+
+class TestOfAFunctionThatWasCompiled:
+    @pytest.fixture
+    def profile(self, alice):
+        return make_opened(alice, to_trace(*ON_THE_HOST)).profile
+
+    def test_its_page_has_modules_and_waits_and_says_what_it_lacks(self, client, profile):
+        page = page_of(client, profile)
+        assert "No operator in it was sent to a device" in page
+        assert "Python may have waited longer" in page
+        assert 'id="operators"' not in page
+        scopes = page.partition('id="trace-scopes"')[2].partition("</tbody>")[0]
+        row = re.findall(r"<td[^>]*>([^<]*)</td>", scopes)
+        assert row == ["1", "0", "–", "–", "7.000 µs", "7.000 µs"]
+        assert "1 wait of 3.000 µs" in page
+
+    def test_its_timeline_and_api_have_what_there_is(self, client, alice, profile):
+        address = f"/profiles/{profile.pk}/"
+        assert client.get(f"{address}trace/").status_code == 200
+        found = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
+        assert found["scopes"][0]["path"] == ["fc"]
+        assert found["operators"] == 0
+
+    def test_beside_a_profile_it_changes_no_operator(self, alice):
+        alone = make_opened(alice, good_profile()).profile
+        both = make_opened(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
+        assert (both.operators, both.device_total_s) == (alone.operators, alone.device_total_s)
+        assert "trace" in run_data(both).beside

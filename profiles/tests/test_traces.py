@@ -14,6 +14,7 @@ from profiles.tests.traces import (
     HOST,
     MLP,
     NAMES,
+    ON_THE_HOST,
     RESNET,
     WORKER,
     around,
@@ -302,16 +303,10 @@ BAD = {
         "not_a_profile",
         "without any operator",
     ),
-    # of tensors so small that the host computes them, 1.13 sends no operator to the worker
-    "computed on the host": (
-        to_trace(
-            *span(WORKER, "StartProfile", 0, 1),
-            *span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD"),
-            *span(DEVICE, "HostToDevice", 3, 4),
-            *span(WORKER, "StopProfile", 5, 6),
-        ),
-        "trace_without_operators",
-        "MegEngine's Profiler, and no operator",
+    "nothing called": (
+        to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6)),
+        "trace_without_anything",
+        "MegEngine's Profiler, and nothing",
     ),
     "name no text": (to_trace({"ph": "B", "name": 5, "ts": 1}), "bad_value", "name"),
     "time a text": (to_trace({"ph": "B", "name": "a", "ts": "1"}), "bad_value", "ts"),
@@ -367,12 +362,26 @@ def test_names_are_told_apart_however_many_they_are(tmp_path):
     assert {row.path for row in found.scopes} >= {(f"scope{n}",) for n in range(300)}
 
 
-def test_no_index_is_left_of_a_trace_without_operators(tmp_path):
+def test_a_trace_without_operators_has_modules_and_waits(tmp_path):
+    found = read(tmp_path, to_trace(*ON_THE_HOST))
+    assert len(found.columns) == 0
+    assert len(found.graph.variables.ids) == 0
+    summary = found.summary
+    assert summary.operators == 0
+    assert [(row.path, row.host_s, row.operators) for row in summary.scopes] == [
+        (("fc",), pytest.approx(7e-6), 0)
+    ]
+    assert summary.waits_count == 1
+    assert summary.wait_s == pytest.approx(3e-6)
+    assert summary.wait_after_s == 0
+
+
+def test_no_index_is_left_of_a_trace_in_which_nothing_was_called(tmp_path):
     path, index = tmp_path / "trace.json", tmp_path / "spans.bin"
-    path.write_bytes(to_trace(*span(HOST, "OpDispatch", 1, 2), *span(WORKER, "Put", 3, 4)))
+    path.write_bytes(to_trace(*span(WORKER, "StartProfile", 1, 2), *span(WORKER, "Put", 3, 4)))
     with pytest.raises(ProfileFormatError) as caught:
         read_dynamic(path, index=index)
-    assert caught.value.code == "trace_without_operators"
+    assert caught.value.code == "trace_without_anything"
     assert not index.exists()
 
 

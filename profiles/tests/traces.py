@@ -35,6 +35,20 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     ]
 
 
+#: of tensors so small that the host computes them, 1.13 sends no operator to the worker; nor of a
+#: function that trace() compiled
+ON_THE_HOST = [
+    *span(WORKER, "StartProfile", 0, 1),
+    *around(
+        span(HOST, "fc", 2, 9),
+        *span(HOST, "OpDispatch", 3, 3, __id__=11, __name__="ADD"),
+        *span(HOST, "TensorWaitProp", 5, 8, id=12, name="", dtype="Float32", shape="{1}"),
+    ),
+    *span(DEVICE, "HostToDevice", 3, 4),
+    *span(WORKER, "StopProfile", 15, 16),
+]
+
+
 def names(lanes: dict[int, str] | None = None) -> list[dict[str, Any]]:
     return [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}

@@ -72,8 +72,9 @@ class _Tensors:
 def operators_of(lanes: list[Lane]) -> TraceOperators:
     """Return the n operators of a trace, in the order in which they were dispatched.
 
-    Raises ProfileFormatError if there are none: `trace_without_operators` for a trace of
-    MegEngine's, `not_a_profile` for that of another program.
+    There may be none: MegEngine 1.13 computes small tensors on the host, and sends no operator of a
+    function that trace() compiled.
+    Raises ProfileFormatError `not_a_profile` if it is the trace of another program.
     """
     devices = [lane for lane in lanes if lane.kind == "device"]
     workers = [lane for lane in lanes if lane.kind == "worker"]
@@ -81,8 +82,10 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     numbers = [lane.operator for lane in (*devices, *workers)]
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
     ids = ids[ids != NONE].astype(np.int64)
-    if not len(ids):
-        raise _without_any(texts)
+    if not len(ids) and not _ITS_OWN & set(texts.names):
+        raise ProfileFormatError(
+            "not_a_profile", "It is a Chrome trace without any operator of MegEngine's Profiler."
+        )
     device, host = _intervals(devices, ids), _intervals(workers, ids)
     times = device_times(device, _processes(devices), len(ids))
     firsts, repeated = _executions(workers, ids)
@@ -110,22 +113,6 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     graph = _graph(texts.labels, columns, reads, makes, shapes)
     executed = ExecutedGraph(*graph, device=device, host=host)
     return TraceOperators(columns, executed, times, repeated)
-
-
-def _without_any(texts: TraceTexts) -> ProfileFormatError:
-    """What is wrong with a trace without operators.
-
-    MegEngine 1.13 computes small tensors on the host, and sends no operator of a function that
-    trace() compiled.
-    """
-    if _ITS_OWN & set(texts.names):
-        return ProfileFormatError(
-            "trace_without_operators",
-            "It is a trace of MegEngine's Profiler, and no operator in it was sent to a device.",
-        )
-    return ProfileFormatError(
-        "not_a_profile", "It is a Chrome trace without any operator of MegEngine's Profiler."
-    )
 
 
 # -- times ----------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import numpy.ma  # noqa: F401 - numpy.unique would load it in each reader that i
 
 from profiles.allocator import give_back
 from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import ExecutedGraph
 from profiles.traces.lanes import Lane, lanes_of
 from profiles.traces.operators import operators_of
 from profiles.traces.reader import Told, Trace, read_trace
 from profiles.traces.span_index import write_index
-from profiles.traces.summary import TraceSummary, facts_of, summarize
+from profiles.traces.summary import FileFacts, TraceSummary, facts_of, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ def read_dynamic(
     index: where to write that of its spans (`traces.span_index`); none is there if it cannot be
         written, or if the trace cannot be read
     Raises ProfileFormatError, as `read_trace` does, and `not_a_profile` for a trace of another
-    program, `trace_without_operators`.
+    program, `trace_without_anything` for one in which nothing was called.
     """
     trace = read_trace(path, told)
     lanes = lanes_of(trace)
@@ -43,12 +44,22 @@ def read_dynamic(
     del trace
     give_back()
     try:
-        found = operators_of(lanes)
-        return DynamicProfile(found.columns, found.graph, summarize(facts, lanes, found))
+        return _made(facts, lanes)
     except BaseException:
         if index is not None:
             index.unlink(missing_ok=True)
         raise
+
+
+def _made(facts: FileFacts, lanes: list[Lane]) -> DynamicProfile:
+    found = operators_of(lanes)
+    summary = summarize(facts, lanes, found)
+    if not summary.operators and not summary.scopes and not summary.waits:
+        raise ProfileFormatError(
+            "trace_without_anything",
+            "It is a trace of MegEngine's Profiler, and nothing was called meanwhile.",
+        )
+    return DynamicProfile(found.columns, found.graph, summary)
 
 
 def _write_index(trace: Trace, lanes: list[Lane], name: str, index: Path) -> None:

@@ -82,6 +82,7 @@ class TraceSummary(Struct, frozen=True):
     copies, copies_waited_s: operators on several devices, and what their lanes have of them beside
         the time that counts (`DeviceTimes`)
     repeated, again: operators that were executed more than once, and how often beyond that
+    operators: how many there are; None where the summary was made before there could be none
     """
 
     begin_s: float
@@ -105,6 +106,7 @@ class TraceSummary(Struct, frozen=True):
     copies_waited_s: float = 0.0
     repeated: int = 0
     again: int = 0
+    operators: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +182,7 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
         copies_waited_s=times.waited_s,
         repeated=operators.repeated.operators,
         again=operators.repeated.times,
+        operators=len(ids),
     )
 
 
@@ -234,6 +237,8 @@ def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
 def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
     """(s,) the row of the operator that a span dispatched, NONE for other spans."""
     numbers = lane.operator
+    if not len(ids):
+        return np.full(len(numbers), NONE, np.int32)
     rows = np.searchsorted(ids, numbers)
     known = (rows < len(ids)) & (ids[np.minimum(rows, len(ids) - 1)] == numbers)
     return np.where(known, rows, NONE).astype(np.int32)
