@@ -36,6 +36,19 @@ TRACE_RULES: Mapping[str, RuleWords] = {
             "operator, or compute more in each one, such as a larger batch."
         ),
     ),
+    "copies": RuleWords(
+        _("Copies"),
+        ngettext_lazy(
+            "%(count)s copy between devices takes %(share)s of the device's time.",
+            "%(count)s copies between devices take %(share)s of the device's time.",
+            "count",
+        ),
+        _(
+            "Fires when copies between devices take at least 5 %% of the device's time. What one "
+            "device waits for the other is left out."
+        ),
+        _("Keep tensors on one device, or copy fewer and larger ones, in the smallest dtype."),
+    ),
     "waiting": RuleWords(
         _("Python waits for values"),
         ngettext_lazy(

@@ -6,7 +6,19 @@ from profiles.analysis.advice import RULES, Facts, Waits, advise
 from profiles.tests.advice_data import data_of
 from profiles.tests.opened import make_opened
 from profiles.tests.shared_data import good_profile, needs_data
-from profiles.tests.traces import HOST, MLP, RESNET, around, operator, span, to_trace
+from profiles.tests.traces import (
+    DEVICE,
+    HOST,
+    MLP,
+    NAMES,
+    RESNET,
+    WORKER,
+    around,
+    names,
+    operator,
+    span,
+    to_trace,
+)
 from tasks.tests.make import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
@@ -83,3 +95,23 @@ def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
     data = data_of(good_profile("no_op"))
     asked = advise(data, Facts(of_trace=True, waits=Waits(3, 0.9)))
     assert "waiting" not in {each.rule for each in asked.findings}
+
+
+@pytest.mark.parametrize(("copying_us", "fires"), [(40.0, False), (60.0, True)])
+def test_copies_between_devices_are_told_without_their_waiting(client, alice, copying_us, fires):
+    """One device waits 900 us for the other; both copy for the time that counts."""
+    told = {"__id__": 20, "__name__": "Copy"}
+    other = 3
+    events = [
+        *operator(10, "Convolution", 0, 890, "y:0"),
+        *span(WORKER, "Copy", 20, 25, **told),
+        *span(DEVICE, "Copy", 900, 900 + copying_us, **told),
+        *span(other, "Copy", 0, 900 + copying_us, **told),
+    ]
+    trace = to_trace(*events, *names({**NAMES, other: "cpu1:0"}))
+    profile = make_opened(alice, trace).profile
+    copies = [each for each in advice(client, profile)["findings"] if each["rule"] == "copies"]
+    assert bool(copies) == fires
+    if fires:
+        assert copies[0]["saves_s"] == pytest.approx(60e-6)
+        assert "1 copy between devices takes 6.3 %" in str(copies[0])

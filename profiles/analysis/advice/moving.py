@@ -92,6 +92,8 @@ def _share_of(scene: Scene, operators: Mask, rule: str) -> Finding | None:
 
 def _without_wait(scene: Scene) -> Floats:
     """(n,) float64, s: self times from the first kernel on; whole ones where none was seen."""
+    if scene.facts.of_trace:
+        return scene.device_s  # times of kernels alone; a copy's waiting is in none of them
     kern_s = scene.data.columns.device.kern_s
     with np.errstate(invalid="ignore"):
         known = np.isfinite(kern_s) & (kern_s >= 0) & (kern_s <= scene.device_s)
