@@ -211,6 +211,8 @@ class TestOfAFunctionThatWasCompiled:
         assert "No operator in it was sent to a device" in page
         assert "Python may have waited longer" in page
         assert 'id="operators"' not in page
+        # a run has one trace, so another one is no help
+        assert "together with a profile of the same run" in page
         scopes = page.partition('id="trace-scopes"')[2].partition("</tbody>")[0]
         row = re.findall(r"<td[^>]*>([^<]*)</td>", scopes)
         assert row == ["1", "0", "–", "–", "7.000 µs", "7.000 µs"]
