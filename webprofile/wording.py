@@ -319,8 +319,8 @@ WORDINGS: dict[str, Any] = {
     "object_missing": _("The file is not in storage any more."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
-        "None of the files of this profile has operators. Open them together with a profile or a "
-        "trace of the same run."
+        "None of the files of this profile has operators. Open them together with a profile of the "
+        "same run, or look at its page, which shows what they have."
     ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(

@@ -151,6 +151,8 @@ def _add_profile(run: Run, path: Path, order: Order) -> None:
 def _add_trace(run: Run, path: Path, _order: Order) -> None:
     index = None if "trace" in run.beside else path.with_name(SPANS)
     found = read_dynamic(path, run.told, index=index)
+    if "trace" in run.beside and run.lead is None:
+        raise second_of_kind()  # the first one has no operators, with which this one's could agree
     # a profile of the same run knows more of each operator
     if run.leads != "profile" and len(found.columns):
         totals(found.columns)

@@ -40,8 +40,9 @@ FILES_LIMIT = 20
 NAME_LIMIT = 255
 #: one actor may read so long; an actor has less time than this
 CLAIM = datetime.timedelta(seconds=330)
-#: failures that were not the file's fault: reading it once more may help
-RETRIED = ("timed_out", "broke", "storage_lost")
+#: failures that were not the file's fault: reading it once more may help; the last one is of an
+#: earlier version, which did not open such files
+RETRIED = ("timed_out", "broke", "storage_lost", "trace_without_operators")
 _LIVE = (State.INITIATED, State.PROCESSING, State.READY, State.FAILED)
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 

@@ -130,6 +130,6 @@ class TraceAnswer(serializers.Serializer):
     operators = serializers.IntegerField(
         required=False,
         allow_null=True,
-        help_text="How many there are; 0 where only compiled functions ran. Null or missing in "
+        help_text="How many there are; 0 where none was sent to a device. Null or missing in "
         "what was made by an earlier version of this site, which is never 0.",
     )

@@ -104,6 +104,8 @@ def _left_out(
         "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
         % {"name": isolated(names.get(lead, lead))},
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
+        # of an earlier version
+        "trace_without_operators": _("No operator of it was sent to a device."),
         "trace_without_anything": _("Nothing was called while its Profiler ran."),
         "object_missing": _("It did not arrive in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),

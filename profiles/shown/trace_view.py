@@ -108,10 +108,10 @@ def _notes(found: TraceSummary) -> list[str]:
     if found.operators == 0:
         notes.append(
             _(
-                "No operator in it was sent to a device, so there are no times of kernels and no "
-                "table. MegEngine 1.13 computes small tensors on the host, and its Profiler has "
-                "no operators of a function that trace() compiled: get_profile() of that function "
-                "has them."
+                "No operator in it was sent to a device, so it has no operators and no times of "
+                "kernels. MegEngine 1.13 computes small tensors on the host, and its Profiler has "
+                "no operators of a function that trace() compiled: trace(profiling=True) and "
+                "get_profile() have them."
             )
         )
     elif not _has_kernels(found):

@@ -6,9 +6,11 @@ import re
 import pytest
 
 from profiles.derived.loading import run_data
+from profiles.models import ProfileUpload
 from profiles.tests.opened import make_opened
 from profiles.tests.shared_data import good_profile
 from profiles.tests.traces import (
+    CUT_OFF,
     HOST,
     MLP,
     ON_THE_HOST,
@@ -230,3 +232,27 @@ class TestOfAFunctionThatWasCompiled:
         both = make_opened(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
         assert (both.operators, both.device_total_s) == (alone.operators, alone.device_total_s)
         assert "trace" in run_data(both).beside
+
+    def test_a_second_trace_is_left_out_whichever_has_operators(self, client, alice):
+        traces = [to_trace(*ON_THE_HOST), to_trace(*operator(10, "ADD", 0, 5, "a:0"))]
+        for number, contents in enumerate((traces, reversed(traces))):
+            profile = make_opened(alice, *contents).profile
+            assert [each.code for each in run_data(profile).left_out] == ["second_of_kind"]
+            assert profile.operators == number
+            assert "which is of the same kind" in page_of(client, profile)
+
+    def test_cut_off_it_opens_too_and_costs_no_other_file(self, client, alice):
+        page = page_of(client, make_opened(alice, CUT_OFF).profile)
+        assert "The file ends in the middle of its list" in page
+        both = make_opened(alice, CUT_OFF, good_profile()).profile
+        assert both.operators
+        assert "trace" in run_data(both).beside
+
+    def test_what_an_earlier_version_refused_can_be_read_once_more(self, client, alice):
+        upload = make_opened(alice, to_trace(*ON_THE_HOST))
+        ProfileUpload.objects.filter(pk=upload.pk).update(
+            state=ProfileUpload.State.FAILED, problem="trace_without_operators"
+        )
+        page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+        assert "opens now: read it once more" in page
+        assert f"/profiles/opened/{upload.pk}/retry/" in page

@@ -10,6 +10,7 @@ import pytest
 
 from profiles.parsers.errors import ProfileFormatError
 from profiles.tests.traces import (
+    CUT_OFF,
     DEVICE,
     HOST,
     MLP,
@@ -24,7 +25,7 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from profiles.traces import events, reader
+from profiles.traces import events, reader, reading
 from profiles.traces.reading import read_dynamic
 
 TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
@@ -376,12 +377,14 @@ def test_a_trace_without_operators_has_modules_and_waits(tmp_path):
     assert summary.wait_after_s == 0
 
 
-def test_no_index_is_left_of_a_trace_in_which_nothing_was_called(tmp_path):
-    path, index = tmp_path / "trace.json", tmp_path / "spans.bin"
-    path.write_bytes(to_trace(*span(WORKER, "StartProfile", 1, 2), *span(WORKER, "Put", 3, 4)))
-    with pytest.raises(ProfileFormatError) as caught:
-        read_dynamic(path, index=index)
-    assert caught.value.code == "trace_without_anything"
+def test_no_index_is_left_of_a_trace_that_could_not_be_read(tmp_path, monkeypatch):
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(reading, "summarize", no_memory)
+    index = tmp_path / "spans.bin"
+    with pytest.raises(MemoryError):
+        read_dynamic(MLP, index=index)
     assert not index.exists()
 
 
@@ -389,3 +392,41 @@ def test_a_trace_opens_though_its_index_cannot_be_written(tmp_path):
     index = tmp_path / "nowhere/spans.bin"
     assert len(read_dynamic(MLP, index=index).columns) == len(read_dynamic(MLP).columns)
     assert not index.exists()
+
+
+@pytest.mark.parametrize("data", [CUT_OFF, CUT_OFF + b"]}"], ids=["cut", "whole"])
+def test_without_operators_and_names_of_threads_there_are_modules_all_the_same(tmp_path, data):
+    found = read(tmp_path, data).summary
+    assert [(lane.kind, lane.name) for lane in found.lanes] == [("host", "1")]
+    assert [row.path for row in found.scopes] == [("fc",)]
+
+
+def test_what_the_host_computed_outside_of_modules_is_no_idle_trace(tmp_path):
+    """`a + a` of one number, as 1.13 writes it."""
+    dispatched = span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD")
+    events = [*span(WORKER, "StartProfile", 0, 1), *dispatched, *span(WORKER, "Put", 3, 3)]
+    found = read(tmp_path, to_trace(*events)).summary
+    assert found.operators == 0
+    assert {lane.name: lane.spans for lane in found.lanes} == {"interpreter": 1, "worker": 2}
+
+
+def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
+    """Its place is taken by the end of the operator around it, which names an operator."""
+
+    def broken(number, name, at, tensor):
+        begin, end = span(WORKER, name, at, at + 4, __id__=number, __name__=name)
+        return [begin, span(WORKER, tensor, at + 1, at + 2)[0], end]
+
+    events = [*broken(3, "ADD", 10, "Output 4"), *broken(5, "MUL", 20, "Input 9")]
+    found = read(tmp_path, to_trace(*events))
+    assert found.columns.ids == ("3", "5")
+    assert found.graph.variables.ids == ()
+
+
+def test_a_counter_beyond_all_numbers_counts_nothing(tmp_path):
+    counts = [
+        {"ph": "C", "name": "memory", "pid": 1, "tid": WORKER, "ts": at, "args": {"value": value}}
+        for at, value in enumerate([10**400, 5, -(10**400), 7])
+    ]
+    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    assert (curve.lowest, curve.highest) == (5, 7)

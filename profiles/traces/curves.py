@@ -30,11 +30,13 @@ def curves_of(trace: Trace) -> Iterator[Curve]:
     counts = trace.phase == COUNTER
     for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
         here = np.flatnonzero(counts & (trace.name == code))
-        here = here[np.isfinite(trace.values(here))]
-        if not len(here):
-            continue
-        here = here[np.argsort(trace.ts_us[here], kind="stable")]
         at, values = trace.ts_us[here], trace.values(here)
+        # those that count something, by their time
+        order = np.argsort(at, kind="stable")
+        order = order[np.isfinite(values[order])]
+        if not len(order):
+            continue
+        at, values = at[order], values[order]
         starts = thinned(at, POINTS_LIMIT)
         yield Curve(
             name=trace.texts.names[code],

@@ -15,8 +15,10 @@ Codes = NDArray[np.signedinteger]
 
 #: names that MegEngine gives to its threads; 1.13 calls Python's thread `interpreter`
 _HOST, _WORKER = ("interpreter", "channel", "main"), ("worker",)
-#: events that one kind of lane alone has, where the threads have no names
-_HOST_EVENT, _WORKER_EVENT = "OpDispatch", "Output"
+#: events that one kind of lane alone has, where the threads have no names: 1.13 writes those last,
+#: so a file that was cut off has none
+_HOST_EVENTS = frozenset({"OpDispatch", "TensorWaitProp"})
+_WORKER_EVENTS = frozenset({"Output", "StartProfile", "StopProfile"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,8 @@ def _kind(trace: Trace, number: int, name: str) -> Kind:
     here = trace.lane == number
     codes = set(np.unique(trace.name[here]).tolist())
     events = {trace.texts.names[code] for code in codes}
-    if _HOST_EVENT in events:
+    if _HOST_EVENTS & events:
         return "host"
-    if _WORKER_EVENT in events:
+    if _WORKER_EVENTS & events:
         return "worker"
     return "device" if bool(trace.is_operator[here].any()) else "other"

@@ -20,7 +20,6 @@ from profiles.parsers.columns import (
     SideTimes,
     TextColumn,
 )
-from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import Chunks, ExecutedGraph, Intervals, Links, Operators, Variables
 from profiles.traces.device_times import DeviceTimes, device_times, summed_s
 from profiles.traces.lanes import Codes, Lane
@@ -30,8 +29,6 @@ from profiles.traces.spans import Index
 #: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
 _OUTPUT = re.compile(r":\d+$")
 _SHAPE = re.compile(r"\{([\d,]*)\}")
-#: of 1.13, and of no other writer of Chrome traces
-_ITS_OWN = frozenset({"StartProfile", "StopProfile", "OpDispatch"})
 _S_PER_US = 1e-6
 
 
@@ -74,7 +71,6 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
 
     There may be none: MegEngine 1.13 computes small tensors on the host, and sends no operator of a
     function that trace() compiled.
-    Raises ProfileFormatError `not_a_profile` if it is the trace of another program.
     """
     devices = [lane for lane in lanes if lane.kind == "device"]
     workers = [lane for lane in lanes if lane.kind == "worker"]
@@ -82,16 +78,12 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     numbers = [lane.operator for lane in (*devices, *workers)]
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
     ids = ids[ids != NONE].astype(np.int64)
-    if not len(ids) and not _ITS_OWN & set(texts.names):
-        raise ProfileFormatError(
-            "not_a_profile", "It is a Chrome trace without any operator of MegEngine's Profiler."
-        )
     device, host = _intervals(devices, ids), _intervals(workers, ids)
     times = device_times(device, _processes(devices), len(ids))
     firsts, repeated = _executions(workers, ids)
     reads = _tensors(workers, firsts, "Input")
     makes = _tensors(workers, firsts, "Output")
-    types = _types([*workers, *devices], ids)
+    types = _types(texts.names, [*workers, *devices], ids)
     names = _names(texts.labels, makes, types)
     shapes = _Shapes(texts)
     absent = NumberColumn(np.full(len(ids), np.nan), np.zeros(len(ids), np.bool_))
@@ -157,14 +149,13 @@ def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
 # -- what they are --------------------------------------------------------------------------------
 
 
-def _types(lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
+def _types(names: Sequence[str], lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
     """The name of the kernel; the last lane has the last word."""
     codes = np.full(len(ids), MISSING, np.int32)
     for lane in lanes:
         found = lane.operator != NONE
         codes[np.searchsorted(ids, lane.operator[found])] = lane.code[found]
-    names = lanes[0].texts.names
-    return TextColumn.from_texts([None if code < 0 else names[code] for code in codes])
+    return TextColumn.from_texts([None if code < 0 else names[code] for code in codes.tolist()])
 
 
 def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
@@ -204,7 +195,8 @@ def _tensors(lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
         parent = lane.spans.parent
         spans = lane.called(event)
         spans = spans[parent[spans] >= 0]
-        spans = spans[first[parent[spans]] != NONE]
+        # an end that is missing may have left one to that of an operator, which names no tensor
+        spans = spans[(first[parent[spans]] != NONE) & (lane.tensor[spans] != NONE)]
         columns = (lane.tensor, lane.label, lane.layout)
         found.append((first[parent[spans]], *(column[spans] for column in columns)))
     if not found:

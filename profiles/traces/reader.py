@@ -29,6 +29,8 @@ TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
 #: no clock tells a time beyond it, us
 LATEST_US = 1e18
+#: a whole number beyond it is none that anything counts; a double ends at 10**308
+_LARGEST = 1 << 64
 #: of a file; a smaller one tells nothing of what is to come
 _LEAST_PART = 1e-4
 
@@ -128,8 +130,11 @@ class Trace:
 
     def values(self, rows: NDArray[np.integer]) -> NDArray[np.float64]:
         """(r,) float64: `value` of some COMPLETE and COUNTER events."""
-        valued = np.flatnonzero(self.phase >= COMPLETE)
-        return self.value[np.searchsorted(valued, rows)]
+        places: NDArray[np.integer] = rows
+        if len(rows) and len(self.value) < len(self):
+            places = np.searchsorted(np.flatnonzero(self.phase >= COMPLETE), rows)
+        found: NDArray[np.float64] = self.value[places]
+        return found
 
 
 #: told how many bytes were read, of how many
@@ -333,4 +338,6 @@ def _value(event: Event) -> float:
     if event.dur is not None:
         return event.dur
     value = event.args.value if event.args is not None and event.ph == "C" else None
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return nan
     return float(value) if isinstance(value, int | float) else nan

@@ -11,9 +11,12 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import ExecutedGraph
 from profiles.traces.lanes import Lane, lanes_of
 from profiles.traces.operators import operators_of
-from profiles.traces.reader import Told, Trace, read_trace
+from profiles.traces.reader import NONE, Told, Trace, read_trace
 from profiles.traces.span_index import write_index
-from profiles.traces.summary import FileFacts, TraceSummary, facts_of, summarize
+from profiles.traces.summary import TraceSummary, facts_of, is_idle, summarize
+
+#: of 1.13, and of no other writer of Chrome traces
+_ITS_OWN = frozenset({"StartProfile", "StopProfile", "OpDispatch", "TensorWaitProp"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,16 @@ def read_dynamic(
     """
     trace = read_trace(path, told)
     lanes = lanes_of(trace)
+    has_operators = any((lane.operator != NONE).any() for lane in lanes)
+    if not has_operators and not _ITS_OWN & set(trace.texts.names):
+        raise ProfileFormatError(
+            "not_a_profile", "It is a Chrome trace without any operator of MegEngine's Profiler."
+        )
+    if is_idle(lanes):
+        raise ProfileFormatError(
+            "trace_without_anything",
+            "It is a trace of MegEngine's Profiler, and nothing was called meanwhile.",
+        )
     if index is not None:
         _write_index(trace, lanes, path.name, index)
     facts = facts_of(trace, lanes)
@@ -44,22 +57,12 @@ def read_dynamic(
     del trace
     give_back()
     try:
-        return _made(facts, lanes)
+        found = operators_of(lanes)
+        return DynamicProfile(found.columns, found.graph, summarize(facts, lanes, found))
     except BaseException:
         if index is not None:
             index.unlink(missing_ok=True)
         raise
-
-
-def _made(facts: FileFacts, lanes: list[Lane]) -> DynamicProfile:
-    found = operators_of(lanes)
-    summary = summarize(facts, lanes, found)
-    if not summary.operators and not summary.scopes and not summary.waits:
-        raise ProfileFormatError(
-            "trace_without_anything",
-            "It is a trace of MegEngine's Profiler, and nothing was called meanwhile.",
-        )
-    return DynamicProfile(found.columns, found.graph, summary)
 
 
 def _write_index(trace: Trace, lanes: list[Lane], name: str, index: Path) -> None:

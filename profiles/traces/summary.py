@@ -120,6 +120,11 @@ class FileFacts:
     curves: tuple[Curve, ...]
 
 
+def is_idle(lanes: list[Lane]) -> bool:
+    """Whether nothing happened but the Profiler's own starting and stopping."""
+    return not any(_works(lane).any() for lane in lanes)
+
+
 def facts_of(trace: Trace, lanes: list[Lane]) -> FileFacts:
     """Return what summing up needs of a trace beside its lanes."""
     return FileFacts(
