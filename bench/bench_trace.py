@@ -6,8 +6,8 @@ A real trace of a training step, repeated to so many megabytes. Each reading is 
 from the file on disk, imports not counted; both in turn, so that a noisy machine is noisy for both.
 Ours ends with operators, scopes, waits and curves; `json.load` with the file's events, nothing
 added up.
-Memory is the peak above what the interpreter takes with its imports; of those that means all pages
-of their code, 2 MB of which are only read when the code first runs. The best of the rounds counts.
+Memory is the peak above what the interpreter takes with its imports, without 2 MB of their code
+that are read when it first runs, and that processes share. The best of the rounds counts.
 
 Perfetto opens the same file once by itself in headless Chromium, from a server on this machine:
 until it is drawn, and what the browser's processes take beyond an empty page. Then a whole site
