@@ -46,7 +46,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
         "waits_more": found.waits_count - sum(each["count"] for each in waits),
         "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
         "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
-        "notes": _notes(found),
+        "notes": [*_lacks(found), *_damages(found)],
         "counted": _counted(found),
     }
 
@@ -103,7 +103,8 @@ def _has_kernels(found: TraceSummary) -> bool:
     return found.operators != 0 and any(lane.kind == "device" for lane in found.lanes)
 
 
-def _notes(found: TraceSummary) -> list[str]:
+def _lacks(found: TraceSummary) -> list[str]:
+    """What the Profiler did not record, and what that means for the figures."""
     notes = []
     if found.operators == 0:
         notes.append(
@@ -128,6 +129,12 @@ def _notes(found: TraceSummary) -> list[str]:
                 "when the copy of a value begins: Python may have waited longer."
             )
         )
+    return notes
+
+
+def _damages(found: TraceSummary) -> list[str]:
+    """What is wrong with the file."""
+    notes = []
     if found.is_cut:
         notes.append(
             _(

@@ -35,6 +35,9 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     ]
 
 
+#: two operators, the second one after a pause
+TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
+
 #: of tensors so small that the host computes them, 1.13 sends no operator to the worker; nor of a
 #: function that trace() compiled
 ON_THE_HOST = [

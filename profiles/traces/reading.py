@@ -52,11 +52,11 @@ def read_dynamic(
         )
     if index is not None:
         _write_index(trace, lanes, path.name, index)
-    facts = facts_of(trace, lanes)
-    # the columns of all events are half of what is held, and lanes have what is needed of them
-    del trace
-    give_back()
     try:
+        facts = facts_of(trace, lanes)
+        # the columns of all events are half of what is held, and lanes have what is needed of them
+        del trace
+        give_back()
         found = operators_of(lanes)
         return DynamicProfile(found.columns, found.graph, summarize(facts, lanes, found))
     except BaseException:

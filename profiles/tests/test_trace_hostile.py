@@ -1,0 +1,100 @@
+"""Traces of strangers: no traces at all, texts and numbers without end, halves that are missing."""
+
+import re
+from itertools import chain
+
+import pytest
+
+from profiles.parsers.errors import ProfileFormatError
+from profiles.tests.traces import HOST, TWO, WORKER, operator, read, span, to_trace
+from profiles.traces import reader
+
+BAD = {
+    "empty": (b"  \n", "empty", "empty"),
+    "no list": (b'{"displayTimeUnit":"ms"}', "not_a_profile", "traceEvents"),
+    "no events": (b'{"traceEvents":[]}', "not_a_profile", "no event"),
+    "no JSON": (b'{"traceEvents":[nonsense', "not_json", "nonsense"),
+    "another program's": (
+        to_trace({"ph": "X", "name": "paint", "pid": 1, "tid": 9, "ts": 1, "dur": 2}),
+        "not_a_profile",
+        "without any operator",
+    ),
+    "nothing called": (
+        to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6)),
+        "trace_without_anything",
+        "MegEngine's Profiler, and nothing",
+    ),
+    "name no text": (to_trace({"ph": "B", "name": 5, "ts": 1}), "bad_value", "name"),
+    "time a text": (to_trace({"ph": "B", "name": "a", "ts": "1"}), "bad_value", "ts"),
+    "deep": (
+        b'{"traceEvents":[{"ph":"B","name":"a","ts":1,"args":{"x":' + b"[" * 100_000,
+        None,
+        None,
+    ),
+    "threads": (
+        to_trace(*({"ph": "B", "name": "a", "pid": n, "tid": n, "ts": 1} for n in range(1_001))),
+        "bad_value",
+        "threads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "code", "says"), BAD.values(), ids=BAD)
+def test_what_is_no_trace_says_why(tmp_path, data, code, says):
+    with pytest.raises(ProfileFormatError) as raised:
+        read(tmp_path, data)
+    if code is not None:
+        assert raised.value.code == code
+        assert re.search(says, raised.value.detail)
+
+
+def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "TEXTS_LIMIT", 10)
+    scopes = [event for n in range(50) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
+    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert len(found.scopes) < 12
+    assert sum(row.count for row in found.scopes) == 50
+
+
+def test_an_endless_name_is_cut(tmp_path):
+    found = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
+    assert max(len(name) for row in found.scopes for name in row.path) == reader.LONGEST_TEXT
+
+
+@pytest.mark.parametrize("largest", [2**7, 2**15, 2**31, 2**63 - 2])
+def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
+    numbers = [3, largest - 3, largest]
+    steps = [operator(each, f"K{each}", 100 * at, 5, "a:0") for at, each in enumerate(numbers)]
+    found = read(tmp_path, to_trace(*chain.from_iterable(steps)))
+    assert found.columns.ids == tuple(map(str, numbers))
+    assert list(found.columns.types) == [f"K{each}" for each in numbers]
+    made = {str(each + 1) for each in numbers}
+    assert set(found.graph.variables.ids) == made
+
+
+def test_names_are_told_apart_however_many_they_are(tmp_path):
+    scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
+    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert {row.path for row in found.scopes} >= {(f"scope{n}",) for n in range(300)}
+
+
+def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
+    """Its place is taken by the end of the operator around it, which names an operator."""
+
+    def broken(number, name, at, tensor):
+        begin, end = span(WORKER, name, at, at + 4, __id__=number, __name__=name)
+        return [begin, span(WORKER, tensor, at + 1, at + 2)[0], end]
+
+    events = [*broken(3, "ADD", 10, "Output 4"), *broken(5, "MUL", 20, "Input 9")]
+    found = read(tmp_path, to_trace(*events))
+    assert found.columns.ids == ("3", "5")
+    assert found.graph.variables.ids == ()
+
+
+def test_a_counter_beyond_all_numbers_counts_nothing(tmp_path):
+    counts = [
+        {"ph": "C", "name": "memory", "pid": 1, "tid": WORKER, "ts": at, "args": {"value": value}}
+        for at, value in enumerate([10**400, 5, -(10**400), 7])
+    ]
+    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    assert (curve.lowest, curve.highest) == (5, 7)
