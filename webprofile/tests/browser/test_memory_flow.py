@@ -144,10 +144,10 @@ def test_without_javascript_the_address_alone_searches(open_flow):
     flow = open_flow(MLP.read_bytes(), "?tag=fc2&tensors=all")
     flow.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     flow.browser.refresh()
-    rows = flow.browser.find_elements(By.CSS_SELECTOR, "#memory-flow-rows tbody th")
-    assert rows and all("fc2" in row.text for row in rows)
+    assert flow.rows and all("fc2" in each for each in flow.rows)
     flow.find("#flow-tag").clear()
+    # a key does not wait for the page that it asks for
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
-    rows = flow.browser.find_elements(By.CSS_SELECTOR, "#memory-flow-rows tbody th")
-    assert rows and all("fc1" in row.text for row in rows)
-    assert "Pictures need JavaScript" in flow.find("#memory-flow-picture").text
+    flow.wait(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
+    instead = "Pictures need JavaScript"
+    flow.wait(lambda: instead in flow.find("#memory-flow-picture").text, "the sentence instead")
