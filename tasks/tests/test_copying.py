@@ -49,7 +49,7 @@ def done(client, storage) -> Task:
     client.force_login(alice)
     assert client.post(f"/tasks/{task.pk}/submit/").status_code == 200
     services.task_cancel(task)
-    return task
+    return Task.objects.get(pk=task.pk)
 
 
 def test_run_again_makes_the_same_task_with_copies_of_its_files(client, done):

@@ -264,6 +264,15 @@ def test_nothing_leads_out_of_finished(state):
     assert task.outcome == "cancelled"
 
 
+def test_who_moves_a_task_knows_its_row_without_reading_it():
+    task = make_waiting_task()
+    assert transition_if(task, TaskState.FINISHED, {TaskState.WAITING}, outcome=Outcome.LOST)
+    row = Task.objects.get(pk=task.pk)
+    for field in Task._meta.concrete_fields:
+        assert getattr(task, field.attname) == getattr(row, field.attname), field.name
+    assert list(row.events.values_list("seq", flat=True)) == list(range(1, task.event_seq + 1))
+
+
 def test_a_move_outside_the_rules_is_refused_even_if_its_source_is_given():
     task = make_task()
     assert not transition_if(task, TaskState.RUNNING, set(TaskState))
