@@ -21,7 +21,7 @@ from structlog.contextvars import bound_contextvars
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
 from tasks import announce
 from tasks.diagnosis import diagnose, diagnose_script
-from tasks.hints import assign_on_commit, build_profile_on_commit
+from tasks.hints import build_profile_on_commit, fill_slot_on_commit
 from tasks.models import Attempt, LogChunk, Task, TaskEvent, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
@@ -201,7 +201,7 @@ def attempt_finish(attempt: Attempt, report: AttemptFinished) -> bool:
         _try_again(task, reason=report.reason.value, detail=report.detail)
     else:
         _finish(task, Outcome.FAILED, *_diagnosed(attempt, report))
-    assign_on_commit(task.worker_id)  # a slot is free
+    fill_slot_on_commit(task.worker_id)
     return True
 
 
@@ -234,7 +234,7 @@ def attempt_lose(
         _finish(task, Outcome.CANCELLED, "cancelled_by_user")
     else:
         _try_again(task, reason=reason)
-    assign_on_commit(task.worker_id)
+    fill_slot_on_commit(task.worker_id)
     return True
 
 

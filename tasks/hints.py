@@ -24,6 +24,18 @@ def assign_on_commit(worker_id: int) -> None:
     transaction.on_commit(assign, robust=True)
 
 
+def fill_slot_on_commit(worker_id: int) -> None:
+    """As `assign_on_commit`, where an attempt ended: most often nothing waits."""
+    from tasks.queue.scheduling import anything_waits_for, assign_waiting
+
+    def assign() -> None:
+        with hint_given("assign"):
+            if anything_waits_for(worker_id):
+                assign_waiting(worker_id)
+
+    transaction.on_commit(assign, robust=True)
+
+
 def build_profile_on_commit(attempt_id: str) -> None:
     """Queue the reading of an attempt's files; `profiles` lies to the right of `tasks`."""
     from profiles.actors import build_profile

@@ -63,6 +63,16 @@ def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
     return assigned
 
 
+def anything_waits_for(worker_id: int) -> bool:
+    """Whether a task waits that this device might start: one query, where `assign_waiting` has two
+    larger ones before it finds that there is nothing.
+    """
+    # two questions in one: each has its index, and one with OR might read all that waits
+    own, movable = _waiting().filter(worker=worker_id), _waiting().filter(target__isnull=False)
+    here = Worker.objects.filter(Exists(own) | Exists(movable), pk=worker_id)
+    return here.exists()
+
+
 def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
     """The free slots of each device by its id."""
     free = {worker.pk: list(range(worker.slots)) for worker in workers}

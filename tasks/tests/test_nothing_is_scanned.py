@@ -54,6 +54,7 @@ def _asked(folder: Path) -> dict[str, list[str]]:
         "a task",
         "worker list",
         "a free device",
+        "a freed device",
         "the sweep",
         "the sweep's files",
         "heartbeats",
