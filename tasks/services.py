@@ -179,14 +179,16 @@ def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) ->
             _check_start(task, file, heads[file.pk])
     if task.is_script:
         return
+    data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
+    if not data:
+        return
     runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
     # with a target another device may take what this one cannot: see `_chosen_now`
     kind = runtime.kind if runtime and task.target is None else "wheel"
-    for file in files:
-        if file.kind == TaskFile.Kind.DATA and file.pk in heads:
-            found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
-            file.arrays = [array.as_row() for array in found]
-            file.save(update_fields=["arrays"])
+    for file in data:
+        found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
+        file.arrays = [array.as_row() for array in found]
+        file.save(update_fields=["arrays"])
 
 
 def _check_start(task: Task, file: TaskFile, head: bytes) -> None:
@@ -306,7 +308,7 @@ def task_cancel(task: Task) -> None:
         announce.poke_worker_on_commit(task.worker_id)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def task_complete(task: Task) -> bool:
     """End a task whose profile is stored. Returns whether it was this call that ended it."""
     return transition_if(
