@@ -50,7 +50,9 @@ def test_each_reason_why_a_task_waits_has_its_sentence(alice):
     seen = timezone.now() - datetime.timedelta(minutes=9)
     change(worker, last_seen_at=seen)
     (cause,) = facts_of(task, reader=alice).causes
-    assert cause_words(cause) == f"desk is offline since {seen:%H:%M} UTC."
+    # soon after midnight that was yesterday
+    moment = f"{seen:%H:%M}" if seen.date() == timezone.now().date() else f"{seen:%Y-%m-%d %H:%M}"
+    assert cause_words(cause) == f"desk is offline since {moment} UTC."
     assert facts_of(task, reader=alice).wait is None
     change(worker, last_seen_at=None)
     assert cause_words(facts_of(task, reader=alice).causes[0]) == "desk has never been online."
