@@ -48,18 +48,22 @@ class Machine:
     def __enter__(self) -> "Machine":
         self._check()
         self._cache.mkdir(parents=True, exist_ok=True)
-        fresh = not (self._cache / "complete").exists()
-        if fresh:
+        if not (self._cache / "complete").exists():
             self._download()
-        self._hold()
-        if fresh:
+            self._hold()
             say("configuring Debian (minutes, once)")
             # namespaces like those of a container: no device files can be made
             self.run(["env", "container=lxc", "/debootstrap/debootstrap", "--second-stage"])
             (self._cache / "complete").touch()
+            # it unmounts /proc at its end, without which no agent sees a core
+            self._release()
+        self._hold()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
         if self._holder:
             self._holder.kill()  # what runs in there dies with the first process
             self._holder.wait()
@@ -67,7 +71,8 @@ class Machine:
     def install(self, requirements: Sequence[Path], names: Sequence[str] = ()) -> None:
         """Put packages for this processor where its Python finds them."""
         text = b"".join(path.read_bytes() for path in requirements) + repr(names).encode()
-        mark = self._cache / f"packages-{hashlib.sha256(text).hexdigest()[:16]}"
+        # in the root: with it they go
+        mark = self.root / "opt" / f"packages-{hashlib.sha256(text).hexdigest()[:16]}"
         if mark.exists():
             return
         command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--only-binary", ":all:"]
