@@ -10,14 +10,19 @@ REBUILD_PAUSE_S = 60
 
 
 def build_opened_on_commit(upload_id: int) -> None:
-    """Queue the reading of an opened profile; the actor builds on the service that asks."""
+    """Queue the reading of an opened profile."""
+    transaction.on_commit(lambda: build_opened_soon(upload_id), robust=True)
+
+
+def build_opened_soon(upload_id: int) -> None:
+    """The same here and now; what the broker raises passes through.
+
+    The actor builds on the service that asks.
+    """
     from profiles.actors import build_opened
 
-    def send() -> None:
-        with hint_given("build_opened"):
-            build_opened.send(upload_id)
-
-    transaction.on_commit(send, robust=True)
+    with hint_given("build_opened"):
+        build_opened.send(upload_id)
 
 
 def rebuild_profile_soon(profile_id: int) -> None:

@@ -37,11 +37,16 @@ def fill_slot_on_commit(worker_id: int) -> None:
 
 
 def build_profile_on_commit(attempt_id: str) -> None:
-    """Queue the reading of an attempt's files; `profiles` lies to the right of `tasks`."""
+    """Queue the reading of an attempt's files."""
+    transaction.on_commit(lambda: build_profile_soon(attempt_id), robust=True)
+
+
+def build_profile_soon(attempt_id: str) -> None:
+    """The same here and now; what the broker raises passes through.
+
+    `profiles` lies to the right of `tasks`.
+    """
     from profiles.actors import build_profile
 
-    def send() -> None:
-        with hint_given("build_profile"):
-            build_profile.send(attempt_id)
-
-    transaction.on_commit(send, robust=True)
+    with hint_given("build_profile"):
+        build_profile.send(attempt_id)

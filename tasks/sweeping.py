@@ -11,7 +11,7 @@ from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
 from tasks.attempts import LEASE_EXPIRED, attempt_lose
-from tasks.hints import build_profile_on_commit
+from tasks.hints import build_profile_soon
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.reasons import Reason
@@ -59,10 +59,9 @@ def sweep(began_at: datetime.datetime | None = None) -> None:
         _fail_tasks_of_absent_workers(now)
     late = _overdue(TaskState.PROCESSING, "processing", now)
     _each("tasks_timed_out", tasks.filter(late), _fail(Reason.PROFILE_TIMED_OUT))
-    unread = tasks.filter(state=TaskState.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
-    _each("results_hinted", unread, lambda task: _hint(task, now))
     _each("tasks_assigned", [None], lambda _: len(assign_waiting()))
     _each("ends_counted", [None], lambda _: ends_count())
+    _each("results_hinted", [None], lambda _: _hint_unread(now))
 
 
 def is_coming_back(began_at: datetime.datetime | None, now: datetime.datetime) -> bool:
@@ -112,12 +111,26 @@ def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
         return attempt_lose(attempt, reason="agent_error")
 
 
-def _hint(task: Task, now: datetime.datetime) -> bool:
-    Task.objects.filter(pk=task.pk).update(hinted_at=now)
-    attempt = last_attempt(task)
-    if attempt is not None:
-        build_profile_on_commit(str(attempt.pk))
-    return attempt is not None
+def _hint_unread(now: datetime.datetime) -> int:
+    """Ask anew for results that nobody began to read; returns for how many.
+
+    A broker that does not answer takes seconds each time: after the first of them it is left alone
+    for this round, since leases and deadlines do not wait.
+    """
+    unread = Task.objects.filter(state=TaskState.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
+    hinted = 0
+    for task in unread.order_by("hinted_at"):
+        attempt = last_attempt(task)
+        if attempt is None:
+            continue
+        try:
+            build_profile_soon(str(attempt.pk))
+        except Exception:
+            log.exception("result_not_hinted", task=task.pk)
+            break
+        Task.objects.filter(pk=task.pk).update(hinted_at=now)
+        hinted += 1
+    return hinted
 
 
 def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:

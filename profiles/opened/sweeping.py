@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from profiles import storage
-from profiles.hints import build_opened_on_commit
+from profiles.hints import build_opened_soon
 from profiles.models import ProfileUpload, upload_prefix
 from profiles.opened.uploads import upload_delete, upload_fail, upload_purged
 from webprofile.errors import DomainError
@@ -31,7 +31,7 @@ def opened_sweep() -> None:
     _each(found.filter(late, state=State.PROCESSING), lambda u: upload_fail(u, "timed_out"))
     _each(found.filter(late, state=State.INITIATED), upload_delete)
     unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
-    _each(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)), _hint)
+    _hint(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at"))
     gone = found.filter(late | Q(deadline_at=None), state=State.DELETED)
     # in any order: the first that storage refuses ends the round, and is not always the same
     for upload in gone.order_by("?")[:PURGE_LIMIT]:
@@ -51,9 +51,15 @@ def upload_purge(upload: ProfileUpload) -> None:
     upload_purged(upload)
 
 
-def _hint(upload: ProfileUpload) -> None:
-    ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
-    build_opened_on_commit(upload.pk)
+def _hint(unread: Iterable[ProfileUpload]) -> None:
+    """Until the first that a broker does not take, which may be away (as `tasks.sweeping`)."""
+    for upload in unread:
+        try:
+            build_opened_soon(upload.pk)
+        except Exception:
+            log.exception("upload_not_hinted", upload=upload.pk)
+            return
+        ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
 
 
 def _each(rows: Iterable[ProfileUpload], act: Callable[[ProfileUpload], object]) -> None:

@@ -14,7 +14,7 @@ from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import last_seen, make_attempt, make_task, make_waiting_task
+from tasks.tests.make import last_seen, make_attempt, make_task, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
@@ -89,23 +89,21 @@ def test_a_waiting_task_whose_hint_was_lost_is_assigned():
     assert Attempt.objects.count() == 1
 
 
-def test_a_profile_whose_hint_was_lost_is_queued_again(django_capture_on_commit_callbacks):
+def test_a_profile_whose_hint_was_lost_is_queued_again():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     attempts.attempt_finish(attempt, report)
     broker = dramatiq.get_broker()
     broker.flush_all()
-    with django_capture_on_commit_callbacks(execute=True):
-        sweep()
+    sweep()
     assert broker.queues["profiles"].empty()  # it may still be on its way
     Task.objects.update(hinted_at=LONG_AGO)
-    with django_capture_on_commit_callbacks(execute=True):
-        sweep()
+    sweep()
     message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
     assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
 
 
-def test_a_profile_is_asked_for_again_at_most_once_in_a_while(django_capture_on_commit_callbacks):
+def test_a_profile_is_asked_for_again_at_most_once_in_a_while():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     attempts.attempt_finish(attempt, report)
@@ -113,9 +111,31 @@ def test_a_profile_is_asked_for_again_at_most_once_in_a_while(django_capture_on_
     broker = dramatiq.get_broker()
     broker.flush_all()
     for _ in range(3):
-        with django_capture_on_commit_callbacks(execute=True):
-            sweep()
+        sweep()
     assert broker.queues["profiles"].qsize() == 1
+
+
+def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkeypatch):
+    for _ in range(3):
+        attempt = make_attempt(make_waiting_task(worker=make_worker()))
+        report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+        attempts.attempt_finish(attempt, report)
+    make_waiting_task()
+    Task.objects.update(hinted_at=LONG_AGO)
+    broker, asked = dramatiq.get_broker(), []
+
+    def away(message, **_):
+        asked.append(message.args)
+        raise ConnectionError("no broker")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker, "enqueue", away)
+        sweep()
+        assert len(asked) == 1
+        assert Attempt.objects.filter(ended_at=None).count() == 1
+    broker.flush_all()
+    sweep()  # it is back: none of them was forgotten, none has to be waited for
+    assert broker.queues["profiles"].qsize() == 3
 
 
 def test_a_profile_that_is_never_read_ends_its_task():
