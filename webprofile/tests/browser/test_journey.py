@@ -61,6 +61,9 @@ class Person:
 
     @property
     def path(self) -> str:
+        """Of the page that is here as a whole; none while one is on its way."""
+        if self.browser.execute_script("return document.readyState") != "complete":
+            return ""
         return self.browser.current_url.removeprefix(self.site.address)
 
     def status(self, css: str = "#task-status") -> str:
@@ -127,7 +130,7 @@ def test_register_log_in_upload_watch_and_open_the_result(person, resnet, screen
     assert "iter 9/10:" in person.see("#log").text
     person.see("#to-result").click()
     person.wait(lambda: person.path.endswith("/result/"), "the result")
-    assert "ConvolutionForward" in person.text
+    person.wait(lambda: "ConvolutionForward" in person.text, "its table")
     assert person.complaints() == []
     if screenshots:
         person.browser.save_screenshot(str(screenshots / "result.png"))
@@ -259,7 +262,7 @@ def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
     person.see("#transfer-abandon", within_s=60).click()
     person.wait(
         lambda: (
-            "new" not in person.path
+            (person.path and "new" not in person.path)
             or not person.browser.find_elements(By.CSS_SELECTOR, "#transfer:not([hidden])")
         ),
         "the way out",

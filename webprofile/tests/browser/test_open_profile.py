@@ -40,10 +40,14 @@ def until(browser, condition, what: str) -> None:
     )
 
 
+def is_whole(browser) -> bool:
+    return browser.execute_script("return document.readyState") == "complete"
+
+
 def choose(browser, address: str, *files: Path) -> None:
     browser.get(f"{address}/profiles/")
     field = browser.find_element(By.ID, "open-files")
-    until(browser, lambda: browser.execute_script("return document.readyState") == "complete", "it")
+    until(browser, lambda: is_whole(browser), "it")
     field.send_keys("\n".join(map(str, files)))
     browser.find_element(By.ID, "open-submit").click()
 
@@ -62,6 +66,7 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(browser, client, liv
     build_opened(upload.pk)
     page = f"{live_server.url}/profiles/{Profile.objects.get().pk}/"
     until(browser, lambda: browser.current_url == page, "the profile's page")
+    until(browser, lambda: is_whole(browser), "all of it")
     assert browser.find_element(By.TAG_NAME, "h1").text == "resnet18"
     assert browser.find_element(By.ID, "device-total").text == "13.75 ms"
     assert errors(browser) == []
