@@ -1,6 +1,7 @@
 """The agent's socket: frames become calls of the gateway, its answers become frames."""
 
 import asyncio
+import datetime
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import structlog
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 from pydantic import BaseModel, ValidationError
 from structlog.contextvars import clear_contextvars
 
@@ -157,9 +159,12 @@ class Beats:
 
     def __init__(self) -> None:
         self._held: dict[AgentConsumer, frozenset[UUID]] = {}
+        self._said_at = timezone.now()
         self._answering: asyncio.Task[None] | None = None
 
     def add(self, connection: AgentConsumer, running: frozenset[UUID]) -> None:
+        if not self._held:
+            self._said_at = timezone.now()
         self._held[connection] = running
         if self._answering is None:
             self._answering = asyncio.create_task(self._answer_soon())
@@ -177,8 +182,9 @@ class Beats:
         clear_contextvars()
         await asyncio.sleep(settings.BEATS_TOGETHER_S)
         held, self._held, self._answering = self._held, {}, None
+        said_at = self._said_at
         try:
-            await _answer_beats(held)
+            await _answer_beats(held, said_at)
         except Exception:
             # each agent says the same again soon
             log.exception("heartbeats_failed", agents=len(held))
@@ -192,13 +198,15 @@ def beats() -> Beats:
     return _beats.setdefault(asyncio.get_running_loop(), Beats())
 
 
-async def _answer_beats(held: dict[AgentConsumer, frozenset[UUID]]) -> None:
+async def _answer_beats(
+    held: dict[AgentConsumer, frozenset[UUID]], said_at: datetime.datetime
+) -> None:
     """Look all tokens up, note all heartbeats, send orders to those who need some."""
     digests = {connection: digest(connection.token) for connection in held}
     valid = await _in_thread(tokens_valid)(digests.values())
     alive = {each: each.worker.pk for each in held if digests[each] in valid and each.worker}
     running = {worker: held[each] for each, worker in alive.items()}
-    replies = await _in_thread(gateway.on_heartbeats)(running)
+    replies = await _in_thread(gateway.on_heartbeats)(running, said_at)
     done = await asyncio.gather(
         *(each.authenticate() for each in held.keys() - alive.keys()),
         *(each.send_all(replies[worker]) for each, worker in alive.items() if worker in replies),

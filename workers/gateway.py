@@ -4,6 +4,7 @@ Runs in a thread (the ORM is synchronous). An attempt that is not this worker's,
 answered as if all were well, so that a late agent comes to rest.
 """
 
+import datetime
 import time
 import uuid
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.utils import timezone
 from pydantic import BaseModel
 from structlog.contextvars import bind_contextvars, bound_contextvars, unbind_contextvars
 
@@ -55,6 +57,8 @@ from workers.models import Worker
 log = structlog.get_logger()
 
 Replies = list[BaseModel]
+#: an order this much younger than a heartbeat that does not name it is on its way, not lost
+ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
@@ -83,22 +87,26 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     return [welcome, *stale, *desired_state(worker.pk, message.running)]
 
 
-def on_heartbeats(held: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Replies]:
+def on_heartbeats(
+    held: Mapping[int, frozenset[uuid.UUID]], said_at: datetime.datetime | None = None
+) -> dict[int, Replies]:
     """What follows from heartbeats: `held` maps workers to the attempts that they say they hold.
 
+    said_at: when the first of them was said, None for now
     Two or three queries for all together, and some more for each worker that needs an order: a
     wake-up may have been lost, and orders are idempotent. An error about one worker is logged and
     concerns it alone: its agent says the same again soon.
     """
     live: dict[int, set[uuid.UUID]] = defaultdict(set)
     renewed, in_need = [], set()
+    on_its_way = (said_at or timezone.now()) - ORDER_PATIENCE
     rows = Attempt.objects.filter(worker__in=held, ended_at=None)
     for attempt in rows.select_related("task").only("worker", "accepted_at", *_OF_A_BEAT):
         running = held[attempt.worker_id]
         live[attempt.worker_id].add(attempt.pk)
         if attempt.pk in running:
             renewed.append(attempt)
-        elif attempt.accepted_at is None:
+        elif attempt.accepted_at is None and attempt.created_at < on_its_way:
             in_need.add(attempt.worker_id)
         if attempt.task.state == TaskState.CANCELLING:
             in_need.add(attempt.worker_id)
@@ -130,7 +138,7 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 
 
 #: the columns of attempts that a heartbeat is compared with
-_OF_A_BEAT = ("lease_expires_at", "task__state")
+_OF_A_BEAT = ("created_at", "lease_expires_at", "task__state")
 
 
 def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:

@@ -8,6 +8,7 @@ import pytest
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
+from django.db.models import F
 
 from agent.protocol import (
     AttemptAccepted,
@@ -27,6 +28,7 @@ from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
+from workers import gateway
 from workers.announce import worker_group
 from workers.labels import labels_of
 from workers.models import Worker
@@ -79,6 +81,12 @@ def enrolled_again(worker: Worker) -> tuple[Worker, str]:
 def waiting(worker: Worker) -> Task:
     worker.refresh_from_db()
     return make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
+
+
+@database_sync_to_async
+def long_since_ordered() -> None:
+    """As if what was ordered should have arrived by now."""
+    Attempt.objects.update(created_at=F("created_at") - gateway.ORDER_PATIENCE)
 
 
 async def greeted(worker_token: str, **fields) -> FakeAgent:
@@ -270,7 +278,9 @@ async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
     agent = await greeted(token)
     monkeypatch.setattr("tasks.announce._send", lambda *_: None)
     task = await waiting(worker)
-    assert await agent.socket.receive_nothing(0.2)
+    await agent.say(Heartbeat(sent_at=0))
+    assert await agent.socket.receive_nothing(0.2)  # an order so young is on its way
+    await long_since_ordered()
     await agent.say(Heartbeat(sent_at=0))
     start = await agent.hear()
     assert start.type == "start"

@@ -20,7 +20,7 @@ from workers import gateway, services
 from workers.consumers import AgentConsumer
 from workers.models import Worker
 from workers.services import worker_revoke
-from workers.tests.test_agent_socket import enrolled, greeted, waiting
+from workers.tests.test_agent_socket import enrolled, greeted, long_since_ordered, waiting
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
 one_thread = pytest.mark.django_db
@@ -148,7 +148,9 @@ async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
     settings.BEATS_TOGETHER_S = 0.3
     calls = []
     answer = gateway.on_heartbeats
-    monkeypatch.setattr(gateway, "on_heartbeats", lambda held: calls.append(held) or answer(held))
+    monkeypatch.setattr(
+        gateway, "on_heartbeats", lambda held, at: calls.append(held) or answer(held, at)
+    )
     enrolments = [await enrolled(f"box-{number}") for number in range(3)]
     agents = [await greeted(token) for _, token in enrolments]
     await database_sync_to_async(last_seen)(LONG_AGO)
@@ -168,7 +170,7 @@ async def test_what_is_logged_of_heartbeats_names_no_connection_that_began_it(
 ):
     settings.BEATS_TOGETHER_S = 0.1
     named = []
-    monkeypatch.setattr(gateway, "on_heartbeats", lambda _: named.append(get_contextvars()) or {})
+    monkeypatch.setattr(gateway, "on_heartbeats", lambda *_: named.append(get_contextvars()) or {})
     _, token = await enrolled()
     agent = await greeted(token)
     await agent.say(Heartbeat(sent_at=0))
@@ -204,6 +206,7 @@ async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monke
         worker, token = await enrolled(name)
         agents.append(await greeted(token))
         await waiting(worker)
+    await long_since_ordered()
     send_all = AgentConsumer.send_all
 
     async def send(self, replies):
@@ -230,6 +233,7 @@ async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_order
     (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
     going, staying = await greeted(bad_token), await greeted(token)
     await waiting(good)
+    await long_since_ordered()
     await database_sync_to_async(worker_revoke)(bad, by=None)
     authenticate = AgentConsumer.authenticate
 
