@@ -6,7 +6,9 @@ is the machine's: there the distribution's package `qemu-user-static` must have 
 """
 
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -89,6 +91,12 @@ class Machine:
         """Start a program of the root."""
         return subprocess.Popen([*self._enter(), *command], text=True, **options)  # type: ignore
 
+    def end(self, process: subprocess.Popen[str]) -> None:
+        """Tell a started program to end, and wait for it: nsenter passes no signal on."""
+        for child in children_of(process.pid):
+            os.kill(child, signal.SIGTERM)
+        process.wait(60)
+
     def run(self, command: Sequence[str]) -> None:
         subprocess.run([*self._enter(), *command], check=True)
 
@@ -112,12 +120,11 @@ class Machine:
         command = ["unshare", "--user", "--mount", "--pid", "--fork", "--kill-child=KILL"]
         self._holder = subprocess.Popen([*command, "sleep", "infinity"])
         outer = self._holder.pid
-        children = Path(f"/proc/{outer}/task/{outer}/children")
-        while not children.read_text().strip():
+        while not (children := children_of(outer)):
             time.sleep(0.05)
         for kind in ("uid_map", "gid_map"):
             Path(f"/proc/{outer}/{kind}").write_text("0 0 65536\n")
-        self._first = children.read_text().split()[0]
+        self._first = str(children[0])
         data = ROOT.parent / "shared" / "data"
         script = _PREPARE.format(rule=_RULE, root=self.root, source=ROOT, data=data)
         subprocess.run([*self._outside(), "sh", "-c", script], check=True)
@@ -130,6 +137,12 @@ class Machine:
         environment = ["PYTHONPATH=/opt/packages:/opt/source", "HOME=/root", "LC_ALL=C.UTF-8"]
         environment += ["PATH=/usr/bin:/usr/sbin:/bin:/sbin", "PYTHONDONTWRITEBYTECODE=1"]
         return [*self._outside(), "chroot", str(self.root), "env", "-i", *environment]
+
+
+def children_of(process: int) -> list[int]:
+    return [
+        int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    ]
 
 
 def say(line: str) -> None:

@@ -1,0 +1,48 @@
+"""The agent's tests that say nothing here: what qemu-user does otherwise, and what is missing.
+
+qemu-user translates a program and passes its system calls on. So limits of address space are not
+set (they would be its own), `/proc` of a process is made up or that of qemu, each process has a
+thread and 30 MB of qemu's, a program that aborts has one more line printed, and all of it is ten
+times as slow. https://www.qemu.org/docs/master/user/main.html
+"""
+
+_LIMIT = "qemu sets no limit of address space"
+_PROC = "/proc shows qemu, or what qemu made up"
+_SLOW = "its time is that of a processor"
+_SITE = "needs parts of the site, which are this machine's"
+
+#: a test below agent/, or a file of them, and why it is left out
+LEFT_OUT = {
+    "bundle/tests/test_build.py": "sites build the agent, devices do not",
+    "tests/test_broken_connections.py": _SITE,
+    "inputs/tests/test_bad_files.py::test_fortran_order_gives_the_same_file_as_c_order": _SITE,
+    "tests/test_attempt.py::test_the_process_sees_its_files_and_no_secret": _LIMIT,
+    "tests/test_ending.py::test_a_process_beyond_its_memory_limit_fails_alone": _LIMIT,
+    "tests/test_ending.py::test_limits_hold_with_and_without_prlimit": _LIMIT,
+    "tests/test_warm.py::test_a_warm_run_has_the_limits_the_group_and_no_stdin": _LIMIT,
+    "device/tests/test_state.py::test_what_the_agent_starts_is_its_own": _PROC,
+    "device/tests/test_state.py::test_the_process_table_holds_this_process": _PROC,
+    "tests/test_cores.py::test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs":
+        "qemu's own thread is not pinned",
+    "tests/test_heart.py::test_it_is_small_bound_to_its_core_and_goes_first":
+        "qemu's memory counts",
+    "tests/test_attempt.py::test_a_process_that_dies_while_timed_still_shows_its_log":
+        "qemu adds a line to the log",
+    "tests/test_ending.py::test_cancel_ends_a_run": _SLOW,
+    "tests/test_ending.py::test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace":
+        _SLOW,
+    "tests/test_ending.py::test_a_timeout_kills_grandchildren": _SLOW,
+    "tests/test_heart.py::"
+    "test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_blocked": _SLOW,
+    "tests/test_measure.py::test_many_profiles_find_their_way": _SLOW,
+    "tests/test_warm_safety.py::test_a_killed_agents_warm_run_is_ended_by_the_next_agent": _SLOW,
+}  # fmt: skip
+
+
+def left_out(source: str) -> list[str]:
+    """pytest's options for it; `source` is where the repository stands in there."""
+    # a test is named from the root of all tests, a file by its whole path
+    return [
+        f"--deselect=agent/{name}" if "::" in name else f"--ignore={source}/agent/{name}"
+        for name in LEFT_OUT
+    ]
