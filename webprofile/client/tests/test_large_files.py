@@ -153,10 +153,11 @@ def _touched(path):
 
 
 def _replaced(path):
-    times = path.stat()
-    path.rename(path.with_suffix(".old"))
-    path.write_bytes(bytes(SIZE))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    # at once: other parts are read meanwhile, and must not find that there is no file
+    times, other = path.stat(), path.with_suffix(".new")
+    other.write_bytes(bytes(SIZE))
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    other.replace(path)
 
 
 @pytest.mark.parametrize("change", [_touched, _replaced])
