@@ -231,8 +231,7 @@ def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
     monkeypatch.setattr("accounts.actors.deliver_webhook.send", silent)
     lost = ("mgw_hints_lost_total", {"hint": "deliver_webhook"})
     before = REGISTRY.get_sample_value(*lost) or 0
-    with pytest.raises(ConnectionError):
-        deliveries_sweep()
+    deliveries_sweep()
     assert len(sent) == 1
     assert REGISTRY.get_sample_value(*lost) == before + 1
     assert not WebhookDelivery.objects.exclude(hinted_at=None).exists()

@@ -68,14 +68,18 @@ def delivery_next() -> int | None:
 def deliveries_sweep() -> None:
     """Forget what is old, and ask again for what is due; lost hints cost one round.
 
-    A broker that does not answer ends the round with its own error.
+    A broker that does not answer is left alone until the next round.
     """
     now = timezone.now()
     WebhookDelivery.objects.filter(created_at__lt=now - KEPT).delete()
     unasked = Q(hinted_at=None) | Q(hinted_at__lt=F("next_at")) | Q(hinted_at__lt=now - PATIENCE)
     due = WebhookDelivery.objects.filter(unasked, next_at__lte=now).order_by("next_at")
     for row in due.values_list("pk", flat=True)[:DUE_LIMIT]:
-        deliver_soon(row)
+        try:
+            deliver_soon(row)
+        except Exception:
+            log.exception("delivery_not_hinted", delivery=row)
+            return
         WebhookDelivery.objects.filter(pk=row).update(hinted_at=now)
 
 
