@@ -1,6 +1,8 @@
 """Settings that do not go together, each with the cause and the next step (`manage.py check`)."""
 
 import importlib.util
+import itertools
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,18 +15,31 @@ from webprofile.origins import origin_of
 from webprofile.settings.broker import AMQP
 from webprofile.watching import tracing
 
+#: SQLite knows `UPDATE ... RETURNING` (`tasks.transitions`): https://sqlite.org/lang_returning.html
+RETURNING_SINCE = (3, 35)
 _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 @register(Tags.security)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    return [*_storage(), *_broker(), *_mail(), *_times(), *_viewer(), *_watching()]
+    found = [_database(), _storage(), _broker(), _mail(), _times(), _viewer(), _watching()]
+    return list(itertools.chain.from_iterable(found))
 
 
 @register(Tags.security, deploy=True)
 def check_production(**kwargs: Any) -> list[CheckMessage]:
     """What one machine may do without, and a site for others may not (`check --deploy`)."""
     return [*_one_machine(), *_plain_http()]
+
+
+def _database() -> Iterator[CheckMessage]:
+    is_sqlite = settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    if is_sqlite and sqlite3.sqlite_version_info < RETURNING_SINCE:
+        yield Error(
+            f"SQLite {sqlite3.sqlite_version} is too old: no task could be moved.",
+            hint="Use a Python with SQLite 3.35 or newer, or PostgreSQL (DATABASE_URL).",
+            id="webprofile.E015",
+        )
 
 
 def _storage() -> Iterator[CheckMessage]:

@@ -46,6 +46,15 @@ def test_a_wrong_combination_is_named(settings, changes, found):
     assert [message.id for message in check_settings()] == [found]
 
 
+def test_a_sqlite_that_cannot_move_tasks_is_named_and_postgresql_needs_none(settings, monkeypatch):
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    engine = "django.db.backends.sqlite3"
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", engine)
+    assert [message.id for message in check_settings()] == ["webprofile.E015"]
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.postgresql")
+    assert check_settings() == []
+
+
 def test_a_role_in_place_of_keys_is_fine_at_aws(settings):
     settings.S3_ACCESS_KEY_ID = settings.S3_SECRET_ACCESS_KEY = settings.S3_ENDPOINT_URL = ""
     assert check_settings() == []
