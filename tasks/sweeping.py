@@ -128,7 +128,7 @@ def _hint_unread(now: datetime.datetime) -> int:
         except Exception:
             log.exception("result_not_hinted", task=task.pk)
             break
-        Task.objects.filter(pk=task.pk).update(hinted_at=now)
+        Task.objects.filter(pk=task.pk).update(hinted_at=timezone.now())
         hinted += 1
     return hinted
 

@@ -30,7 +30,8 @@ def transition_if(
 ) -> bool:
     """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
 
-    `only`: what else must be true of its row at that moment.
+    `only`: what else must be true of its row at that moment: its own columns, or `Exists`. A join
+    would be asked before the row is locked, and a race could then be won twice.
     Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
     of who lost it is read anew as a whole.
     """

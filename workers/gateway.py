@@ -57,7 +57,7 @@ from workers.models import Worker
 log = structlog.get_logger()
 
 Replies = list[BaseModel]
-#: an order this much younger than a heartbeat that does not name it is on its way, not lost
+#: an order given less than this before a heartbeat that does not name it is on its way, not lost
 ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 
@@ -92,7 +92,7 @@ def on_heartbeats(
 ) -> dict[int, Replies]:
     """What follows from heartbeats: `held` maps workers to the attempts that they say they hold.
 
-    said_at: when the first of them was said, None for now
+    said_at: when the first of them was said; None: at this moment
     Two or three queries for all together, and some more for each worker that needs an order: a
     wake-up may have been lost, and orders are idempotent. An error about one worker is logged and
     concerns it alone: its agent says the same again soon.

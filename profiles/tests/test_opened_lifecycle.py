@@ -142,23 +142,38 @@ def test_an_upload_never_completed_is_removed_after_its_time(storage, settings):
     assert not ProfileUpload.objects.exists()
 
 
-def test_a_lost_message_is_sent_again_until_somebody_reads(
-    storage, monkeypatch, django_capture_on_commit_callbacks
-):
+def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
+    alice = make_user()
+    for _ in range(2):
+        confirm(make_upload(alice, good_profile("tiny")))
+    asked = []
+
+    def away(upload):
+        asked.append(upload)
+        raise ConnectionError("no broker")
+
+    long_ago = timezone.now() - datetime.timedelta(minutes=1)
+    ProfileUpload.objects.update(hinted_at=long_ago)
+    monkeypatch.setattr("profiles.actors.build_opened.send", away)
+    opened_sweep()
+    assert len(asked) == 1
+    assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
+    monkeypatch.setattr("profiles.actors.build_opened.send", asked.append)
+    opened_sweep()
+    assert len(asked) == 3
+
+
+def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm(upload)
     sent = []
     monkeypatch.setattr("profiles.actors.build_opened.send", sent.append)
 
-    def sweep() -> None:
-        with django_capture_on_commit_callbacks(execute=True):
-            opened_sweep()
-
-    sweep()
+    opened_sweep()
     assert sent == []
     ProfileUpload.objects.update(hinted_at=timezone.now() - datetime.timedelta(seconds=21))
-    sweep()
-    sweep()
+    opened_sweep()
+    opened_sweep()
     assert sent == [upload.pk]
     build_opened(upload.pk)
     build_opened(upload.pk)

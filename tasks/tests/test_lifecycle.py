@@ -3,7 +3,8 @@
 import uuid
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
@@ -264,10 +265,25 @@ def test_nothing_leads_out_of_finished(state):
     assert task.outcome == "cancelled"
 
 
-def test_who_moves_a_task_knows_its_row_without_reading_it():
-    task = make_waiting_task()
-    assert transition_if(task, TaskState.FINISHED, {TaskState.WAITING}, outcome=Outcome.LOST)
+def to_another_device(task: Task) -> bool:
+    now = timezone.now()
+    other = {"worker_id": make_worker("other").pk, "submitted_at": now, "queue_deadline_at": now}
+    assert task.worker.name != "other"
+    return transition_if(task, TaskState.WAITING, {TaskState.INITIATED}, **other)
+
+
+def to_its_end(task: Task) -> bool:
+    return transition_if(task, TaskState.FINISHED, {TaskState.INITIATED}, outcome=Outcome.LOST)
+
+
+@pytest.mark.parametrize("move", [to_another_device, to_its_end])
+def test_who_moves_a_task_knows_its_row_without_reading_it(move):
+    task = make_task()
+    with CaptureQueriesContext(connection) as captured:
+        assert move(task)
+    assert not [query for query in captured if 'FROM "tasks_task"' in query["sql"]]
     row = Task.objects.get(pk=task.pk)
+    assert task.worker == row.worker
     for field in Task._meta.concrete_fields:
         assert getattr(task, field.attname) == getattr(row, field.attname), field.name
     assert list(row.events.values_list("seq", flat=True)) == list(range(1, task.event_seq + 1))

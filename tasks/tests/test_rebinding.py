@@ -6,8 +6,9 @@ import pytest
 from django.utils import timezone
 from django.utils.html import escape
 
+from agent.protocol import AttemptFinished, EndReason
 from tasks import services
-from tasks.attempts import attempt_assign
+from tasks.attempts import attempt_assign, attempt_finish
 from tasks.models import Attempt, Task
 from tasks.queue import rebinding, scheduling
 from tasks.queue.scheduling import assign_waiting, rebind_strays
@@ -50,6 +51,34 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
     moved = task.events.get(kind="task.moved")
     assert (moved.data["from"], moved.data["to"]) == (before.name, other.name)
     assert moved.data["because"] == "slot_free"
+
+
+def test_a_device_takes_over_as_soon_as_its_run_ends(alice, django_capture_on_commit_callbacks):
+    here, there = make_worker("here"), make_worker("there")
+    for worker in (here, there):
+        occupy(worker, alice)
+    task = ask_for_any(alice)
+    other = there if task.worker == here else here
+    with django_capture_on_commit_callbacks(execute=True):
+        end(Attempt.objects.get(worker=other, ended_at=None))
+    task.refresh_from_db()
+    assert (task.state, task.worker) == ("assigned", other)
+
+
+def test_nothing_is_searched_for_a_freed_slot_if_nothing_waits(
+    alice, monkeypatch, django_capture_on_commit_callbacks
+):
+    occupy(make_worker("here"), alice)
+    searched = []
+    monkeypatch.setattr(scheduling, "assign_waiting", searched.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        end(Attempt.objects.get())
+    assert searched == []
+
+
+def end(attempt: Attempt) -> None:
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=1)
+    assert attempt_finish(attempt, report)
 
 
 def test_a_task_for_a_named_device_stays_where_it_is(alice):

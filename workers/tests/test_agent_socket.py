@@ -273,26 +273,6 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
     await again.socket.disconnect()
 
 
-async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
-    task = await waiting(worker)
-    await agent.say(Heartbeat(sent_at=0))
-    assert await agent.socket.receive_nothing(0.2)  # an order so young is on its way
-    await long_since_ordered()
-    await agent.say(Heartbeat(sent_at=0))
-    start = await agent.hear()
-    assert start.type == "start"
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    await agent.hear()
-    await database_sync_to_async(services.task_cancel)(await Task.objects.aget(pk=task.pk))
-    assert await agent.socket.receive_nothing(0.2)
-    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
-    assert (await agent.hear()).type == "cancel"
-    await agent.socket.disconnect()
-
-
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
 async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
     """A lease ran out while the connection was down; the task has another attempt by now."""

@@ -12,8 +12,9 @@ from django.utils import timezone
 from structlog.contextvars import get_contextvars
 
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Heartbeat, decode_server
+from tasks import services as task_services
 from tasks.attempts import attempt_lose
-from tasks.models import Attempt
+from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from workers import gateway, services
@@ -141,6 +142,43 @@ def test_a_row_that_cannot_be_read_keeps_no_other_device_from_its_orders(monkeyp
         assert Worker.objects.get(pk=worker).is_online
 
 
+def noted_answers(monkeypatch) -> list[dict]:
+    """What heartbeats are answered with from now on."""
+    answers, answer = [], gateway.on_heartbeats
+
+    def noted(*about):
+        answers.append(answer(*about))
+        return answers[-1]
+
+    monkeypatch.setattr(gateway, "on_heartbeats", noted)
+    return answers
+
+
+@threads
+async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    answers = noted_answers(monkeypatch)
+    task = await waiting(worker)
+    await agent.say(Heartbeat(sent_at=0))
+    async with asyncio.timeout(10):
+        while not answers:
+            await asyncio.sleep(0.02)
+    assert answers == [{}]  # an order so young is on its way
+    await long_since_ordered()
+    await agent.say(Heartbeat(sent_at=0))
+    start = await agent.hear()
+    assert start.type == "start"
+    await agent.say(AttemptAccepted(attempt=start.attempt))
+    await agent.hear()
+    await database_sync_to_async(task_services.task_cancel)(await Task.objects.aget(pk=task.pk))
+    assert await agent.socket.receive_nothing(0.2)
+    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
+    assert (await agent.hear()).type == "cancel"
+    await agent.socket.disconnect()
+
+
 @threads
 async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
     settings, monkeypatch
@@ -148,9 +186,12 @@ async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
     settings.BEATS_TOGETHER_S = 0.3
     calls = []
     answer = gateway.on_heartbeats
-    monkeypatch.setattr(
-        gateway, "on_heartbeats", lambda held, at: calls.append(held) or answer(held, at)
-    )
+
+    def noted(held, said_at):
+        calls.append((held, timezone.now() - said_at))
+        return answer(held, said_at)
+
+    monkeypatch.setattr(gateway, "on_heartbeats", noted)
     enrolments = [await enrolled(f"box-{number}") for number in range(3)]
     agents = [await greeted(token) for _, token in enrolments]
     await database_sync_to_async(last_seen)(LONG_AGO)
@@ -159,7 +200,9 @@ async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
     async with asyncio.timeout(10):
         while not calls:
             await asyncio.sleep(0.02)
-    assert [len(held) for held in calls] == [3]
+    ((held, since),) = calls
+    assert len(held) == 3
+    assert since.total_seconds() >= 0.25  # since the first was said, not since they are answered
     for agent in agents:
         await agent.socket.disconnect()
 
