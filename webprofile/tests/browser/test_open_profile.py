@@ -52,6 +52,20 @@ def choose(browser, address: str, *files: Path) -> None:
     browser.find_element(By.ID, "open-submit").click()
 
 
+def read(browser, address: str) -> Profile:
+    """Read what was sent, and wait until the page that waits for it has gone to the profile's.
+
+    It goes by itself: who asked for another page meanwhile might not stay there.
+    """
+    until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
+    build_opened(ProfileUpload.objects.get().pk)
+    profile = Profile.objects.get()
+    page = f"{address}/profiles/{profile.pk}/"
+    until(browser, lambda: browser.current_url == page, "the profile's page")
+    until(browser, lambda: is_whole(browser), "all of it")
+    return profile
+
+
 def errors(browser) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
@@ -63,10 +77,7 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(browser, client, liv
     until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
     upload = ProfileUpload.objects.get()
     assert [file.name for file in upload.files.all()] == ["resnet18.json", "resnet18-2.json"]
-    build_opened(upload.pk)
-    page = f"{live_server.url}/profiles/{Profile.objects.get().pk}/"
-    until(browser, lambda: browser.current_url == page, "the profile's page")
-    until(browser, lambda: is_whole(browser), "all of it")
+    read(browser, live_server.url)
     assert browser.find_element(By.TAG_NAME, "h1").text == "resnet18"
     assert browser.find_element(By.ID, "device-total").text == "13.75 ms"
     assert errors(browser) == []
@@ -102,9 +113,7 @@ def test_another_tools_file_is_refused_in_place(browser, client, live_server):
 
 def test_the_export_follows_the_table_of_the_page(browser, client, live_server):
     choose(browser, live_server.url, RESNET)
-    until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
-    build_opened(ProfileUpload.objects.get().pk)
-    profile = Profile.objects.get()
+    profile = read(browser, live_server.url)
     browser.get(f"{live_server.url}/profiles/{profile.pk}/?type=Reduce")
     browser.find_element(By.CSS_SELECTOR, "#export summary").click()
     link = browser.find_element(By.CSS_SELECTOR, "#export a[href*='csv']")
@@ -117,10 +126,9 @@ def test_the_report_works_from_a_file_alone(
     browser, client, live_server, tmp_path, size, scheme, screenshots
 ):
     choose(browser, live_server.url, RESNET)
-    until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
-    build_opened(ProfileUpload.objects.get().pk)
+    profile = read(browser, live_server.url)
     report = tmp_path / "report.html"
-    report.write_bytes(client.get(f"/profiles/{Profile.objects.get().pk}/export/report/").content)
+    report.write_bytes(client.get(f"/profiles/{profile.pk}/export/report/").content)
     metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
