@@ -24,7 +24,7 @@ from tasks.tests.make import (
     occupy,
 )
 from tasks.transitions import transition_if
-from workers.models import Grant, Runtime
+from workers.models import Grant, Runtime, Worker
 from workers.services import worker_retire
 
 pytestmark = pytest.mark.django_db
@@ -54,11 +54,7 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
 
 
 def test_a_device_takes_over_as_soon_as_its_run_ends(alice, django_capture_on_commit_callbacks):
-    here, there = make_worker("here"), make_worker("there")
-    for worker in (here, there):
-        occupy(worker, alice)
-    task = ask_for_any(alice)
-    other = there if task.worker == here else here
+    task, other = between_busy_devices(alice)
     with django_capture_on_commit_callbacks(execute=True):
         end(Attempt.objects.get(worker=other, ended_at=None))
     task.refresh_from_db()
@@ -74,6 +70,14 @@ def test_nothing_is_searched_for_a_freed_slot_if_nothing_waits(
     with django_capture_on_commit_callbacks(execute=True):
         end(Attempt.objects.get())
     assert searched == []
+
+
+def between_busy_devices(alice) -> tuple[Task, Worker]:
+    """A task that waits for one of two devices that it may go to, and the other one."""
+    for name in ("here", "there"):
+        occupy(make_worker(name), alice)
+    task = ask_for_any(alice)
+    return task, Worker.objects.exclude(pk=task.worker_id).get()
 
 
 def end(attempt: Attempt) -> None:
@@ -141,11 +145,7 @@ def test_labels_mean_what_they_say_whatever_they_are_made_of(client, alice, labe
     ],
 )
 def test_a_task_leaves_a_device_that_takes_no_more_tasks(alice, change):
-    first, second = make_worker("first"), make_worker("second")
-    for worker in (first, second):
-        occupy(worker, alice)
-    task = ask_for_any(alice)
-    other = second if task.worker == first else first
+    task, other = between_busy_devices(alice)
     change_worker(task.worker_id, **change)
     sweep()
     task.refresh_from_db()
