@@ -93,7 +93,8 @@ def build(
     if not manifest["files"]:
         raise BuildFailed("; ".join(dict.fromkeys(manifest["missing"].values())))
     manifest["wheel"] = _described(_write_wheel(out, version))
-    replace_file(out / MANIFEST, json.dumps(manifest, indent=1).encode())
+    # who serves them need not be who built them: in an image that was root
+    replace_file(out / MANIFEST, json.dumps(manifest, indent=1).encode(), mode=0o644)
     _tidy(out, {manifest["wheel"]["name"], *(each["name"] for each in manifest["files"].values())})
     return manifest
 
@@ -200,6 +201,7 @@ def _write_wheel(out: Path, version: str) -> Path:
         made = Path(folder) / "dist"
         _uv(["build", "--wheel", "--offline", "-p", sys.executable, "-o", str(made), folder])
         (wheel,) = made.glob("*.whl")
+        wheel.chmod(0o644)
         return Path(shutil.move(wheel, out / wheel.name))
 
 

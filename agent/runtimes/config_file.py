@@ -59,9 +59,10 @@ def _locked(config: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Put a whole new file in the place of `path`, with its mode; 0600 if there was none."""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    if mode is None:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

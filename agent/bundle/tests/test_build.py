@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -46,6 +47,18 @@ def test_a_built_agent_runs_alone_and_is_the_same_each_time(one_python, tmp_path
         [base, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip()
+
+
+def test_anybody_may_read_it_whoever_built_it(one_python, tmp_path: Path):
+    # an image is built by root, and the site in it is another user
+    before = os.umask(0o077)
+    try:
+        build(tmp_path, _cache(), [MACHINE])
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert {path.suffix for path in files} == {".json", ".whl", ".pyz"}
+    assert [path.name for path in files if path.stat().st_mode & 0o044 != 0o044] == []
 
 
 def test_it_holds_neither_tests_nor_anything_of_the_server(one_python, tmp_path: Path):
