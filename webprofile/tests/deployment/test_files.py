@@ -17,6 +17,12 @@ DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
 SCRIPTS = sorted([*DOCKER.glob("*.sh"), *DOCKER.glob("*/*.sh")])
 #: what runs once and ends
 ONCE = {"migrate", "storage", "backup"}
+#: users that Debian and Alpine bring: to make one of that name ends the build
+TAKEN = set(
+    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats _apt"
+    " nobody adm shutdown halt operator postmaster cron ftp sshd at squid xfs cyrus vpopmail ntp"
+    " smmsp guest".split()
+)
 #: what a program of ours reads besides the settings: entrypoints, the proxy's file, backup
 OWN_NAME = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)|environ\.get\(\"([A-Z0-9_]+)\"|value ([A-Z0-9_]+)")
 SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|_CODE|DATABASE_URL|EMAIL_URL|BROKER_URL")
@@ -104,6 +110,15 @@ def test_an_image_is_built_from_exact_versions_and_runs_as_nobody_special(docker
     assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
     for install in re.findall(r"pip install (.*?)(?:\\\n|\n)", text):
         assert "--require-hashes" in install
+
+
+def test_the_user_that_an_image_adds_is_none_that_its_base_has():
+    text = "".join(dockerfile.read_text(encoding="utf-8") for dockerfile in DOCKERFILES)
+    made = set(
+        re.findall(r"\b(?:useradd|adduser|addgroup) (?:.* )?([a-z_-]+)(?: \\)?$", text, re.M)
+    )
+    assert {"site", "agent"} <= made
+    assert made & TAKEN == set()
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))

@@ -1,0 +1,93 @@
+"""What the proxy of docker/ says to browsers and to its log, with nobody behind it."""
+
+import os
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from webprofile.embedded.layout import free_ports
+from webprofile.tests.deployment.stand import DOCKER
+
+pytestmark = pytest.mark.production
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
+    """Its hosts, a client that trusts it, and its log."""
+    folder = tmp_path_factory.mktemp("proxy")
+    log = folder / "log"
+    site, viewer, files, http, health, nobody = free_ports(6)
+    hosts = {
+        "SITE_HOST": f"localhost:{site}",
+        "VIEWER_HOST": f"127.0.0.1:{viewer}",
+        "STORAGE_HOST": f"localhost:{files}",
+    }
+    settings = {
+        "TLS": "tls internal",
+        "WEB_UPSTREAMS": f"127.0.0.1:{nobody}",
+        "STORAGE_UPSTREAM": f"127.0.0.1:{nobody}",
+        "HTTP_PORT": str(http),
+        "HTTPS_PORT": str(site),
+        "PROXY_HEALTH_PORT": str(health),
+    }
+    homes = dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME", "HOME"), str(folder))
+    command = ["caddy", "run", "--config", str(DOCKER / "proxy" / "Caddyfile")]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--adapter", "caddyfile"],
+            env={**os.environ, **hosts, **settings, **homes},
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        _until_ready(process, health, log)
+        authority = folder / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+        trusted = ssl.create_default_context(cafile=authority)
+        with httpx2.Client(verify=trusted, trust_env=False, timeout=30) as client:
+            yield hosts, client, log
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _until_ready(process: subprocess.Popen, port: int, log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        try:
+            httpx2.get(f"http://127.0.0.1:{port}/", trust_env=False).raise_for_status()
+        except httpx2.HTTPError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(log.read_text())
+
+
+def test_its_log_names_what_failed_without_the_keys_that_addresses_hold(proxy):
+    hosts, client, log = proxy
+    signed = f"https://{hosts['STORAGE_HOST']}/bucket/tasks/7/1?X-Amz-Signature=opensesame&x=a?y"
+    mailed = (
+        f"https://{hosts['SITE_HOST']}/accounts/password/reset/key/3-opensesame/?next=opensesame"
+    )
+    before = {"Referer": signed, "Cookie": "sessionid=opensesame"}
+    assert client.put(signed, content=b"1", headers=before).status_code == 502
+    assert client.get(mailed, headers=before).status_code == 503
+    deadline = time.monotonic() + 10
+    while "/accounts/" not in (text := log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert '"uri":"/bucket/tasks/7/1?*"' in text
+    assert '"uri":"/accounts/*"' in text
+    assert "opensesame" not in text
+
+
+def test_it_sends_nobody_to_a_port_inside_of_its_container(proxy):
+    hosts, client, _ = proxy
+    answer = client.get(f"https://{hosts['SITE_HOST']}/metrics")
+    assert answer.status_code == 404
+    assert "alt-svc" not in answer.headers
