@@ -17,12 +17,9 @@ DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
 SCRIPTS = sorted([*DOCKER.glob("*.sh"), *DOCKER.glob("*/*.sh")])
 #: what runs once and ends
 ONCE = {"migrate", "storage", "backup"}
-#: users that Debian and Alpine bring: to make one of that name ends the build
-TAKEN = set(
-    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats _apt"
-    " nobody adm shutdown halt operator postmaster cron ftp sshd at squid xfs cyrus vpopmail ntp"
-    " smmsp guest".split()
-)
+#: users that Debian and Alpine bring, one of whose names would end the build
+TAKEN = {"adm", "backup", "bin", "daemon", "ftp", "games", "guest", "irc", "list", "lp", "mail"}
+TAKEN |= {"man", "news", "nobody", "ntp", "operator", "proxy", "root", "sync", "sys", "www-data"}
 #: what a program of ours reads besides the settings: entrypoints, the proxy's file, backup
 OWN_NAME = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)|environ\.get\(\"([A-Z0-9_]+)\"|value ([A-Z0-9_]+)")
 SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|_CODE|DATABASE_URL|EMAIL_URL|BROKER_URL")
