@@ -19,8 +19,8 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	DATABASE_URL=postgres://nobody@db.example.org/profile BROKER_URL=amqp://mq.example.org \
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
-.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-arm64 test-postgres e2e \
-	lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
+.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-arm64 test-images \
+	test-postgres e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make test             all tests (ARGS="-k name" goes to pytest)'
 	@echo 'make test-postgres    all tests, those of rows on PostgreSQL'
 	@echo 'make test-arm64       the agent on emulated 64-bit ARM (root, debootstrap, qemu-user); by hand'
+	@echo 'make test-images      the containers of docker/, built and tried (root, podman); by hand'
 	@echo 'make e2e              the tests in a browser'
 	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
 	@echo 'make lint             ruff, mypy, Django'"'"'s own checks, docker/'
@@ -128,6 +129,10 @@ test-postgres: $(POSTGRES) test
 # not for every day: minutes the first time, and slow afterwards, since qemu runs each instruction
 test-arm64: setup locale
 	$(PY) -m webprofile.tests.arm64 $(ARGS)
+
+# not for every day: where tests run there is no engine
+test-images: setup
+	$(PY) -m webprofile.tests.images $(ARGS)
 
 e2e: setup locale $(AXE)
 	$(PY) -m pytest -m browser $(ARGS)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the image adds to the source, without a network: translations and static files with hashes.
+# What the image adds to the source, which takes no network: translations, static files with hashes.
 # The keys are for this one command, which reads settings but asks nobody.
 set -eu
 cd "$(dirname "$0")/../.."

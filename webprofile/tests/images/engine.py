@@ -1,0 +1,155 @@
+"""Containers as docker/compose.yaml describes them, by podman.
+
+Not by podman-compose: it waits for a healthy service with podman 4.6 or newer only, and Debian 12
+has 4.3.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+#: of containers, networks and volumes, so that nobody else's are touched
+PREFIX = "mgw-try"
+_WELL_WITHIN_S = 120.0
+
+
+class Failed(Exception):
+    """What podman, or a program in a container, said."""
+
+
+class Engine:
+    """`docker` is the folder of the compose file; secrets are read from another one."""
+
+    def __init__(
+        self, podman: str, docker: Path, described: dict[str, Any], *, secrets: Path
+    ) -> None:
+        self._podman, self._docker, self._described = podman, docker, described
+        self._secrets = secrets
+
+    def build(self, name: str, options: Sequence[str]) -> None:
+        build = self._described["services"][name]["build"]
+        context = (self._docker / build["context"]).resolve()
+        command = [self._podman, "build", *options, "-t", self._image(name)]
+        subprocess.run([*command, "-f", context / build["dockerfile"], context], check=True)
+
+    def size_mb(self, name: str) -> float:
+        inspected = self._said("image", "inspect", "--format", "{{.Size}}", self._image(name))
+        return int(inspected) / 1e6
+
+    def networks(self) -> None:
+        for name, network in self._described["networks"].items():
+            kind = ["--internal"] if network.get("internal") else []
+            self._said("network", "create", *kind, f"{PREFIX}-{name}")
+
+    def start(self, name: str, *more: str, networks: Sequence[str] = ()) -> None:
+        """Start a service and wait until its health check passes. Raises Failed with its log."""
+        service = self._described["services"][name]
+        container = f"{PREFIX}-{name}"
+        check = json.dumps(service["healthcheck"]["test"][1:])
+        command = ["run", "-d", "--name", container, "--replace", "--network-alias", name]
+        command += ["--health-cmd", check, "--health-interval", "disable"]
+        command += self._options(service, networks)
+        self._said(*command, *more, self._image(name), *service.get("command", []))
+        deadline = time.monotonic() + _WELL_WITHIN_S
+        while self._call("healthcheck", "run", container).returncode:
+            if time.monotonic() > deadline:
+                raise Failed(f"{name} is not healthy:\n{self.log(name)}")
+            time.sleep(1)
+
+    def once(self, name: str, *command: str, more: Sequence[str] = (), given: str = "") -> str:
+        """Run a service to its end, `given` on its standard input. Returns what it printed."""
+        service = self._described["services"][name]
+        words = command or service["command"]
+        run = ["run", "--rm", "-i", *self._options(service), *more, self._image(name), *words]
+        return self._said(*run, given=given)
+
+    def stop(self, name: str) -> tuple[int, float]:
+        """As an engine does. Returns exit code and seconds."""
+        container, service = f"{PREFIX}-{name}", self._described["services"][name]
+        begin = time.monotonic()
+        self._said("stop", "-t", service["stop_grace_period"].removesuffix("s"), container)
+        took_s = time.monotonic() - begin
+        code = self._said("inspect", "--format", "{{.State.ExitCode}}", container)
+        return int(code), took_s
+
+    def read(self, name: str, path: str) -> str:
+        """A text file of a running container."""
+        return self._said("exec", f"{PREFIX}-{name}", "cat", path)
+
+    def log(self, name: str) -> str:
+        done = self._call("logs", "--tail", "40", f"{PREFIX}-{name}")
+        return done.stdout + done.stderr
+
+    def clear(self, *, volumes: bool = True) -> None:
+        """Remove what this program made; images stay."""
+        kinds = {"ps": "rm", "volume": "volume rm"} if volumes else {"ps": "rm"}
+        lists = {"ps": ["ps", "-a", "--format", "{{.Names}}"], "volume": ["volume", "ls", "-q"]}
+        for kind, remove in kinds.items():
+            ours = [each for each in self._said(*lists[kind]).split() if each.startswith(PREFIX)]
+            for each in ours:
+                self._call(*remove.split(), "-f", each)
+        for name in self._described["networks"] if volumes else ():
+            self._call("network", "rm", "-f", f"{PREFIX}-{name}")
+
+    def _options(self, service: dict[str, Any], networks: Sequence[str] = ()) -> list[str]:
+        chosen = networks or service["networks"]
+        options = ["--user", service["user"], "--read-only", "--read-only-tmpfs=false"]
+        options += ["--network", ",".join(f"{PREFIX}-{each}" for each in chosen)]
+        options += ["--memory", service["mem_limit"]]
+        for right in service["cap_drop"]:
+            options += ["--cap-drop", right.lower()]
+        for rule in service["security_opt"]:
+            options += _security(rule)
+        for folder in service["tmpfs"]:
+            options += ["--tmpfs", folder]
+        for volume in service.get("volumes", []):
+            options += ["--volume", self._volume(volume)]
+        for secret in service.get("secrets", []):
+            options += ["--volume", self._secret(secret)]
+        for key, value in service.get("environment", {}).items():
+            options += ["--env", f"{key}={value}"]
+        for key in ("shm_size", "hostname"):
+            options += [f"--{key.replace('_', '-')}", service[key]] if key in service else []
+        return options + (["--init"] if service.get("init") else [])
+
+    def _volume(self, volume: str) -> str:
+        if ":" not in volume:
+            return volume  # a nameless one
+        source, rest = volume.split(":", 1)
+        if source.startswith((".", "/")):
+            return f"{(self._docker / source).resolve()}:{rest}"
+        return f"{PREFIX}-{source}:{rest}"
+
+    def _secret(self, secret: str | dict[str, str]) -> str:
+        name = secret if isinstance(secret, str) else secret["source"]
+        target = f"/run/secrets/{name}" if isinstance(secret, str) else secret["target"]
+        file = Path(self._described["secrets"][name]["file"]).name
+        return f"{self._secrets / file}:{target}:ro"
+
+    def _image(self, name: str) -> str:
+        service = self._described["services"][name]
+        image: str = service["image"]
+        return f"localhost/{image}" if "build" in service else image
+
+    def _said(self, *words: str, given: str = "") -> str:
+        done = self._call(*words, given=given)
+        if done.returncode:
+            raise Failed(f"podman {' '.join(words[:2])}: {done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def _call(self, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self._podman, *words], input=given, capture_output=True, text=True, check=False
+        )
+
+
+def _security(rule: str) -> list[str]:
+    """podman's words for Docker's; AppArmor's profile is not loaded on every machine."""
+    if rule.startswith("apparmor"):
+        return []
+    if rule == "systempaths=unconfined":
+        return ["--security-opt", "unmask=ALL"]
+    return ["--security-opt", rule.removesuffix(":true").replace(":", "=")]
