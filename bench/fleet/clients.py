@@ -1,6 +1,6 @@
 """Users who submit tasks: `python -m bench.fleet.clients`, told by JSON on stdin.
 
-    {"port": 8000, "tokens": [...], "threads": 4}                   first
+    {"ports": [8000], "tokens": [...], "threads": 4}                first
     {"tasks": [1, 2, ...], "per_s": 20}   -> {"failed": n, "seconds": s, "answer_ms": median}
 
 `per_s` null: as fast as `threads` connections can.
@@ -36,20 +36,21 @@ class Users:
     """The connections; each belongs to one user."""
 
     def __init__(self, first: dict[str, Any]) -> None:
-        self._port, self._tokens, self._threads = first["port"], first["tokens"], first["threads"]
+        self._ports, self._tokens, self._threads = first["ports"], first["tokens"], first["threads"]
         self.answers_ms: list[float] = []
         self.failed = 0
 
     def submit(self, tasks: list[int], per_s: float | None) -> None:
         rounds = Rounds(tasks, per_s)
-        threads = [threading.Thread(target=self._one, args=(rounds,)) for _ in range(self._threads)]
+        ports = [self._ports[number % len(self._ports)] for number in range(self._threads)]
+        threads = [threading.Thread(target=self._one, args=(rounds, port)) for port in ports]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _one(self, rounds: Rounds) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+    def _one(self, rounds: Rounds, port: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         while (task := rounds.next()) is not None:
             # task n belongs to user n: so they were made
             token = self._tokens[task % len(self._tokens)]

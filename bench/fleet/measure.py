@@ -62,7 +62,7 @@ class Bench:
         self._agents = [
             Helper("bench.fleet.agents", self._first(number)) for number in range(wishes.processes)
         ]
-        first = {"port": plant.ports[0], "tokens": tokens, "threads": 8}
+        first = {"ports": plant.ports, "tokens": tokens, "threads": 8}
         self._clients = Helper("bench.fleet.clients", first)
         ours = {
             "agents": [helper.process.pid for helper in self._agents],

@@ -83,16 +83,17 @@ class Engine:
         done = self._call("logs", "--tail", "40", f"{PREFIX}-{name}")
         return done.stdout + done.stderr
 
-    def clear(self, *, volumes: bool = True) -> None:
+    def clear(self) -> None:
         """Remove what this program made; images stay."""
-        kinds = {"ps": "rm", "volume": "volume rm"} if volumes else {"ps": "rm"}
-        lists = {"ps": ["ps", "-a", "--format", "{{.Names}}"], "volume": ["volume", "ls", "-q"]}
-        for kind, remove in kinds.items():
-            ours = [each for each in self._said(*lists[kind]).split() if each.startswith(PREFIX)]
-            for each in ours:
-                self._call(*remove.split(), "-f", each)
-        for name in self._described["networks"] if volumes else ():
-            self._call("network", "rm", "-f", f"{PREFIX}-{name}")
+        removals = {
+            ("ps", "-a", "--format", "{{.Names}}"): ("rm", "-v"),
+            ("volume", "ls", "-q"): ("volume", "rm"),
+            ("network", "ls", "-q"): ("network", "rm"),
+        }
+        for listing, removal in removals.items():
+            for each in self._said(*listing).split():
+                if each.startswith(PREFIX):
+                    self._call(*removal, "-f", each)
 
     def _options(self, service: dict[str, Any], networks: Sequence[str] = ()) -> list[str]:
         chosen = networks or service["networks"]
