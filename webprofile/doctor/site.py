@@ -79,14 +79,29 @@ def agent_files() -> Finding:
     """Whether devices can install the agent from here."""
     release = releases.served()
     folder = releases.folder()
+    files = release.files if release else ()
+    for path in (folder / releases.MANIFEST, *(folder / file.name for file in files)):
+        if problem := _unreadable(path):
+            return broken(f"{path}: {problem}.", "Let the user that serves the site read it.")
     if release is None:
         return broken(f"There is no agent in {folder}: devices cannot install it.", AGENT_STEP)
-    for file in release.files:
+    for file in files:
         path = folder / file.name
         if not path.is_file() or path.stat().st_size != file.size_bytes:
             return broken(f"{path} is missing or damaged.", AGENT_STEP)
     kinds = len(release.files)
     return good(f"Version {release.version} for {kinds} kind{'s' if kinds > 1 else ''} of device.")
+
+
+def _unreadable(path: Path) -> str:
+    """Why a file that is there cannot be read; an empty text if it can, or is not there."""
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _other_address(answer: Answer) -> Finding:

@@ -379,6 +379,15 @@ def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
     assert site.agent_files().text == "Version 1+a for 1 kind of device."
 
 
+def test_an_agent_that_the_site_may_not_read_is_not_called_missing(settings, tmp_path):
+    settings.AGENT_FOLDER = str(tmp_path)
+    # as little readable as another user's file, also for root, as whom tests may run
+    (tmp_path / "manifest.json").mkdir()
+    found = site.agent_files()
+    assert found.text == f"{tmp_path}/manifest.json: Is a directory."
+    assert "Let the user that serves the site read it" in found.next_step
+
+
 def test_a_server_that_takes_connections_and_says_nothing_is_not_waited_for(settings):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.SITE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
