@@ -34,7 +34,7 @@ def test_variables_are_replaced_as_compose_does(text, found):
 
 
 def test_a_variable_that_has_to_be_given_is_asked_for():
-    with pytest.raises(KeyError, match="in docker/.env"):
+    with pytest.raises(KeyError, match=r"in docker/\.env"):
         composition(DOCKER / "compose.yaml", {})
 
 
