@@ -60,7 +60,7 @@ def _locked(config: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
-    """Put a whole new file in the place of `path`, with its mode; 0600 if there was none."""
+    """Put a whole new file in the place of `path`; its mode stays, or is 0600 for a new one."""
     if mode is None:
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -27,6 +27,7 @@ import yaml
 
 from webprofile.embedded.layout import free_ports
 from webprofile.embedded.parts import redis_program
+from webprofile.tests.deployment.composition import filled
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
@@ -105,11 +106,7 @@ class Stand:
         return found | {"WEB_HOST": "127.0.0.1", "WEB_PORT": str(self.ports.get(name, 0))}
 
     def _filled(self, text: str) -> str:
-        def value(found: re.Match[str]) -> str:
-            return self.names.get(found[1], found[3] or "")
-
-        text = re.sub(r"\$\{(\w+)(:[-?]([^}]*))?\}", value, text)
-        text = text.replace("/run/secrets", str(self.secrets))
+        text = filled(text, self.names).replace("/run/secrets", str(self.secrets))
         return text.replace("redis://redis:6379/0", f"unix://{self.folder}/redis.sock?db=0")
 
     def build(self) -> None:

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from webprofile.tests.images.composition import composition
+from webprofile.tests.deployment.composition import composition
 from webprofile.tests.images.engine import Engine, Failed
 
 ROOT = Path(__file__).parents[3]
@@ -38,26 +39,30 @@ def main() -> int:
     wanted = parser.parse_args()
     if os.geteuid():
         raise SystemExit("root is needed: containers have memory limits and networks of their own")
+    if shutil.which(wanted.podman) is None:
+        raise SystemExit(f"there is no {wanted.podman}: install podman, or name it by --podman")
     # containers end with the block below, also when this is told to end
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with (
-        tempfile.TemporaryDirectory(prefix="mgw-images-") as folder,
-        trial(wanted.podman, Path(folder)) as (engine, place),
-    ):
-        try:
-            if not wanted.no_build:
-                build(engine, shlex.split(wanted.build_options))
-            serve(engine)
-            authority = trust(engine, place)
-            profile(engine, place, authority)
-            saved = back_up(engine)
-            end(engine)
-            bring_back(engine, saved)
-        except Failed as failed:
-            print(failed, file=sys.stderr)
-            return 1
+    try:
+        run(wanted)
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        return 1
     say("all of it works")
     return 0
+
+
+def run(wanted: argparse.Namespace) -> None:
+    """Raises Failed with what was found instead."""
+    temporary = tempfile.TemporaryDirectory(prefix="mgw-images-")
+    with temporary as folder, trial(wanted.podman, Path(folder)) as (engine, place):
+        if not wanted.no_build:
+            build(engine, shlex.split(wanted.build_options))
+        serve(engine)
+        profile(engine, place, trust(engine, place))
+        saved = back_up(engine)
+        end(engine)
+        bring_back(engine, saved)
 
 
 @contextlib.contextmanager

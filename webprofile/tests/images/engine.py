@@ -33,7 +33,9 @@ class Engine:
         build = self._described["services"][name]["build"]
         context = (self._docker / build["context"]).resolve()
         command = [self._podman, "build", *options, "-t", self._image(name)]
-        subprocess.run([*command, "-f", context / build["dockerfile"], context], check=True)
+        command += ["-f", str(context / build["dockerfile"]), str(context)]
+        if code := subprocess.run(command, check=False).returncode:
+            raise Failed(f"the image of {name} was not built: podman ended with {code}")
 
     def size_mb(self, name: str) -> float:
         inspected = self._said("image", "inspect", "--format", "{{.Size}}", self._image(name))
@@ -63,7 +65,9 @@ class Engine:
         """Run a service to its end, `given` on its standard input. Returns what it printed."""
         service = self._described["services"][name]
         words = command or service["command"]
-        run = ["run", "--rm", "-i", *self._options(service), *more, self._image(name), *words]
+        # with a name that `clear` knows, should this program be ended meanwhile
+        run = ["run", "--rm", "-i", "--name", f"{PREFIX}-{name}-once", "--replace"]
+        run += [*self._options(service), *more, self._image(name), *words]
         return self._said(*run, given=given)
 
     def stop(self, name: str) -> tuple[int, float]:

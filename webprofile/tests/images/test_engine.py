@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from webprofile.tests.deployment.composition import composition, filled
 from webprofile.tests.images.__main__ import BUILT, DOCKER, HOSTS
-from webprofile.tests.images.composition import composition, filled
 from webprofile.tests.images.engine import Engine, Failed
 
 _NOTES = """#!/bin/sh
@@ -95,5 +95,7 @@ def test_every_image_that_the_file_builds_is_built(told):
 
 def test_what_podman_refuses_is_said(told):
     engine, _ = told
+    with pytest.raises(Failed, match="the image of backup was not built: podman ended with 125"):
+        engine.build("backup", ["broken"])
     with pytest.raises(Failed, match="no such thing"):
         engine.once("migrate", "broken")
