@@ -84,9 +84,9 @@ def questions() -> dict[str, Callable[[], Any]]:
     return {
         "facts of a waiting task": lambda: facts_of(task, reader=owner),
         "what the form says": lambda: outlook(worker, "1.13.0", owner=owner),
-        "next task of a device": lambda: _undone(lambda: assign_waiting(worker.pk)),
+        "next task of a device": lambda: _undone(lambda: assign_waiting([worker.pk])),
         "take one over by its target": lambda: _undone(
-            lambda: assign_waiting(Worker.objects.get(name="free").pk)
+            lambda: assign_waiting([Worker.objects.get(name="free").pk])
         ),
         "look for strays": rebind_strays,
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import structlog
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from agent.protocol import FileOffer
@@ -28,23 +29,19 @@ def artifacts_judge(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[
 
     Each must have a known name and its size; with what is recorded already all must fit together.
     """
-    known = dict(attempt.artifacts.values_list("name", "size_bytes"))
+    known = {each.name: each.size_bytes for each in attempt.artifacts.all()}
     total, judged = sum(known.values()), []
     for file in files:
         added = file.size_bytes - known.get(file.name, 0)
         refused = _why_refused(file, total + added)
         if refused:
-            log.warning("artifact_refused", attempt=str(attempt.pk), name=file.name, why=refused)
+            about = {"task": attempt.task_id, "attempt": str(attempt.pk), "name": file.name}
+            log.warning("artifact_refused", **about, why=refused)
         else:
             total += added
             known[file.name] = file.size_bytes
         judged.append((file, refused))
     return judged
-
-
-def artifacts_allowed(attempt: Attempt, files: Iterable[FileOffer]) -> list[FileOffer]:
-    """Those of the offered files that the attempt may store, in their order."""
-    return [file for file, refused in artifacts_judge(attempt, files) if not refused]
 
 
 def _why_refused(file: FileOffer, total_bytes: int) -> str:
@@ -61,25 +58,35 @@ def _why_refused(file: FileOffer, total_bytes: int) -> str:
 @transaction.atomic
 def artifacts_offer(attempt: Attempt, files: Iterable[FileOffer]) -> None:
     """Note the files that an agent was given places for. Repeating it changes nothing."""
-    _note(attempt, files, is_stored=False)
+    _note([(attempt, files)], is_stored=False)
 
 
-@transaction.atomic
-def artifacts_record(attempt: Attempt, files: Iterable[FileOffer]) -> None:
-    """Note the files that an agent says it stored; they are checked when they are read."""
-    _note(attempt, files, is_stored=True)
+@transaction.atomic(savepoint=False)
+def artifacts_record(told: Iterable[tuple[Attempt, Iterable[FileOffer]]]) -> None:
+    """Note the files that agents say they stored; they are checked when they are read.
+
+    Those that an attempt may not store are left out.
+    """
+    told = list(told)
+    prefetch_related_objects([attempt for attempt, _ in told], "artifacts")
+    judged = ((attempt, artifacts_judge(attempt, files)) for attempt, files in told)
+    _note(
+        ((attempt, [file for file, refused in found if not refused]) for attempt, found in judged),
+        is_stored=True,
+    )
 
 
-def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
+def _note(told: Iterable[tuple[Attempt, Iterable[FileOffer]]], *, is_stored: bool) -> None:
     # by name, since one statement may not write a row twice
     rows = {
-        file.name: Artifact(
+        (attempt.pk, file.name): Artifact(
             attempt=attempt,
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
             is_stored=is_stored,
         )
+        for attempt, files in told
         for file in files
     }
     Artifact.objects.bulk_create(

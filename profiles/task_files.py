@@ -1,8 +1,10 @@
 """The files of tasks on their way from this machine's disk into object storage."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from django.db.models import prefetch_related_objects
 
 from profiles import storage
 from profiles.parts import target_of, what_is_stored
@@ -10,7 +12,7 @@ from tasks.asking.inspection import bytes_wanted
 from tasks.asking.programs import bytes_wanted_of
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
-from tasks.services import StoredObject, task_submit
+from tasks.services import Arrived, StoredObject, tasks_submit
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 
@@ -68,10 +70,24 @@ def task_confirm(task: Task) -> None:
     Repeating it changes nothing. Raises DomainError as `tasks.services.task_submit`, and
     storage_unreachable.
     """
+    if refused := tasks_confirm([task]):
+        raise refused[task.pk]
+
+
+def tasks_confirm(tasks: Sequence[Task]) -> dict[int, DomainError]:
+    """The same of several tasks; returns what is wrong with those that stay behind.
+
+    Raises DomainError storage_unreachable before any of them goes.
+    """
+    prefetch_related_objects(tasks, "files")
+    return tasks_submit([_arrived(task) for task in tasks])
+
+
+def _arrived(task: Task) -> Arrived:
     rows = list(task.files.all())
     stored = {row.pk: what_is_stored(row) for row in rows}
     whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
-    task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
+    return Arrived(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:

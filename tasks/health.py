@@ -15,7 +15,7 @@ from accounts.system import system_user
 from agent.protocol import EndReason
 from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, TaskRequest
-from tasks.attempts import RETRIED
+from tasks.ends import RETRIED
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.reasons import Blame, Reason, wording_of
 from tasks.services import task_create

@@ -4,13 +4,15 @@ All of it is a hint: if it is lost, `tasks.sweeping` finds the same rows within 
 inside the functions are on purpose: what a hint calls builds on the services that give it.
 """
 
+from collections.abc import Collection
+
 from django.db import transaction
 
 from webprofile.meters import hint_given
 
 
-def assign_on_commit(worker_id: int) -> None:
-    """Give this worker the next of its waiting tasks, here and now.
+def assign_on_commit(worker_ids: Collection[int]) -> None:
+    """Give these workers the next of their waiting tasks, here and now.
 
     Not through the broker: its consumer polls, and each look that finds nothing costs the machine
     more than the two queries of an assignment.
@@ -19,19 +21,19 @@ def assign_on_commit(worker_id: int) -> None:
 
     def assign() -> None:
         with hint_given("assign"):
-            assign_waiting(worker_id)
+            assign_waiting(worker_ids)
 
     transaction.on_commit(assign, robust=True)
 
 
-def fill_slot_on_commit(worker_id: int) -> None:
-    """As `assign_on_commit`, where an attempt ended: most often nothing waits."""
-    from tasks.queue.scheduling import anything_waits_for, assign_waiting
+def fill_slots_on_commit(worker_ids: Collection[int]) -> None:
+    """As `assign_on_commit`, where attempts ended: most often nothing waits."""
+    from tasks.queue.scheduling import assign_waiting, those_with_work
 
     def assign() -> None:
         with hint_given("assign"):
-            if anything_waits_for(worker_id):
-                assign_waiting(worker_id)
+            if found := those_with_work(worker_ids):
+                assign_waiting(found)
 
     transaction.on_commit(assign, robust=True)
 

@@ -5,14 +5,15 @@ sweep` finds the same rows.
 """
 
 import datetime
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from accounts.models import User
@@ -30,9 +31,10 @@ from tasks.models import Purpose, Task, TaskFile
 from tasks.queue.targets import candidates, target_of
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
-from tasks.transitions import transition_if
+from tasks.transitions import transition_if, transitions_if
 from webprofile import traces
 from webprofile.errors import DomainError
+from webprofile.saving import rows_save
 from workers.models import Worker
 
 log = structlog.get_logger()
@@ -126,7 +128,19 @@ def file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
     file.save(update_fields=["stored_at", "purged_at", "md5", "etag"])
 
 
-@transaction.atomic
+@dataclass(frozen=True)
+class Arrived:
+    """A task whose files are said to be there.
+
+    `stored` maps file ids to what storage holds (None: nothing), `heads` those of files that are
+    looked into to their first bytes (`tasks.asking.inspection`, `programs`).
+    """
+
+    task: Task
+    stored: Mapping[int, StoredObject | None]
+    heads: Mapping[int, bytes] = field(default_factory=dict)
+
+
 def task_submit(
     task: Task,
     stored: Mapping[int, StoredObject | None],
@@ -134,11 +148,51 @@ def task_submit(
 ) -> None:
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
-    `stored` maps file ids to what storage holds (None: nothing), `heads` those of files that are
-    looked into to their first bytes (`tasks.asking.inspection`, `programs`). Raises DomainError
-    upload_missing or upload_damaged, naming the files; input_* for data that no device could use,
-    script_* and model_* for a program or model that is none; not_initiated if the task ended.
+    stored, heads: see `Arrived`. Raises DomainError upload_missing or upload_damaged, naming the
+    files; input_* for data that no device could use, script_* and model_* for a program or model
+    that is none; not_initiated if the task ended.
     """
+    if refused := tasks_submit([Arrived(task, stored, heads or {})]):
+        raise refused[task.pk]
+
+
+@transaction.atomic
+def tasks_submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
+    """The same of several tasks, together; returns what is wrong with those that stay behind."""
+    prefetch_related_objects([each.task for each in arrived], "files")
+    refused, changed = dict[int, DomainError](), list[TaskFile]()
+    going = defaultdict[tuple[tuple[str, Any], ...], list[Task]](list)
+    for each in arrived:
+        try:
+            looked_into, where = _judged(each)
+        except DomainError as error:
+            refused[each.task.pk] = error
+        else:
+            changed += looked_into
+            going[tuple(where.items())].append(each.task)
+    rows_save(changed, ["arrays"])
+    # first in line on commit: the device should not wait for what browsers are told
+    assign_on_commit(
+        {dict(where).get("worker_id", task.worker_id) for where in going for task in going[where]}
+    )
+    now, moved = timezone.now(), list[Task]()
+    for columns, tasks in going.items():
+        moved += transitions_if(
+            tasks,
+            TaskState.WAITING,
+            {TaskState.INITIATED},
+            submitted_at=now,
+            queue_deadline_at=_from_now(settings.QUEUE_DEADLINE_S),
+            **dict(columns),
+        )
+    TaskFile.objects.filter(task__in=moved).update(stored_at=now)
+    late = (task for tasks in going.values() for task in tasks if task.state == TaskState.FINISHED)
+    return refused | {task.pk: DomainError("not_initiated", status=409) for task in late}
+
+
+def _judged(arrived: Arrived) -> tuple[list[TaskFile], dict[str, Any]]:
+    """The files whose `arrays` are known now, and columns to change. Raises as `task_submit`."""
+    task, stored = arrived.task, arrived.stored
     if task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
     files = list(task.files.all())
@@ -149,28 +203,13 @@ def task_submit(
     damaged = [file.name for file in files if stored[file.pk] != expected[file.pk]]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
-    _look_into(task, files, heads or {})
+    looked_into = _look_into(task, files, arrived.heads)
     check_feeds(task, files)
-    where = _chosen_now(task, files)
-    # first in line on commit: the device should not wait for what browsers are told
-    assign_on_commit(where.get("worker_id", task.worker_id))
-    now = timezone.now()
-    moved = transition_if(
-        task,
-        TaskState.WAITING,
-        {TaskState.INITIATED},
-        submitted_at=now,
-        queue_deadline_at=_from_now(settings.QUEUE_DEADLINE_S),
-        **where,
-    )
-    if moved:
-        task.files.update(stored_at=now)
-    elif task.state == TaskState.FINISHED:
-        raise DomainError("not_initiated", status=409)
+    return looked_into, _chosen_now(task, files)
 
 
-def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
-    """Keep what the headers of data files say; refuse those that cannot be inputs.
+def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> list[TaskFile]:
+    """Note what the headers of data files say, and return those; refuse what cannot be inputs.
 
     Refuses a model that is a program, and a program that is none.
     """
@@ -178,17 +217,17 @@ def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) ->
         if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
             _check_start(task, file, heads[file.pk])
     if task.is_script:
-        return
+        return []
     data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
     if not data:
-        return
+        return []
     runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
     # with a target another device may take what this one cannot: see `_chosen_now`
     kind = runtime.kind if runtime and task.target is None else "wheel"
     for file in data:
         found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
         file.arrays = [array.as_row() for array in found]
-        file.save(update_fields=["arrays"])
+    return data
 
 
 def _check_start(task: Task, file: TaskFile, head: bytes) -> None:

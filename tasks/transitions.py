@@ -1,6 +1,6 @@
-"""The one function that moves a task: compare-and-swap in the database, and the move's event."""
+"""The one function that moves tasks: compare-and-swap in the database, and the move's event."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.sql import UpdateQuery
 from django.utils import timezone
 
-from accounts.webhooks.events import task_ended
+from accounts.webhooks.events import TaskEnd, tasks_ended
 from tasks import announce
 from tasks.models import Purpose, Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
@@ -19,13 +19,13 @@ from webprofile.meters import TASK_MOVES
 log = structlog.get_logger()
 
 
-@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
 def transition_if(
     task: Task,
     to: TaskState,
     sources: Iterable[TaskState],
     *,
     only: Q | None = None,
+    about: Mapping[int, Mapping[str, Any]] | None = None,
     **changes: Any,
 ) -> bool:
     """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
@@ -35,34 +35,72 @@ def transition_if(
     Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
     of who lost it is read anew as a whole.
     """
+    return bool(transitions_if([task], to, sources, only=only, about=about, **changes))
+
+
+@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
+def transitions_if(
+    tasks: Sequence[Task],
+    to: TaskState,
+    sources: Iterable[TaskState],
+    *,
+    only: Q | None = None,
+    about: Mapping[int, Mapping[str, Any]] | None = None,
+    **changes: Any,
+) -> list[Task]:
+    """As `transition_if` for several tasks, in as many statements as for one.
+
+    about: what the lines of the log about each task say besides, by the task's number
+    Returns those that were moved; the others stay as they are.
+    """
+    if not tasks:
+        return []
     now = timezone.now()
     allowed = set(sources) & ENTERED_FROM[to]
     if to == TaskState.FINISHED:
         changes["finished_at"] = now
-    rows = Task.objects.filter(only or Q(), pk=task.pk, state__in=allowed)
+    rows = Task.objects.filter(only or Q(), pk__in=[task.pk for task in tasks], state__in=allowed)
     changes["updated_at"] = now
-    seq = _update(rows, state=str(to), event_seq=F("event_seq") + 1, **changes)
-    if seq is None:
-        task.refresh_from_db()
-        return False
-    task.state, task.event_seq = str(to), seq
-    for name, value in changes.items():
-        setattr(task, name, value)
-    data = {"status": task.status.value}
+    seqs = _update(rows, state=str(to), event_seq=F("event_seq") + 1, **changes)
+    moved = list[Task]()
+    for task in tasks:
+        if task.pk not in seqs:
+            task.refresh_from_db()
+            continue
+        moved.append(task)
+        task.state, task.event_seq = str(to), seqs[task.pk]
+        for name, value in changes.items():
+            setattr(task, name, value)
+    if moved:
+        _tell(moved, to, changes, about or {})
+    return moved
+
+
+def _tell(
+    moved: Sequence[Task],
+    to: TaskState,
+    changes: Mapping[str, Any],
+    about: Mapping[int, Mapping[str, Any]],
+) -> None:
+    """Everybody who wants to know: the history, browsers, webhooks, the log and the meters."""
+    data = {"status": moved[0].status.value}
     data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
-    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
-    announce.task_changed_on_commit(task)
-    if to == TaskState.FINISHED and task.purpose == Purpose.USER:
-        task_ended(
-            owner_id=task.owner_id, task_id=task.pk, outcome=task.outcome, reason=task.reason
-        )
-    log.info("task_moved", task=task.pk, state=str(to), outcome=task.outcome, reason=task.reason)
-    TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
-    return True
+    events = [
+        TaskEvent(task=task, seq=task.event_seq, kind=f"task.{to}", data=data) for task in moved
+    ]
+    TaskEvent.objects.bulk_create(events)
+    announce.tasks_changed_on_commit(moved)
+    if to == TaskState.FINISHED:
+        own = [task for task in moved if task.purpose == Purpose.USER]
+        tasks_ended([TaskEnd(t.pk, t.owner_id, t.outcome, t.reason) for t in own])
+    for task in moved:
+        facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
+        log.info("task_moved", **about.get(task.pk, {}), task=task.pk, **facts)
+        TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
 
 
-def _update(rows: QuerySet[Task], **changes: Any) -> int | None:
-    """UPDATE the row; its new `event_seq`, None if there was none to write.
+def _update(rows: QuerySet[Task], **changes: Any) -> dict[int, int]:
+    """UPDATE rows; the new `event_seq` of each by its id.
 
     In one statement: a task is moved five times, and to read its row each time costs more than to
     write it. `QuerySet.update` returns no columns (Django's ticket 32406 asks for that).
@@ -72,9 +110,9 @@ def _update(rows: QuerySet[Task], **changes: Any) -> int | None:
     try:
         sql, parameters = query.get_compiler(rows.db).as_sql()
     except EmptyResultSet:
-        return None  # no state leads there
+        return {}  # no state leads there
     connection = connections[rows.db]
+    wanted = ", ".join(map(connection.ops.quote_name, ("id", "event_seq")))
     with transaction.mark_for_rollback_on_error(using=rows.db), connection.cursor() as cursor:
-        cursor.execute(f"{sql} RETURNING {connection.ops.quote_name('event_seq')}", parameters)
-        found = cursor.fetchone()
-    return found[0] if found else None
+        cursor.execute(f"{sql} RETURNING {wanted}", parameters)
+        return dict(cursor.fetchall())

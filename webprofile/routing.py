@@ -6,7 +6,7 @@ from django.urls import path, re_path
 
 from tasks.consumers import NoSuchSocket, TaskConsumer, TaskListConsumer
 from webprofile.sockets import NoPages, OwnPages
-from workers.consumers import AgentConsumer
+from workers.consumers.agent import AgentConsumer
 
 browser = OwnPages(
     AuthMiddlewareStack(

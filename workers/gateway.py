@@ -8,11 +8,12 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from pydantic import BaseModel
 from structlog.contextvars import bind_contextvars, bound_contextvars, unbind_contextvars
@@ -22,7 +23,6 @@ from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,
-    AttemptStarted,
     AttemptUploads,
     Cancel,
     FileOffer,
@@ -37,16 +37,12 @@ from agent.protocol import (
 )
 from profiles import storage
 from profiles.models import artifact_key
-from profiles.services import (
-    artifacts_allowed,
-    artifacts_judge,
-    artifacts_offer,
-    artifacts_record,
-)
+from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.asking.copying import script_of
 from tasks.models import Attempt, TaskFile
 from tasks.queue.scheduling import assign_waiting
+from tasks.reports import Report, attempts_held, reports_take
 from tasks.reviving import attempts_revive
 from tasks.selectors import known_sha256
 from tasks.states import TaskState
@@ -75,7 +71,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
         attempts.attempt_lose(attempt, reason="agent_forgot")
-    assign_waiting(worker.pk)
+    assign_waiting([worker.pk])
     log.info("agent_connected", version=message.agent_version)
     welcome = Welcome(
         worker=worker.name,
@@ -141,16 +137,50 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 _OF_A_BEAT = ("created_at", "lease_expires_at", "task__state")
 
 
-def on_accepted(worker: Worker, message: AttemptAccepted) -> Replies:
-    if attempt := _find(worker, message.attempt):
-        attempts.attempt_accept(attempt)
-    return [Ack(of="attempt.accepted", attempt=message.attempt)]
+def on_reports(said: Sequence[tuple[Worker, Report]]) -> list[Replies | None]:
+    """What follows from reports of any workers, in the order in which they were said.
+
+    About ten queries for all together. None is the answer to a report that must be taken by itself
+    (`on_report`): somebody else has locked its rows, or an error about one broke all of them.
+    """
+    try:
+        held = _take(said, may_wait=False)
+    except Exception:
+        log.warning("reports_taken_singly", reports=len(said), exc_info=True)
+        return [None] * len(said)
+    return [_acknowledged(report) if report.attempt in held else None for _, report in said]
 
 
-def on_started(worker: Worker, message: AttemptStarted) -> Replies:
-    if attempt := _find(worker, message.attempt):
-        attempts.attempt_start(attempt, message)
+def on_report(worker: Worker, report: Report) -> Replies:
+    """The same of one report, which waits for those who have locked its rows."""
+    with bound_contextvars(worker=worker.name, attempt=str(report.attempt)):
+        _take([(worker, report)], may_wait=True)
+    return _acknowledged(report)
+
+
+def _acknowledged(report: Report) -> Replies:
+    match report:
+        case AttemptAccepted() | AttemptFinished():
+            return [Ack(of=report.type, attempt=report.attempt)]
     return []
+
+
+@transaction.atomic
+def _take(said: Sequence[tuple[Worker, Report]], *, may_wait: bool) -> Mapping[uuid.UUID, Attempt]:
+    """Do what is reported of the attempts that it returns."""
+    held = attempts_held(said, may_wait=may_wait)
+    artifacts_record(
+        (held[report.attempt], report.files)
+        for _, report in said
+        if isinstance(report, AttemptFinished) and report.files and _is_live(held, report)
+    )
+    for attempt, report in reports_take(held, [report for _, report in said]):
+        attempt_traced(attempt, report.phases)
+    return held
+
+
+def _is_live(held: Mapping[uuid.UUID, Attempt], report: Report) -> bool:
+    return report.attempt in held and held[report.attempt].ended_at is None
 
 
 def on_log(worker: Worker, message: AttemptLog) -> Replies:
@@ -159,13 +189,15 @@ def on_log(worker: Worker, message: AttemptLog) -> Replies:
     return []
 
 
+@transaction.atomic
 def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
     """Sign a PUT for each file that an attempt may store, or say why it may not.
 
     All files of an attempt that is over count as stored already. What is signed is noted at once,
-    so that the limit on all files holds over several questions.
+    so that the limit on all files holds over several questions; the attempt is locked, so that no
+    file that its end named is noted as not stored after that.
     """
-    attempt = _find(worker, message.attempt)
+    attempt = _find(worker, message.attempt, is_locked=True)
     if attempt is None or attempt.ended_at is not None:
         targets = [UploadTarget(name=file.name, url="") for file in message.files]
     else:
@@ -183,27 +215,17 @@ def _target(attempt: Attempt, file: FileOffer, refused: str) -> UploadTarget:
     return UploadTarget(name=file.name, url=url, headers=headers)
 
 
-def on_finished(worker: Worker, message: AttemptFinished) -> Replies:
-    if attempt := _find(worker, message.attempt):
-        if attempt.ended_at is None:
-            artifacts_record(attempt, artifacts_allowed(attempt, message.files))
-        if attempts.attempt_finish(attempt, message):
-            attempt_traced(attempt, message.phases)
-    return [Ack(of="attempt.finished", attempt=message.attempt)]
-
-
 HANDLERS: dict[type[BaseModel], Callable[[Worker, Any], Replies]] = {
     Hello: on_hello,
-    AttemptAccepted: on_accepted,
-    AttemptStarted: on_started,
     AttemptLog: on_log,
     AttemptUploads: on_uploads,
-    AttemptFinished: on_finished,
 }
 
 
 def handle(worker: Worker, message: BaseModel) -> Replies:
     """Do what a message asks for and return the frames to send back."""
+    if isinstance(message, Report):
+        return on_report(worker, message)
     about = {"worker": worker.name}
     if attempt := getattr(message, "attempt", None):
         about["attempt"] = str(attempt)
@@ -216,7 +238,16 @@ def handle(worker: Worker, message: BaseModel) -> Replies:
 
 def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
     """What a worker's agent should be doing: starts not accepted yet, cancels not met yet."""
-    return list(_desired(worker, running))
+    return desired_states({worker: running})[worker]
+
+
+def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Replies]:
+    """The same of several workers, by what each of them runs, in as many queries as of one."""
+    orders: dict[int, Replies] = {worker: [] for worker in running}
+    for attempt in _live(*running).prefetch_related("task__files"):
+        if order := _order(attempt, running[attempt.worker_id]):
+            orders[attempt.worker_id].append(order)
+    return orders
 
 
 def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
@@ -228,16 +259,16 @@ def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
     return [Cancel(attempt=attempt) for attempt in running - live]
 
 
-def _desired(worker: int, running: frozenset[uuid.UUID]) -> Iterator[BaseModel]:
-    for attempt in _live(worker):
-        if attempt.task.state == TaskState.CANCELLING:
-            yield Cancel(attempt=attempt.pk)
-        elif attempt.accepted_at is None and attempt.pk not in running:
-            if attempt.task.is_script and not attempt.worker.takes_scripts:
-                # forbidden between the assignment and now: the task waits again, and says why
-                attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
-            else:
-                yield _start(attempt)
+def _order(attempt: Attempt, running: frozenset[uuid.UUID]) -> BaseModel | None:
+    if attempt.task.state == TaskState.CANCELLING:
+        return Cancel(attempt=attempt.pk)
+    if attempt.accepted_at is not None or attempt.pk in running:
+        return None
+    if attempt.task.is_script and not attempt.worker.takes_scripts:
+        # forbidden between the assignment and now: the task waits again, and says why
+        attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
+        return None
+    return _start(attempt)
 
 
 def _start(attempt: Attempt) -> Start:
@@ -274,12 +305,14 @@ def _input_file(file: TaskFile) -> InputFile:
     )
 
 
-def _live(worker: int) -> Any:
-    return Attempt.objects.filter(worker=worker, ended_at=None).select_related("task", "worker")
+def _live(*workers: int) -> Any:
+    live = Attempt.objects.filter(worker__in=workers, ended_at=None)
+    return live.select_related("task", "worker")
 
 
-def _find(worker: Worker, attempt_id: uuid.UUID) -> Attempt | None:
-    found = Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task").first()
+def _find(worker: Worker, attempt_id: uuid.UUID, *, is_locked: bool = False) -> Attempt | None:
+    rows = Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task")
+    found = (rows.select_for_update(of=("self",)) if is_locked else rows).first()
     if found is not None:
         bind_contextvars(task=found.task_id)
     return found

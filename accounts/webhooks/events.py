@@ -5,7 +5,8 @@ forgotten. Rows name things by number and address; whoever may read them asks wi
 """
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,17 +18,38 @@ from accounts.hints import deliver_on_commit
 from accounts.models import Webhook, WebhookDelivery
 
 
-def task_ended(*, owner_id: int, task_id: int, outcome: str, reason: str) -> None:
-    """Tell the owner's webhooks that a task is finished."""
+@dataclass(frozen=True)
+class TaskEnd:
+    """How a task ended; outcome and reason by their codes."""
+
+    task_id: int
+    owner_id: int
+    outcome: str
+    reason: str
+
+
+def tasks_ended(ends: Sequence[TaskEnd]) -> None:
+    """Tell the owners' webhooks that tasks are finished."""
+    if not ends:
+        return
+    listening = _listening(Webhook.Event.TASK_FINISHED)
+    by_owner = defaultdict[int, list[Webhook]](list)
+    for webhook in _held(listening.filter(user__in={end.owner_id for end in ends})):
+        by_owner[webhook.user_id].append(webhook)
+    for end in ends:
+        for webhook in by_owner[end.owner_id]:
+            _tell_of_task(webhook, end)
+
+
+def _tell_of_task(webhook: Webhook, end: TaskEnd) -> None:
     data = {
-        "task": task_id,
-        "outcome": outcome,
-        "reason": reason,
-        "url": f"{settings.SITE_URL}/tasks/{task_id}/",
-        "api": f"{settings.SITE_URL}/api/v1/tasks/{task_id}/",
+        "task": end.task_id,
+        "outcome": end.outcome,
+        "reason": end.reason,
+        "url": f"{settings.SITE_URL}/tasks/{end.task_id}/",
+        "api": f"{settings.SITE_URL}/api/v1/tasks/{end.task_id}/",
     }
-    for webhook in _held(_listening(Webhook.Event.TASK_FINISHED).filter(user=owner_id)):
-        delivery_add(webhook, Webhook.Event.TASK_FINISHED.value, key=f"task {task_id}", data=data)
+    delivery_add(webhook, Webhook.Event.TASK_FINISHED.value, key=f"task {end.task_id}", data=data)
 
 
 @dataclass(frozen=True)
@@ -69,7 +91,8 @@ def administrators_listening(event: Webhook.Event) -> QuerySet[Webhook]:
 
 def _held(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
     """Locked: one that is removed before the commit would break it, with all that is in it."""
-    return webhooks.select_for_update(of=("self",), no_key=True)
+    # in one order for all who lock several
+    return webhooks.order_by("pk").select_for_update(of=("self",), no_key=True)
 
 
 def _tell_of_device(webhook: Webhook, event: Webhook.Event, occasion: DeviceOccasion) -> None:

@@ -36,7 +36,7 @@ from tasks.tests.make import (
     make_worker,
 )
 from webprofile.errors import DomainError
-from workers.consumers import AgentConsumer
+from workers.consumers.agent import AgentConsumer
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
 

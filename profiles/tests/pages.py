@@ -9,9 +9,8 @@ from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles import storage
 from profiles.models import Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
-from tasks import attempts
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_user, make_waiting_task
+from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
 
@@ -36,7 +35,7 @@ def ended_attempt(
         storage.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record(attempt, offers)
+    artifacts_record([(attempt, offers)])
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     return attempt

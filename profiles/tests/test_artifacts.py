@@ -40,7 +40,7 @@ def signed(attempt, *offers: FileOffer) -> list[str]:
 def finish(attempt, *files: FileOffer, **more) -> None:
     fields = {"at": 0.0, "reason": EndReason.EXITED, "exit_code": 1} | more
     report = AttemptFinished(attempt=attempt.pk, files=files, **fields)
-    gateway.on_finished(attempt.worker, report)
+    gateway.handle(attempt.worker, report)
 
 
 def test_known_names_within_their_limits_get_a_place():
@@ -86,7 +86,7 @@ def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
 
 def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
     first = make_attempt()
-    artifacts_record(first, [offer("log.txt", 1)])
+    artifacts_record([(first, [offer("log.txt", 1)])])
     attempt_lose(first, reason="lease_expired")
     second = make_attempt(Task.objects.get(pk=first.task_id))
     second = first.task.attempts.order_by("-number").first() or second

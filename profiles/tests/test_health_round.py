@@ -10,10 +10,9 @@ from django.utils import timezone
 from agent.protocol import AttemptFinished, EndReason
 from profiles import storage as objects
 from profiles.health import health_begin, health_round
-from tasks.attempts import attempt_finish
 from tasks.health import MODEL
 from tasks.models import Attempt, Task
-from tasks.tests.make import last_seen, make_user, make_worker
+from tasks.tests.make import last_seen, make_user, make_worker, reported
 from tasks.transitions import transition_if
 from workers.models import HealthCheck, Worker
 
@@ -30,7 +29,7 @@ def worker() -> Worker:
 def finish(reason: EndReason, exit_code: int | None) -> None:
     attempt = Attempt.objects.get(ended_at=None)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, exit_code=exit_code)
-    attempt_finish(attempt, report)
+    reported(attempt, report)
 
 
 def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):

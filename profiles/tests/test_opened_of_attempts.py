@@ -10,8 +10,7 @@ from profiles.actors import build_opened
 from profiles.models import Artifact, ProfileUpload, artifact_key
 from profiles.services import artifacts_record, profile_build
 from profiles.tests.pages import ended_attempt
-from tasks import attempts
-from tasks.tests.make import make_attempt, make_user
+from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 
 pytestmark = pytest.mark.django_db
@@ -33,9 +32,9 @@ def failed_attempt(files, owner):
         object_store.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record(attempt, offers)
+    artifacts_record([(attempt, offers)])
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     attempt.refresh_from_db()
     assert attempt.task.status == "failed"
     return attempt

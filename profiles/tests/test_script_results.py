@@ -10,7 +10,7 @@ from profiles.tests.pages import ended_attempt
 from profiles.verifying import broken_rows
 from tasks import attempts
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_user
+from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 
 pytestmark = pytest.mark.django_db
@@ -166,7 +166,7 @@ def failed(
         log_end=text[-500:],
         detail=detail,
     )
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     attempt.task.refresh_from_db()
     return attempt.task
 
@@ -250,7 +250,7 @@ def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
         cause="format",
         detail="script.zip: its files are 900 times as large as it is",
     )
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     attempt.task.refresh_from_db()
     assert attempt.task.reason == "script_unreadable"
     assert attempt.task.detail == "all nets.zip: its files are 900 times as large as it is"

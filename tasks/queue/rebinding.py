@@ -80,7 +80,7 @@ def task_move(task: Task, *, to: Worker) -> None:
         raise DomainError("not_waiting", status=409)
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None
-    assign_on_commit(to.pk)
+    assign_on_commit({to.pk})
 
 
 @transaction.atomic

@@ -3,22 +3,30 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db import IntegrityError, OperationalError, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from accounts.models import User
-from tasks.attempts import attempt_assign
+from tasks.attempts import attempt_assign, attempts_assign
 from tasks.kinds import Kind
 from tasks.models import Attempt, Purpose, Task
 from tasks.queue.loads import usual_s_of
 from tasks.queue.rebinding import fits, task_rebind
 from tasks.queue.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
-from tasks.queue.turns import groups_of, held_s, in_own_order, next_turns, tiers
+from tasks.queue.turns import (
+    Group,
+    groups_by_worker,
+    groups_of,
+    held_s,
+    in_own_order,
+    next_turns,
+    tiers,
+)
 from tasks.states import TaskState
 from workers.models import Grant, Runtime, Worker, online_since
 from workers.selectors import shut_out
@@ -32,8 +40,8 @@ STRAYS_READ = 200
 STRAYS_IN_VAIN = 400
 
 
-def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
-    """Fill the free slots of one device, or of all that are online.
+def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
+    """Fill the free slots of some devices, or of all that are online.
 
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
     so two dispatchers at once hand out each task and each slot at most once. A device that has no
@@ -44,18 +52,15 @@ def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
     online = Worker.objects.filter(
         ~shut_out(), is_enabled=True, pulse__last_seen_at__gte=online_since()
     )
-    if worker_id is not None:
-        online = online.filter(pk=worker_id)
+    if worker_ids is not None:
+        online = online.filter(pk__in=worker_ids)
     if not targets:
         online = online.filter(Exists(own))
     # what a device has and where it belongs is asked by targets alone
     parts = ("runtimes", "pools") if targets else ()
     workers = list(online.annotate(has_own=Exists(own)).prefetch_related(*parts))
     free = _free_slots(workers)
-    assigned = list[Attempt]()
-    for worker in workers:
-        if worker.has_own and free[worker.pk]:
-            assigned += _assign(worker, free[worker.pk])
+    assigned = _assign([w for w in workers if w.has_own and free[w.pk]], free)
     # at last, so that no task moves whose own device is just about to take it
     for worker in workers:
         if targets and free[worker.pk] and worker.held_at is None:
@@ -63,14 +68,14 @@ def assign_waiting(worker_id: int | None = None) -> list[Attempt]:
     return assigned
 
 
-def anything_waits_for(worker_id: int) -> bool:
-    """Whether a task waits that this device might start: one query, where `assign_waiting` has two
+def those_with_work(worker_ids: Collection[int]) -> list[int]:
+    """Those for which a task waits that they might start: one query, where `assign_waiting` has two
     larger ones before it finds that there is nothing.
     """
     # two questions in one: each has its index, and one with OR might read all that waits
-    own, movable = _waiting().filter(worker=worker_id), _waiting().filter(target__isnull=False)
-    here = Worker.objects.filter(Exists(own) | Exists(movable), pk=worker_id)
-    return here.exists()
+    own, movable = _waiting().filter(worker=OuterRef("pk")), _waiting().filter(target__isnull=False)
+    some = Worker.objects.filter(Exists(own) | Exists(movable), pk__in=worker_ids)
+    return list(some.order_by().values_list("pk", flat=True))
 
 
 def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
@@ -83,18 +88,55 @@ def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
     return free
 
 
-def _assign(worker: Worker, free: list[int]) -> Iterator[Attempt]:
-    """Give free slots to the device's own tasks; takes out of `free` those that are gone."""
-    for task in list(_next_of(worker, queue_of(worker) & _waiting(), len(free))):
-        slot = free.pop(0)
+def _assign(workers: Sequence[Worker], free: Mapping[int, list[int]]) -> list[Attempt]:
+    """Give free slots to the devices' own tasks; takes out of `free` those that are gone."""
+    places = _places(workers, free)
+    try:
+        attempts = attempts_assign(places) if places else []
+    except (IntegrityError, OperationalError):
+        # another dispatcher was faster somewhere, or had locked the same in another order
+        attempts = list(_assign_singly(places, free))
+    for attempt in attempts:
+        free[attempt.worker_id].remove(attempt.slot)
+    return attempts
+
+
+def _assign_singly(
+    places: Iterable[tuple[Task, int]], free: Mapping[int, list[int]]
+) -> Iterator[Attempt]:
+    for task, slot in places:
         try:
             attempt = attempt_assign(task, slot=slot)
         except IntegrityError:
-            continue  # another dispatcher was faster; it also finds what we leave
-        if attempt is None:
-            free.insert(0, slot)
-        else:
+            free[task.worker_id].remove(slot)  # who was faster also finds what we leave
+            continue
+        if attempt is not None:
             yield attempt
+
+
+def _places(workers: Sequence[Worker], free: Mapping[int, Sequence[int]]) -> list[tuple[Task, int]]:
+    """The next of the tasks that wait for each of these devices, with the slots that they get."""
+    ready = queue_of(*workers) & _waiting()
+    groups = groups_by_worker(ready) if workers else {}
+    # nearly all: nobody is to be preferred, and one task is wanted
+    plain = [w for w in workers if len(groups.get(w.pk, ())) == 1 and len(free[w.pk]) == 1]
+    firsts = {task.worker_id: [task] for task in _first_of(plain, ready)}
+    places = list[tuple[Task, int]]()
+    for worker in workers:
+        own = firsts.get(worker.pk)
+        if own is None and worker.pk in groups and worker not in plain:
+            mine = ready.filter(worker=worker)
+            own = list(_next_of(worker, mine, len(free[worker.pk]), groups[worker.pk]))
+        places += zip(own or (), free[worker.pk], strict=False)
+    return places
+
+
+def _first_of(workers: Collection[Worker], ready: QuerySet[Task]) -> list[Task]:
+    """The first of the tasks that wait for each of these devices, of one user in one tier each."""
+    first = in_own_order(ready.filter(worker=OuterRef("pk"))).values("pk")[:1]
+    here = Worker.objects.filter(pk__in=[worker.pk for worker in workers]).order_by()
+    keys = list(here.values_list(Subquery(first), flat=True)) if workers else []
+    return list(Task.objects.filter(pk__in=keys).select_related("worker")) if keys else []
 
 
 def _waiting() -> QuerySet[Task]:
@@ -102,24 +144,35 @@ def _waiting() -> QuerySet[Task]:
     return Task.objects.filter(due, state=TaskState.WAITING)
 
 
-def queue_of(worker: Worker) -> QuerySet[Task]:
-    """What waits for this device, for a version that it can run, and may run there.
+def queue_of(*workers: Worker) -> QuerySet[Task]:
+    """What waits for these devices, for a version that they can run, and may run there.
 
     What pauses after a failed attempt is among it. A device that is held back runs health checks
-    only; those run wherever they are sent. Scripts start where both the site and the device's owner
-    let them, and with a Python package alone.
+    only; those run wherever they are sent.
     """
-    usable = worker.runtimes.filter(problem="")
-    able = Q(kind=Kind.MODEL)
-    if worker.takes_scripts:
-        able |= Q(runtime_version__in=usable.filter(kind=Runtime.Kind.WHEEL).values("version"))
-    tasks = Task.objects.filter(
-        able, state=TaskState.WAITING, worker=worker, runtime_version__in=usable.values("version")
-    )
     is_check = Q(purpose=Purpose.HEALTH)
-    if worker.held_at is not None:
-        return tasks.filter(is_check)
-    return tasks if worker.is_public else tasks.filter(is_check | may_use(worker))
+    here = is_check | Q(worker__held_at=None) & _is_allowed()
+    return Task.objects.filter(
+        here, _is_able(), state=TaskState.WAITING, worker__in=[each.pk for each in workers]
+    )
+
+
+def _is_able() -> Q:
+    """That a task's device can run it. Scripts start where both the site and the device's owner let
+    them, and with a Python package alone.
+    """
+    usable = Runtime.objects.filter(
+        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
+    )
+    takes_scripts = Q(worker__allows_scripts=True, worker__offers_scripts=True)
+    wheel = Exists(usable.filter(kind=Runtime.Kind.WHEEL))
+    return Q(Exists(usable)) & (Q(kind=Kind.MODEL) | takes_scripts & Q(wheel))
+
+
+def _is_allowed() -> Q:
+    """That a task's owner may use its device: as `workers_visible_to`, seen from the task."""
+    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
+    return Q(worker__is_public=True) | Q(owner__is_staff=True) | Q(Exists(granted))
 
 
 def may_use(worker: Worker) -> Q:
@@ -134,9 +187,13 @@ def _allowed_users(worker: Worker) -> QuerySet[User]:
     return User.objects.filter(Q(is_staff=True) | Q(pk__in=granted))
 
 
-def _next_of(worker: Worker, ready: QuerySet[Task], number: int) -> Iterator[Task]:
-    """The next `number` of some waiting tasks, by the turns of their owners on this device."""
-    groups = groups_of(ready)
+def _next_of(
+    worker: Worker, ready: QuerySet[Task], number: int, groups: Sequence[Group]
+) -> Iterator[Task]:
+    """The next `number` of some waiting tasks, by the turns of their owners on this device.
+
+    groups: those of `ready`
+    """
     usual_s, held = 0.0, dict[int, float]()
     if len({group.owner_id for group in groups}) > 1:
         usual_s = usual_s_of(worker)
@@ -177,7 +234,8 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
     waiting = _waiting().filter(may_use(worker), target__in=[target for target, _ in found])
     if not found:
         return
-    for task in _next_of(worker, waiting.exclude(worker=worker), TASKS_SEEN):
+    there = waiting.exclude(worker=worker)
+    for task in _next_of(worker, there, TASKS_SEEN, groups_of(there)):
         candidate = next(each for target, each in found if target == task.target)
         if not fits(task, candidate):
             continue
@@ -226,15 +284,8 @@ def rebind_strays() -> int:
 
 def _strays() -> QuerySet[Task]:
     """Waiting tasks with a target that their device does not start."""
-    usable = Runtime.objects.filter(
-        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
-    )
-    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
-    may_use = Q(worker__is_public=True) | Q(owner__is_staff=True) | Exists(granted)
-    takes_scripts = Q(worker__allows_scripts=True, worker__offers_scripts=True)
-    able = Q(kind=Kind.MODEL) | takes_scripts & Exists(usable.filter(kind=Runtime.Kind.WHEEL))
     waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
-    return waiting.exclude(takes_tasks("worker__") & Exists(usable) & may_use & able)
+    return waiting.exclude(takes_tasks("worker__") & _is_able() & _is_allowed())
 
 
 def _in_turn(strays: QuerySet[Task]) -> Iterator[Task]:

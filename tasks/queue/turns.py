@@ -92,6 +92,15 @@ def groups_of(waiting: QuerySet[Task]) -> list[Group]:
     return [Group(*row) for row in summed]
 
 
+def groups_by_worker(waiting: QuerySet[Task]) -> dict[int, list[Group]]:
+    """The same by the device for which they wait, of those that have any."""
+    rows = waiting.order_by().annotate(tier=tiers()).values_list("worker_id", "tier", "owner_id")
+    found: dict[int, list[Group]] = defaultdict(list)
+    for worker, *group in rows.annotate(number=Count("pk"), first_at=Min("submitted_at")):
+        found[worker].append(Group(*group))
+    return dict(found)
+
+
 def held_s(worker: Worker, *, live_s: float) -> dict[int, float]:
     """For how long each user's attempts held this device during the last hour, s, by owner's id.
 

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol import Facts, RuntimeInfo
+from agent.protocol import AttemptAccepted, Facts, RuntimeInfo
 from tasks import services
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.queue.targets import Target
+from tasks.reports import Report, attempts_held, reports_take
 from workers.models import Pulse, Runtime, Worker
 
 _numbers = itertools.count(1)
@@ -151,3 +152,16 @@ def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]
     with connection.execute_wrapper(watch):
         yield
     assert done
+
+
+def reported(attempt: Attempt, report: Report) -> bool:
+    """Let its device report something of an attempt; whether that ended it."""
+    with transaction.atomic():
+        held = attempts_held([(attempt.worker, report)])
+        ended = reports_take(held, [report])
+    attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
+    return bool(ended)
+
+
+def accepted(attempt: Attempt) -> None:
+    reported(attempt, AttemptAccepted(attempt=attempt.pk))

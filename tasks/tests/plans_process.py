@@ -73,7 +73,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     from profiles.removal import removed_sweep
     from profiles.services import abandoned_uploads_purge
     from tasks.models import Attempt, Task
-    from tasks.queue.scheduling import anything_waits_for, assign_waiting
+    from tasks.queue.scheduling import assign_waiting, those_with_work
     from tasks.sweeping import sweep
     from tasks.tallies import ends_count
     from workers import gateway
@@ -107,8 +107,8 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "a task": (page(admin, f"/tasks/{waiting.pk}/"), HISTORY),
         # all devices that a reader may see are shown
         "worker list": (page(user, "/workers/"), HISTORY),
-        "a free device": (lambda: assign_waiting(waiting.worker_id), HISTORY | FLEET),
-        "a freed device": (lambda: anything_waits_for(live.worker_id), HISTORY | FLEET),
+        "a free device": (lambda: assign_waiting([waiting.worker_id]), HISTORY | FLEET),
+        "a freed device": (lambda: those_with_work([live.worker_id]), HISTORY | FLEET),
         "the sweep": (sweep, HISTORY),
         "the sweep's files": (lambda: (removed_sweep(), abandoned_uploads_purge()), HISTORY),
         "heartbeats": (

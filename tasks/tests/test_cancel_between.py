@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from agent.protocol import AttemptFinished, EndReason
-from tasks import attempts, services
+from tasks import attempts, reports, services
 from tasks.models import Task
-from tasks.tests.make import make_attempt
+from tasks.tests.make import accepted, make_attempt, reported
 
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
@@ -28,13 +28,13 @@ class Cancel(threading.Thread):
             connection.close()
 
 
-def ended_meanwhile(name: str, end) -> Task:
+def ended_meanwhile(module, name: str, end) -> Task:
     """Cancel a running task just before the inner step `name` of what ends its attempt."""
     attempt = make_attempt()
-    attempts.attempt_accept(attempt)
+    accepted(attempt)
     Task.objects.filter(pk=attempt.task_id).update(state="running")
     cancel = Cancel(attempt.task)
-    inner = getattr(attempts, name)
+    inner = getattr(module, name)
 
     def between(*args, **kwargs):
         if not cancel.is_alive() and not cancel.ident:
@@ -42,7 +42,7 @@ def ended_meanwhile(name: str, end) -> Task:
             cancel.join(0.5)
         return inner(*args, **kwargs)
 
-    with mock.patch.object(attempts, name, between):
+    with mock.patch.object(module, name, between):
         end(attempt)
     cancel.join()
     return Task.objects.get(pk=attempt.task_id)
@@ -56,13 +56,15 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
         report = AttemptFinished(
             attempt=attempt.pk, at=0, reason=EndReason.EXITED, exit_code=exit_code
         )
-        assert attempts.attempt_finish(attempt, report)
+        assert reported(attempt, report)
 
-    assert ended_meanwhile("_note_sums", end).state in ends
+    assert ended_meanwhile(reports, "_note_sums", end).state in ends
 
 
 def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
     task = ended_meanwhile(
-        "_try_again", lambda attempt: attempts.attempt_lose(attempt, reason="lease_expired")
+        attempts,
+        "attempt_again",
+        lambda attempt: attempts.attempt_lose(attempt, reason="lease_expired"),
     )
     assert (task.state, task.outcome) == ("finished", "cancelled")

@@ -211,7 +211,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
     task.files.update(sha256="a" * 64, size_bytes=2**40)
     services.task_submit(task, stored(task))
     attempt = make_attempt(task)
-    (order,) = [each for each in gateway.desired_state(attempt.worker) if each.type == "start"]
+    (order,) = [each for each in gateway.desired_state(attempt.worker_id) if each.type == "start"]
     frame = encode(order).encode()
     assert len(frame) < MAX_FRAME_BYTES
     # far enough from nothing: the limits are used up

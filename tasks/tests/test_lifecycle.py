@@ -14,12 +14,14 @@ from tasks.queue.scheduling import assign_waiting
 from tasks.reasons import Blame, wording_of
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.tests.make import (
+    accepted,
     change_worker,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
+    reported,
     stored,
 )
 from tasks.transitions import transition_if
@@ -42,11 +44,11 @@ def test_a_task_goes_all_the_way():
     assert task.status == Status.INITIATED
     services.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
-    attempts.attempt_accept(attempt)
-    attempts.attempt_start(attempt, started(attempt))
+    accepted(attempt)
+    reported(attempt, started(attempt))
     task.refresh_from_db()
     assert task.status == Status.RUNNING
-    assert attempts.attempt_finish(attempt, finished(attempt))
+    assert reported(attempt, finished(attempt))
     assert services.task_complete(Task.objects.get(pk=task.pk))
     task.refresh_from_db()
     assert (task.status, task.outcome) == (Status.SUCCEEDED, Outcome.SUCCEEDED)
@@ -129,19 +131,19 @@ def test_a_late_report_of_a_lost_attempt_changes_nothing():
     attempts.attempt_lose(attempt, reason="lease_expired")
     task = attempt.task
     events = task.events.count()
-    attempts.attempt_start(attempt, started(attempt))
+    reported(attempt, started(attempt))
     attempts.attempt_log(attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x"))
-    assert attempts.attempt_finish(attempt, finished(attempt)) is False
+    assert reported(attempt, finished(attempt)) is False
     task.refresh_from_db()
     assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
 
 
 def test_a_report_that_comes_twice_counts_once():
     attempt = make_attempt()
-    attempts.attempt_start(attempt, started(attempt))
-    assert attempts.attempt_finish(attempt, finished(attempt))
+    reported(attempt, started(attempt))
+    assert reported(attempt, finished(attempt))
     events = attempt.task.events.count()
-    assert attempts.attempt_finish(attempt, finished(attempt)) is False
+    assert reported(attempt, finished(attempt)) is False
     assert attempt.task.events.count() == events
 
 
@@ -159,7 +161,7 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
 @pytest.mark.parametrize("reason", [EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED])
 def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, reason))
+    reported(attempt, finished(attempt, reason))
     assert assign_waiting() == []
     Task.objects.update(not_before_at=timezone.now())
     assert len(assign_waiting()) == 1
@@ -170,7 +172,7 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
     task = make_waiting_task()
     for _ in range(20):
         (attempt,) = assign_waiting()
-        attempts.attempt_finish(attempt, finished(attempt, EndReason.UPLOAD_FAILED))
+        reported(attempt, finished(attempt, EndReason.UPLOAD_FAILED))
         task.refresh_from_db()
         assert (task.not_before_at - timezone.now()).total_seconds() <= 60
         Task.objects.update(not_before_at=timezone.now())
@@ -178,13 +180,13 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
 
 def test_a_run_that_a_stranger_killed_is_tried_again_at_once():
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, EndReason.KILLED, exit_code=137))
+    reported(attempt, finished(attempt, EndReason.KILLED, exit_code=137))
     assert len(assign_waiting()) == 1
 
 
 def test_a_run_that_the_agent_stopped_by_itself_is_tried_again():
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, EndReason.CANCELLED))
+    reported(attempt, finished(attempt, EndReason.CANCELLED))
     attempt.task.refresh_from_db()
     assert attempt.task.state == "waiting"
 
@@ -193,14 +195,14 @@ def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
     attempt = make_attempt()
     said = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
     report = finished(attempt, exit_code=134, detail="SIGABRT", log_end=said)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     attempt.task.refresh_from_db()
     assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")
 
 
 def test_a_failure_of_the_users_is_never_tried_again():
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, exit_code=134, detail="SIGABRT"))
+    reported(attempt, finished(attempt, exit_code=134, detail="SIGABRT"))
     attempt.task.refresh_from_db()
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
@@ -210,7 +212,7 @@ def test_a_message_names_the_file_as_the_user_did():
     text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
     chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
     attempts.attempt_log(attempt, chunk)
-    attempts.attempt_finish(attempt, finished(attempt, exit_code=134))
+    reported(attempt, finished(attempt, exit_code=134))
     attempt.task.refresh_from_db()
     assert attempt.task.detail == '"data.npy" is cut off'
 
@@ -224,16 +226,16 @@ def test_cancelling_a_waiting_task_ends_it_at_once():
 
 def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
     attempt = make_attempt()
-    attempts.attempt_start(attempt, started(attempt))
+    reported(attempt, started(attempt))
     services.task_cancel(Task.objects.get(pk=attempt.task_id))
-    attempts.attempt_finish(attempt, finished(attempt))
+    reported(attempt, finished(attempt))
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
 
 
 def test_cancelling_an_ended_task_leaves_it_as_it_is():
     attempt = make_attempt()
-    attempts.attempt_finish(attempt, finished(attempt, exit_code=1))
+    reported(attempt, finished(attempt, exit_code=1))
     task = Task.objects.get(pk=attempt.task_id)
     services.task_cancel(task)
     assert task.outcome == "failed"
@@ -318,7 +320,7 @@ def test_snapshot_plus_events_gives_the_new_snapshot():
     seen, status = task.event_seq, task.status.value
     services.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
-    attempts.attempt_start(attempt, started(attempt))
+    reported(attempt, started(attempt))
     for event in task.events.filter(seq__gt=seen):
         status = event.data["status"]
     task.refresh_from_db()

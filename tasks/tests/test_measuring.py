@@ -80,7 +80,7 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     )
     services.task_submit(task, stored(task))
     attempt = make_attempt(task)
-    (start,) = desired_state(attempt.worker)
+    (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]
     assert (start.seed, start.timeout_s) == (2**63 - 1, timeout_s_of(PRESETS["standard"]))
     assert [(i.name, i.shape) for i in start.inputs] == [("x", (2, 3))]

@@ -39,7 +39,7 @@ def the_last_one() -> Task:
 
 def assign_once(name: str) -> list[Attempt]:
     with_savepoint = connection.savepoint()
-    assigned = assign_waiting(Worker.objects.get(name=name).pk)
+    assigned = assign_waiting([Worker.objects.get(name=name).pk])
     connection.savepoint_rollback(with_savepoint)
     return assigned
 
@@ -50,7 +50,7 @@ def assign_once(name: str) -> list[Attempt]:
         (lambda owner, busy: facts_of(the_last_one(), reader=owner), 26),
         (lambda owner, busy: outlook(busy, "1.13.0", owner=owner), 20),
         (lambda owner, busy: assign_once("free"), 32),
-        (lambda owner, busy: assign_waiting(busy.pk), 8),
+        (lambda owner, busy: assign_waiting([busy.pk]), 8),
     ],
     ids=["facts", "outlook", "take over", "nothing free"],
 )

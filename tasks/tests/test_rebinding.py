@@ -8,7 +8,7 @@ from django.utils.html import escape
 
 from agent.protocol import AttemptFinished, EndReason
 from tasks import services
-from tasks.attempts import attempt_assign, attempt_finish
+from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.queue import rebinding, scheduling
 from tasks.queue.scheduling import assign_waiting, rebind_strays
@@ -22,6 +22,7 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     occupy,
+    reported,
 )
 from tasks.transitions import transition_if
 from workers.models import Grant, Runtime, Worker
@@ -44,7 +45,7 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
     other = there if before == here else here
     done = Attempt.objects.get(worker=other, ended_at=None)
     Attempt.objects.filter(pk=done.pk).update(ended_at=timezone.now())
-    assert [attempt.task_id for attempt in assign_waiting(other.pk)] == [task.pk]
+    assert [attempt.task_id for attempt in assign_waiting([other.pk])] == [task.pk]
     task.refresh_from_db()
     assert task.worker == other
     assert task.runtime_version == other.runtimes.get().version
@@ -82,14 +83,14 @@ def between_busy_devices(alice) -> tuple[Task, Worker]:
 
 def end(attempt: Attempt) -> None:
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=1)
-    assert attempt_finish(attempt, report)
+    assert reported(attempt, report)
 
 
 def test_a_task_for_a_named_device_stays_where_it_is(alice):
     here, there = make_worker("here"), make_worker("there")
     occupy(here, alice)
     task = make_waiting_task(alice, here)
-    assert assign_waiting(there.pk) == []
+    assert assign_waiting([there.pk]) == []
     task.refresh_from_db()
     assert task.worker == here
 
@@ -102,9 +103,9 @@ def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
     ask_for_any(alice, options={"cuda": True})
     granted = ask_for_any(alice)
     private = make_worker("private", is_public=False, labels={"chip": "B"})
-    assert assign_waiting(private.pk) == []
+    assert assign_waiting([private.pk]) == []
     Grant.objects.create(worker=private, user=alice)
-    assert [each.task_id for each in assign_waiting(private.pk)] == [granted.pk]
+    assert [each.task_id for each in assign_waiting([private.pk])] == [granted.pk]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
     rebinding.task_rebind(task, to=there, because="slot_free")
     services.task_cancel(stale)
     assert (stale.state, stale.outcome) == ("finished", "cancelled")
-    assert assign_waiting(there.worker.pk) == []
+    assert assign_waiting([there.worker.pk]) == []
 
 
 def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
@@ -337,7 +338,7 @@ def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair
         return free
 
     monkeypatch.setattr(scheduling, "_free_slots", slow_look)
-    assert scheduling.assign_waiting(there.worker.pk) == []
+    assert scheduling.assign_waiting([there.worker.pk]) == []
     task.refresh_from_db()
     assert (task.worker.name, task.state) == ("here", "waiting")
     assert not task.events.filter(kind="task.moved").exists()

@@ -11,7 +11,7 @@ from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
 from tasks.reviving import attempts_revive
 from tasks.sweeping import COMING_BACK, sweep
-from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker, reported
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def test_a_result_that_was_finished_meanwhile_counts():
     attempt = lost_attempt()
     come_back(attempt)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    assert attempts.attempt_finish(attempt, report)
+    assert reported(attempt, report)
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.attempts.count()) == ("processing", 1)
 
@@ -43,7 +43,7 @@ def test_a_result_that_was_finished_meanwhile_counts():
 def test_a_run_that_goes_on_is_where_it_was(started, state):
     attempt = make_attempt()
     if started:
-        attempts.attempt_start(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
+        reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
     attempts.attempt_lose(attempt, reason="lease_expired")
     come_back(attempt)
     assert (attempt.ended_at, attempt.end_reason, attempt.task.state) == (None, "", state)

@@ -53,7 +53,7 @@ def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
         program_file(name="all.zip"),
         program_file(kind="data", name="table.npy"),
     ])  # fmt: skip
-    (attempt,) = assign_waiting(worker.pk)
+    (attempt,) = assign_waiting([worker.pk])
     (start,) = gateway.desired_state(worker.pk)
     assert start.attempt == attempt.pk
     assert start.script == Script(entry="a/main.py", arguments=("1",))
@@ -64,7 +64,7 @@ def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
 def test_a_models_order_has_no_script(alice, storage):
     worker = make_script_worker()
     make_waiting_task(alice, worker)
-    assign_waiting(worker.pk)
+    assign_waiting([worker.pk])
     (start,) = gateway.desired_state(worker.pk)
     assert (start.script, start.model.name) == (None, "model.mge")
 
@@ -121,7 +121,7 @@ def test_a_claim_that_comes_after_the_withdrawal_fails(alice):
 def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
     worker = make_script_worker()
     task = make_script_task(alice, worker)
-    (attempt,) = assign_waiting(worker.pk)
+    (attempt,) = assign_waiting([worker.pk])
     services.worker_forbid_scripts(worker, by=None)
     assert gateway.desired_state(worker.pk) == []
     task.refresh_from_db()
@@ -133,7 +133,7 @@ def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
 def test_a_script_that_runs_goes_on_when_it_is_forbidden(alice, storage):
     worker = make_script_worker()
     make_script_task(alice, worker)
-    assign_waiting(worker.pk)
+    assign_waiting([worker.pk])
     Attempt.objects.update(accepted_at=timezone.now())
     services.worker_forbid_scripts(worker, by=None)
     gateway.desired_state(worker.pk)
@@ -199,11 +199,11 @@ def test_a_free_device_takes_over_only_what_it_may_run(alice):
     busy = make_script_worker("a")
     first, second = any_script(alice), any_script(alice)
     assert {first.worker, second.worker} == {busy}
-    assign_waiting(busy.pk)
+    assign_waiting([busy.pk])
     models = make_worker("b")
-    assert assign_waiting(models.pk) == []
+    assert assign_waiting([models.pk]) == []
     other = make_script_worker("c")
-    (attempt,) = assign_waiting(other.pk)
+    (attempt,) = assign_waiting([other.pk])
     assert (attempt.task_id, attempt.worker_id) == (second.pk, other.pk)
 
 

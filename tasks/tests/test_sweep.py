@@ -10,11 +10,19 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles import storage
+from profiles.actors import build_profile
 from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import last_seen, make_attempt, make_task, make_waiting_task, make_worker
+from tasks.tests.make import (
+    last_seen,
+    make_attempt,
+    make_task,
+    make_waiting_task,
+    make_worker,
+    reported,
+)
 from webprofile.errors import DomainError
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
@@ -92,34 +100,34 @@ def test_a_waiting_task_whose_hint_was_lost_is_assigned():
 def test_a_profile_whose_hint_was_lost_is_queued_again():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     broker = dramatiq.get_broker()
     broker.flush_all()
     sweep()
-    assert broker.queues["profiles"].empty()  # it may still be on its way
+    assert broker.queues[build_profile.queue_name].empty()  # it may still be on its way
     Task.objects.update(hinted_at=LONG_AGO)
     sweep()
-    message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
+    message = dramatiq.Message.decode(broker.queues[build_profile.queue_name].get_nowait())
     assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
 
 
 def test_a_profile_is_asked_for_again_at_most_once_in_a_while():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     Task.objects.update(hinted_at=LONG_AGO)
     broker = dramatiq.get_broker()
     broker.flush_all()
     for _ in range(3):
         sweep()
-    assert broker.queues["profiles"].qsize() == 1
+    assert broker.queues[build_profile.queue_name].qsize() == 1
 
 
 def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkeypatch):
     for _ in range(3):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
         report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-        attempts.attempt_finish(attempt, report)
+        reported(attempt, report)
     make_waiting_task()
     Task.objects.update(hinted_at=LONG_AGO)
     broker, asked = dramatiq.get_broker(), []
@@ -135,13 +143,13 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
         assert Attempt.objects.filter(ended_at=None).count() == 1
     broker.flush_all()
     sweep()  # it is back: none of them was forgotten, none has to be waited for
-    assert broker.queues["profiles"].qsize() == 3
+    assert broker.queues[build_profile.queue_name].qsize() == 3
 
 
 def test_a_profile_that_is_never_read_ends_its_task():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    attempts.attempt_finish(attempt, report)
+    reported(attempt, report)
     Task.objects.update(processing_deadline_at=LONG_AGO)
     sweep()
     attempt.task.refresh_from_db()

@@ -25,7 +25,7 @@ DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 def run_next(worker, *, lasts_s: float = 10.0) -> Task:
     """Start the next task of a device and end it after `lasts_s` of device time."""
-    (attempt,) = assign_waiting(worker.pk)
+    (attempt,) = assign_waiting([worker.pk])
     now = timezone.now()
     Attempt.objects.filter(pk=attempt.pk).update(
         created_at=now - datetime.timedelta(seconds=lasts_s), ended_at=now
@@ -98,7 +98,7 @@ def test_two_free_slots_go_to_two_users():
     first = make_waiting_task(alice, worker)
     make_waiting_task(alice, worker)
     second = make_waiting_task(bob, worker)
-    assert [each.task_id for each in assign_waiting(worker.pk)] == [first.pk, second.pk]
+    assert [each.task_id for each in assign_waiting([worker.pk])] == [first.pk, second.pk]
 
 
 @pytest.mark.django_db
@@ -108,9 +108,9 @@ def test_a_device_that_is_held_back_starts_health_checks_only():
     make_waiting_task(owner, worker)
     worker.held_at = timezone.now()
     worker.save()
-    assert assign_waiting(worker.pk) == []
+    assert assign_waiting([worker.pk]) == []
     check = make_waiting_task(owner, worker, purpose=Purpose.HEALTH)
-    assert [each.task_id for each in assign_waiting(worker.pk)] == [check.pk]
+    assert [each.task_id for each in assign_waiting([worker.pk])] == [check.pk]
 
 
 @pytest.mark.django_db
@@ -120,7 +120,7 @@ def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     worker.grants.create(user=owner)
     make_waiting_task(owner, worker)
     worker.grants.all().delete()
-    assert assign_waiting(worker.pk) == []
+    assert assign_waiting([worker.pk]) == []
 
 
 @pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_two_dispatchers_hand_out_a_task_and_a_slot_once():
     stale = Task.objects.get(pk=first.pk)
     assert attempt_assign(first, slot=0)
     assert attempt_assign(stale, slot=1) is None
-    assert assign_waiting(worker.pk) == []
+    assert assign_waiting([worker.pk]) == []
     assert Task.objects.get(pk=second.pk).state == "waiting"
 
 

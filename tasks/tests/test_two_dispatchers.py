@@ -48,7 +48,7 @@ def a_slot_gets_free() -> None:
     first = Attempt.objects.earliest("created_at")
     Attempt.objects.filter(pk=first.pk).update(ended_at=timezone.now())
     Task.objects.filter(pk=first.task_id).update(state="processing")
-    assign_waiting(first.worker_id)
+    assign_waiting([first.worker_id])
 
 
 def check_that_nothing_was_given_twice() -> None:

@@ -19,7 +19,7 @@ EDGE = {
 #: parts of the project package that a core may import
 LEAVES = (
     "webprofile.errors", "webprofile.batchfile", "webprofile.layers", "webprofile.meters",
-    "webprofile.traces",
+    "webprofile.saving", "webprofile.traces",
 )  # fmt: skip
 #: what `pip install .` installs; each part imports those named here and itself, and no more
 INSTALLED = {
@@ -85,7 +85,7 @@ def test_every_import_goes_the_right_way():
         ("agent.session", "agent.protocol.Hello", True),
         ("workers.consumers", "agent.protocol.Hello", True),
         ("workers.consumers", "agent.runner.run", False),
-        ("workers.gateway", "tasks.attempts.attempt_finish", True),
+        ("workers.gateway", "tasks.reports.reports_take", True),
         ("workers.services", "tasks.models.Task", False),
         ("tasks.queue.scheduling", "workers.models.Worker", True),
         ("tasks.services", "profiles.actors.build_profile", False),

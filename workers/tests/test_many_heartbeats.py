@@ -18,7 +18,7 @@ from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from workers import gateway, services
-from workers.consumers import AgentConsumer
+from workers.consumers.agent import AgentConsumer
 from workers.models import Worker
 from workers.services import worker_revoke
 from workers.tests.test_agent_socket import enrolled, greeted, long_since_ordered, waiting

@@ -20,6 +20,7 @@ from tasks.tests.make import (
     make_user,
     make_waiting_task,
     make_worker,
+    reported,
 )
 from tasks.tests.test_lifecycle import finished, started
 from webprofile.errors import DomainError
@@ -117,8 +118,8 @@ def test_devices_are_told_by_their_last_heartbeat(read):
 def end_some(settle=True):
     """One attempt that succeeded, one that failed, one that was lost."""
     well, badly, silent = (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(3))
-    attempts.attempt_finish(well, finished(well))
-    attempts.attempt_finish(badly, finished(badly, exit_code=134))
+    reported(well, finished(well))
+    reported(badly, finished(badly, exit_code=134))
     attempts.attempt_lose(silent, reason="lease_expired")
     if settle:
         Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(seconds=20))
@@ -175,8 +176,8 @@ def test_the_way_of_a_task_is_counted_and_timed():
     ]
     before = {(n, *at.values()): REGISTRY.get_sample_value(n, at) or 0 for n, at in names}
     attempt = make_attempt()
-    attempts.attempt_start(attempt, started(attempt))
-    attempts.attempt_finish(attempt, finished(attempt, exit_code=134))
+    reported(attempt, started(attempt))
+    reported(attempt, finished(attempt, exit_code=134))
     assert [grown(name, before, **labels) for name, labels in names] == [1, 1, 1, 1]
 
 

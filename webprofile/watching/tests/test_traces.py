@@ -79,7 +79,7 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     client.post(f"{made['url']}submit/", headers=PARENT | {"x-trace-phases": phases})
     sweep()
     attempt = Attempt.objects.get(task=made["id"])
-    start = next(m for m in gateway.desired_state(attempt.worker) if m.type == "start")
+    start = next(m for m in gateway.desired_state(attempt.worker_id) if m.type == "start")
     assert (start.traceparent, start.task) == (PARENT["traceparent"], made["id"])
     run_as_an_agent(attempt)
     build_profile.fn(str(attempt.pk))

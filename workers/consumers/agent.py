@@ -1,22 +1,12 @@
-"""The agent's socket: frames become calls of the gateway, its answers become frames."""
+"""One connection of an agent: who it is, what it says, what it is told."""
 
 import asyncio
-import datetime
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, ParamSpec, TypeVar
-from uuid import UUID
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import structlog
-from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import connection
-from django.utils import timezone
 from pydantic import BaseModel, ValidationError
-from structlog.contextvars import clear_contextvars
 
 from agent.protocol import (
     MAX_FRAME_BYTES,
@@ -28,18 +18,19 @@ from agent.protocol import (
     decode_agent,
     encode,
 )
+from tasks.reports import Report
 from webprofile.errors import DomainError
 from webprofile.meters import AGENT_FRAMES
 from webprofile.sockets import ClosesOnce, Pace
 from workers import gateway
 from workers.announce import worker_group
+from workers.consumers.beats import beats
+from workers.consumers.reports import reports
+from workers.consumers.threads import in_thread
 from workers.models import Worker
-from workers.tokens import digest, token_check, tokens_valid
+from workers.tokens import token_check
 
 log = structlog.get_logger()
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
@@ -49,16 +40,19 @@ _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": Close
 class AgentConsumer(ClosesOnce):
     """One connection of one agent. Its token is looked up again for each of its frames.
 
-    That of heartbeats a moment later, together with others' (`Beats`).
+    That of heartbeats and of reports a moment later, together with others' (`Beats`, `Reports`).
     """
 
     worker: Worker | None = None
     greeted = False
     token = ""
+    #: done when the last of its reports is
+    reported: "asyncio.Future[None] | None" = None
 
     async def connect(self) -> None:
         self.token = _bearer(self.scope["headers"])
         self.pace = Pace(settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
+        self._speaking = asyncio.Lock()
         # accepted in any case: only an open socket can tell the agent, by close code, what is wrong
         await self.accept()
         if await self.authenticate():
@@ -85,9 +79,15 @@ class AgentConsumer(ClosesOnce):
         elif isinstance(message, Heartbeat):
             beats().add(self, message.running)
             AGENT_FRAMES.labels(message.type, "done").inc()
+        elif isinstance(message, Report):
+            if isinstance(message, AttemptFinished):
+                beats().ended(self, message.attempt)
+            self.reported = reports().add(self, message)
         elif isinstance(message, Hello) and message.protocol < PROTOCOL_VERSION:
             await self.close(code=CloseCode.TOO_OLD)
         else:
+            if self.reported is not None:
+                await self.reported  # what it said before is done first
             await self._answer(message)
 
     async def _answer(self, message: BaseModel) -> None:
@@ -97,10 +97,8 @@ class AgentConsumer(ClosesOnce):
             if not await self.authenticate():
                 return
             await self._replace_others()
-        elif isinstance(message, AttemptFinished):
-            beats().ended(self, message.attempt)
         try:
-            replies = await _in_thread(_handle)(self.token, message)
+            replies = await in_thread(_handle)(self.token, message)
         except DomainError as error:
             if error.code in _CLOSE_CODES:
                 await self.close(code=_CLOSE_CODES[error.code])
@@ -122,7 +120,7 @@ class AgentConsumer(ClosesOnce):
     async def worker_poke(self, event: dict[str, Any]) -> None:
         """A poke carries nothing, since the channel layer may drop it: look at the rows."""
         if self.greeted and self.worker is not None:
-            await self.send_all(await _in_thread(gateway.desired_state)(self.worker.pk))
+            reports().poke(self)
 
     async def worker_replaced(self, event: dict[str, Any]) -> None:
         if event["by"] != self.channel_name:
@@ -139,97 +137,17 @@ class AgentConsumer(ClosesOnce):
     async def authenticate(self) -> bool:
         """Look the token up; one that is not good ends the connection."""
         try:
-            self.worker = await _in_thread(token_check)(self.token)
+            self.worker = await in_thread(token_check)(self.token)
         except DomainError as error:
             await self.close(code=_CLOSE_CODES[error.code])
             return False
         return True
 
     async def send_all(self, replies: list[BaseModel]) -> None:
-        for reply in replies:
-            await self.send(encode(reply))
-
-
-class Beats:
-    """The heartbeats that connections of this process said lately, to be answered together.
-
-    So what a heartbeat costs the database does not grow with the number of devices. Those of a
-    process that dies are lost, which is a second of the three heartbeats that a device may miss.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[AgentConsumer, frozenset[UUID]] = {}
-        self._said_at = timezone.now()
-        self._answering: asyncio.Task[None] | None = None
-
-    def add(self, connection: AgentConsumer, running: frozenset[UUID]) -> None:
-        if not self._held:
-            self._said_at = timezone.now()
-        self._held[connection] = running
-        if self._answering is None:
-            self._answering = asyncio.create_task(self._answer_soon())
-
-    def ended(self, connection: AgentConsumer, attempt: UUID) -> None:
-        """What was said before this attempt's end is not held against it."""
-        if connection in self._held:
-            self._held[connection] -= {attempt}
-
-    def forget(self, connection: AgentConsumer) -> None:
-        self._held.pop(connection, None)
-
-    async def _answer_soon(self) -> None:
-        # begun by one connection for all of them: its facts are not about what follows
-        clear_contextvars()
-        await asyncio.sleep(settings.BEATS_TOGETHER_S)
-        held, self._held, self._answering = self._held, {}, None
-        said_at = self._said_at
-        try:
-            await _answer_beats(held, said_at)
-        except Exception:
-            # each agent says the same again soon
-            log.exception("heartbeats_failed", agents=len(held))
-
-
-_beats: "WeakKeyDictionary[asyncio.AbstractEventLoop, Beats]" = WeakKeyDictionary()
-
-
-def beats() -> Beats:
-    """Those of the running event loop."""
-    return _beats.setdefault(asyncio.get_running_loop(), Beats())
-
-
-async def _answer_beats(
-    held: dict[AgentConsumer, frozenset[UUID]], said_at: datetime.datetime
-) -> None:
-    """Look all tokens up, note all heartbeats, send orders to those who need some."""
-    digests = {connection: digest(connection.token) for connection in held}
-    valid = await _in_thread(tokens_valid)(digests.values())
-    alive = {each: each.worker.pk for each in held if digests[each] in valid and each.worker}
-    running = {worker: held[each] for each, worker in alive.items()}
-    replies = await _in_thread(gateway.on_heartbeats)(running, said_at)
-    done = await asyncio.gather(
-        *(each.authenticate() for each in held.keys() - alive.keys()),
-        *(each.send_all(replies[worker]) for each, worker in alive.items() if worker in replies),
-        return_exceptions=True,
-    )
-    # one that was closed meanwhile keeps no other from its orders
-    for error in done:
-        if isinstance(error, BaseException):
-            log.warning("heartbeat_not_answered", error=repr(error))
-
-
-def _in_thread(act: Callable[P, R]) -> "database_sync_to_async[P, R]":
-    """Several frames at a time, each of another agent: one that waits for a lock or the disk holds
-    no other up. On SQLite one after the other: it has one writer.
-    """
-    if connection.vendor == "sqlite" or not settings.AGENT_THREADS:
-        return database_sync_to_async(act)
-    return database_sync_to_async(act, thread_sensitive=False, executor=_threads())
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(settings.AGENT_THREADS, thread_name_prefix="frames")
+        # a device may be slow to listen, and what is said to it keeps its order
+        async with self._speaking:
+            for reply in replies:
+                await self.send(encode(reply))
 
 
 def _handle(token: str, message: BaseModel) -> gateway.Replies:

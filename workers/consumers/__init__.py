@@ -1,0 +1,1 @@
+"""The agents' sockets: frames become calls of the gateway, its answers become frames."""

@@ -1,0 +1,167 @@
+"""Reports of attempts and requests for orders, worked on together."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import structlog
+from structlog.contextvars import clear_contextvars
+
+from tasks.reports import Report
+from webprofile.meters import AGENT_FRAMES
+from workers import gateway
+from workers.consumers.connection import Connection
+from workers.consumers.threads import in_thread
+from workers.tokens import digest, tokens_valid
+
+log = structlog.get_logger()
+
+#: so many that a round takes some 100 ms at most
+REPORTS_TOGETHER = 100
+
+
+class Said(NamedTuple):
+    """A report, by whom, and what waits for it."""
+
+    connection: Connection
+    report: Report
+    done: "asyncio.Future[None]"
+
+
+class Reports:
+    """What connections of this process report, and orders that they were told to look for.
+
+    All that has come is worked on together, and what comes meanwhile is the next round: so under
+    load a task costs fewer queries, and a single report waits for nobody. One round at a time,
+    since what a device says is to be done in the order in which it says it.
+    """
+
+    def __init__(self) -> None:
+        self._said: list[Said] = []
+        self._poked: set[Connection] = set()
+        #: the round, answers on their way, and reports that are taken by themselves
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_busy = False
+
+    def add(self, connection: Connection, report: Report) -> "asyncio.Future[None]":
+        """Returns what is done when the report is."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._said.append(Said(connection, report, done))
+        self._begin()
+        return done
+
+    def poke(self, connection: Connection) -> None:
+        self._poked.add(connection)
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._start(self._rounds())
+
+    def _start(self, act: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(act)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _rounds(self) -> None:
+        # begun by one connection for all of them: its facts are not about what follows
+        clear_contextvars()
+        while self._said or self._poked:
+            said, self._said = self._said[:REPORTS_TOGETHER], self._said[REPORTS_TOGETHER:]
+            poked, self._poked = self._poked, set()
+            try:
+                await self._round(said, poked)
+            except Exception:
+                # each agent says again what is not acknowledged, and asks for orders as it beats
+                log.exception("reports_failed", reports=len(said))
+                _are_done(said)
+        self._is_busy = False
+
+    async def _round(self, said: Sequence[Said], poked: Collection[Connection]) -> None:
+        """Do what was reported, and read the orders; who is slow to listen holds nobody up."""
+        digests = {each.connection: digest(each.connection.token) for each in said}
+        taken = await in_thread(_take)(digests, said, [each for each in poked if each.worker])
+        for connection in taken.refused:
+            self._start(_end(connection))
+        for each in taken.alone:
+            self._start(self._alone(each))
+        _are_done(each for each in said if each not in taken.alone)
+        for connection, replies in taken.replies.items():
+            self._start(_told(connection, replies))
+
+    async def _alone(self, said: Said) -> None:
+        """One whose rows are locked may wait for long."""
+        worker, report = said.connection.worker, said.report
+        assert worker is not None
+        try:
+            replies = await in_thread(gateway.on_report)(worker, report)
+        except Exception:
+            about = {"worker": worker.name, "attempt": str(report.attempt), "kind": report.type}
+            log.exception("agent_message_failed", **about)
+            AGENT_FRAMES.labels(report.type, "failed").inc()
+        else:
+            AGENT_FRAMES.labels(report.type, "done").inc()
+            await _told(said.connection, replies)
+        finally:
+            _are_done([said])
+
+
+_reports: "WeakKeyDictionary[asyncio.AbstractEventLoop, Reports]" = WeakKeyDictionary()
+
+
+def reports() -> Reports:
+    """Those of the running event loop."""
+    return _reports.setdefault(asyncio.get_running_loop(), Reports())
+
+
+class Taken(NamedTuple):
+    """What became of a round: whose token is void, who is answered what, what is left to do."""
+
+    refused: set[Connection]
+    replies: dict[Connection, gateway.Replies]
+    alone: list[Said]
+
+
+def _take(
+    digests: Mapping[Connection, str],
+    said: Iterable[Said],
+    poked: Collection[Connection],
+) -> Taken:
+    """What a round asks of the database: in one go, on one thread."""
+    valid = tokens_valid(digests.values()) if digests else set()
+    replies, alone = defaultdict[Connection, gateway.Replies](list), list[Said]()
+    allowed = [each for each in said if digests[each.connection] in valid]
+    given = [(each.connection.worker, each.report) for each in allowed if each.connection.worker]
+    for each, answer in zip(allowed, gateway.on_reports(given) if given else (), strict=True):
+        if answer is None:
+            alone.append(each)
+        else:
+            AGENT_FRAMES.labels(each.report.type, "done").inc()
+            replies[each.connection] += answer
+    workers = {each.worker.pk: each for each in poked if each.worker}
+    orders = gateway.desired_states(dict.fromkeys(workers, frozenset())) if workers else {}
+    for worker, wanted in orders.items():
+        replies[workers[worker]] += wanted
+    return Taken({each for each, key in digests.items() if key not in valid}, replies, alone)
+
+
+def _are_done(said: Iterable[Said]) -> None:
+    for each in said:
+        if not each.done.done():
+            each.done.set_result(None)
+
+
+async def _end(connection: Connection) -> None:
+    """Of one whose token is void."""
+    await connection.authenticate()
+
+
+async def _told(connection: Connection, replies: gateway.Replies) -> None:
+    """Answer one that may be closed meanwhile."""
+    try:
+        await connection.send_all(replies)
+    except Exception as error:
+        log.warning("agent_not_answered", error=repr(error))
