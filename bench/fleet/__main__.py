@@ -48,6 +48,7 @@ def main() -> None:
                 file=str(shared("profiles/tiny.json")),
                 idle_s=wishes.idle_s,
                 tasks=wishes.tasks,
+                together=wishes.together,
                 half_s=wishes.half_s,
                 processes=wishes.processes,
             ),
@@ -55,7 +56,8 @@ def main() -> None:
         try:
             print(
                 f"{measure.machine()}; web processes: {wishes.webs}; attempts leave: "
-                f"{wishes.leave}; heartbeat every {wishes.heartbeat_s:g} s",
+                f"{wishes.leave}; submitted together: {wishes.together}; heartbeat every "
+                f"{wishes.heartbeat_s:g} s",
                 flush=True,
             )
             nobody, empty = bench.without_agents()
@@ -79,6 +81,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--heartbeat-s", type=float, default=5.0)
     parser.add_argument("--idle-s", type=float, default=15.0, help="of heartbeats alone")
     parser.add_argument("--tasks", type=int, default=500, help="of a burst")
+    parser.add_argument(
+        "--together", type=int, default=1, help="tasks in each request of the burst"
+    )
     parser.add_argument("--half-s", type=float, default=15.0, help="at half of the burst's rate")
     return parser.parse_args()
 

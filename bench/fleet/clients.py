@@ -1,9 +1,11 @@
 """Users who submit tasks: `python -m bench.fleet.clients`, told by JSON on stdin.
 
     {"ports": [8000], "tokens": [...], "threads": 4}                first
-    {"tasks": [1, 2, ...], "per_s": 20}   -> {"failed": n, "seconds": s, "answer_ms": median}
+    {"tasks": [1, 2, ...], "per_s": 20, "together": 1}
+                                     -> {"failed": n, "seconds": s, "answer_ms": median}
 
-`per_s` null: as fast as `threads` connections can.
+`per_s` null: as fast as `threads` connections can; `together`: tasks that a user submits with one
+request, where it is above 1.
 """
 
 import http.client
@@ -12,24 +14,32 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 
 class Rounds:
-    """Hands out tasks, each at its time."""
+    """Hands out what is submitted with one request, each at its time."""
 
-    def __init__(self, tasks: list[int], per_s: float | None) -> None:
-        self._tasks: Iterator[tuple[int, int]] = iter(enumerate(tasks))
+    def __init__(self, requests: Sequence[list[int]], per_s: float | None) -> None:
+        self._requests = iter(enumerate(requests))
         self._per_s, self._begin = per_s, time.monotonic()
         self._lock = threading.Lock()
 
-    def next(self) -> int | None:
+    def next(self) -> list[int]:
         with self._lock:
-            place, task = next(self._tasks, (0, None))
-        if task is not None and self._per_s:
+            place, tasks = next(self._requests, (0, []))
+        if tasks and self._per_s:
             time.sleep(max(0.0, self._begin + place / self._per_s - time.monotonic()))
-        return task
+        return tasks
+
+
+def requests_of(tasks: Sequence[int], users: int, together: int) -> list[list[int]]:
+    """What each request submits: tasks of one user, the users in turn."""
+    own = [tasks[user::users] for user in range(users)]
+    longest = max(map(len, own))
+    cut = [each[at : at + together] for at in range(0, longest, together) for each in own]
+    return [list(each) for each in cut if each]
 
 
 class Users:
@@ -40,8 +50,8 @@ class Users:
         self.answers_ms: list[float] = []
         self.failed = 0
 
-    def submit(self, tasks: list[int], per_s: float | None) -> None:
-        rounds = Rounds(tasks, per_s)
+    def submit(self, tasks: list[int], per_s: float | None, together: int) -> None:
+        rounds = Rounds(requests_of(tasks, len(self._tokens), together), per_s)
         ports = [self._ports[number % len(self._ports)] for number in range(self._threads)]
         threads = [threading.Thread(target=self._one, args=(rounds, port)) for port in ports]
         for thread in threads:
@@ -51,22 +61,27 @@ class Users:
 
     def _one(self, rounds: Rounds, port: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        while (task := rounds.next()) is not None:
-            # task n belongs to user n: so they were made
-            token = self._tokens[task % len(self._tokens)]
+        while tasks := rounds.next():
             begin = time.perf_counter()
-            connection.request(
-                "POST",
-                f"/api/v1/tasks/{task}/submit/",
-                headers={"Authorization": f"Bearer {token}"},
-            )
+            self._ask(connection, tasks)
             answer = connection.getresponse()
             text = answer.read()
             self.answers_ms.append((time.perf_counter() - begin) * 1000)
-            if answer.status != 200:
-                self.failed += 1
-                sys.stderr.write(f"submit {task}: {answer.status} {text[:200]!r}\n")
+            if answer.status != 200 or b'"refusal":{' in text:
+                self.failed += len(tasks)
+                sys.stderr.write(f"submit {tasks}: {answer.status} {text[:200]!r}\n")
         connection.close()
+
+    def _ask(self, connection: http.client.HTTPConnection, tasks: list[int]) -> None:
+        # task n belongs to user n: so they were made
+        token = self._tokens[tasks[0] % len(self._tokens)]
+        headers = {"Authorization": f"Bearer {token}"}
+        if len(tasks) == 1:
+            connection.request("POST", f"/api/v1/tasks/{tasks[0]}/submit/", headers=headers)
+            return
+        headers["Content-Type"] = "application/json"
+        body = json.dumps({"tasks": tasks})
+        connection.request("POST", "/api/v1/tasks/submit/", body, headers)
 
 
 def main() -> None:
@@ -75,7 +90,7 @@ def main() -> None:
         order = json.loads(line)
         users.answers_ms, users.failed = [], 0
         begin = time.monotonic()
-        users.submit(order["tasks"], order["per_s"])
+        users.submit(order["tasks"], order["per_s"], order["together"])
         found = {
             "failed": users.failed,
             "seconds": time.monotonic() - begin,

@@ -361,20 +361,6 @@ class ArtifactAnswer(serializers.Serializer):
     )
 
 
-class CancelledAnswer(serializers.Serializer):
-    """What became of each task, in the order asked for."""
-
-    cancelled = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Ended, or told to end."
-    )
-    ended = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Had ended otherwise before."
-    )
-    unknown = serializers.ListField(
-        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
-    )
-
-
 class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
     """Filters of the task list under a name."""
 

@@ -26,7 +26,6 @@ from webprofile.rest import fields
 from workers.models import Worker
 
 MOST_FILES = 200
-MOST_AT_ONCE = 500
 
 
 class FileAsked(fields.Body):
@@ -274,26 +273,6 @@ class TaskBody(fields.Body):
         default=None,
         help_text="The task that this one repeats with changes.",
     )
-
-
-class CancelBody(fields.Body):
-    """Which tasks to cancel: either of the two."""
-
-    tasks = fields.List(
-        child=fields.Key(),
-        required=False,
-        default=list,
-        max_length=MOST_AT_ONCE,
-        help_text="Numbers of tasks; what is not yours or has ended is passed over.",
-    )
-    all_mine = fields.Flag(
-        required=False, default=False, help_text="All of your own that have not ended."
-    )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if bool(attrs["tasks"]) is attrs["all_mine"]:
-            raise DomainError("cancel_which", field="tasks")
-        return attrs
 
 
 class MoveBody(fields.Body):

@@ -1,6 +1,5 @@
 """Queues: the place of a task, moving it, and what would become of a request."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,14 +13,12 @@ from profiles.rules import task_keep_files
 from tasks import saved_views
 from tasks.asking.admission import admit, allowed_priority, quota_of
 from tasks.asking.command_line import commands_of, script_commands_of
-from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
 from tasks.queue import rebinding
 from tasks.queue.facts import facts_of, outlook
-from tasks.rest.answers import CancelledAnswer, SavedAnswer, SavedViewAnswer, TaskAnswer
+from tasks.rest.answers import SavedAnswer, SavedViewAnswer, TaskAnswer
 from tasks.rest.bodies import (
-    CancelBody,
     KeepBody,
     MoveBody,
     SavedViewBody,
@@ -36,26 +33,6 @@ from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
 from webprofile.wording import word
-
-
-class TasksCancel(ApiView):
-    """The end of several tasks."""
-
-    @documented(
-        "Cancel several tasks",
-        body=CancelBody,
-        answers={200: CancelledAnswer},
-        errors={422: ["invalid", "cancel_which"]},
-        operation_id="tasks_cancel_several",
-    )
-    def post(self, request: Request) -> Response:
-        """Some by their numbers, or all of one's own."""
-        body = self.read(CancelBody)
-        if body["all_mine"]:
-            report = tasks_cancel_own(owner=self.reader)
-        else:
-            report = tasks_cancel(body["tasks"], by=self.reader)
-        return Response(CancelledAnswer(asdict(report)).data)
 
 
 class TasksJudge(ApiView):

@@ -4,11 +4,12 @@ from django.urls import path
 
 from profiles.rest import parts
 from profiles.rest.opened_views import OpenedOfAttempt
-from tasks.rest import left_views, queue_views, views
+from tasks.rest import left_views, queue_views, several, views
 
 urlpatterns = [
     path("", views.TaskList.as_view(), name="tasks"),
-    path("cancel/", queue_views.TasksCancel.as_view(), name="tasks-cancel"),
+    path("submit/", several.TasksSubmit.as_view(), name="tasks-submit"),
+    path("cancel/", several.TasksCancel.as_view(), name="tasks-cancel"),
     path("judge/", queue_views.TasksJudge.as_view(), name="tasks-judge"),
     path("views/", queue_views.SavedViewList.as_view(), name="saved-views"),
     path("views/<int:view_id>/", queue_views.SavedViewDetail.as_view(), name="saved-view"),

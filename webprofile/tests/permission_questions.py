@@ -141,6 +141,7 @@ QUESTIONS = [
     # several at once
     Question("task", _OWNER, "/tasks/cancel/", '{"ids": [$value]}'),
     Question("task", _OWNER, "/api/v1/tasks/cancel/", '{"tasks": [$value]}'),
+    Question("task", _OWNER, "/api/v1/tasks/submit/", '{"tasks": [$value]}'),
     Question("task", _OWNER, "/tasks/act/", "act=delete&task=$value", is_json=False),
     # beside one's own
     Question("file", _OWNER, "/tasks/$task/files/$value/"),

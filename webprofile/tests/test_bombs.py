@@ -39,6 +39,7 @@ def entrances():
         "/api/agent/heartbeat/": (Client(), agent),
         "/api/v1/tasks/": (script, bearer),
         "/api/v1/tasks/judge/": (script, bearer),
+        "/api/v1/tasks/submit/": (script, bearer),
         "/api/v1/auth/token/": (Client(), {}),
     }
 

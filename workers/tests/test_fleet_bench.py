@@ -6,7 +6,7 @@ import pytest
 
 from bench.fleet.__main__ import raise_limit
 from bench.fleet.agents import offered
-from bench.fleet.clients import Rounds
+from bench.fleet.clients import Rounds, requests_of
 from bench.fleet.measure import OURS, SERVER, Found
 from bench.fleet.meter import Meter, Taken
 from bench.fleet.report import report
@@ -72,8 +72,13 @@ def test_the_time_of_a_process_and_its_memory_are_read():
 
 
 def test_tasks_are_handed_out_once_each_and_in_order():
-    rounds = Rounds([7, 8], None)
-    assert [rounds.next(), rounds.next(), rounds.next()] == [7, 8, None]
+    rounds = Rounds([[7], [8]], None)
+    assert [rounds.next(), rounds.next(), rounds.next()] == [[7], [8], []]
+
+
+def test_a_request_submits_tasks_of_one_user():
+    assert requests_of([1, 2, 3, 4, 5], users=2, together=2) == [[1, 3], [2, 4], [5]]
+    assert requests_of([1, 2, 3], users=2, together=1) == [[1], [2], [3]]
 
 
 @pytest.mark.parametrize(("leave", "name"), [("times", "measurement.json"), ("nothing", "")])

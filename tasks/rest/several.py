@@ -1,0 +1,145 @@
+"""Several tasks in one request: put into the queue, or ended."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.task_files import tasks_confirm
+from tasks.api import end_refused
+from tasks.cancelling import tasks_cancel, tasks_cancel_own
+from tasks.rest.queue_answers import RefusalAnswer
+from tasks.selectors import tasks_visible_to
+from tasks.states import Status
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+from webprofile.rest.schema import documented
+from webprofile.rest.views import ApiView
+from webprofile.wording import word
+
+MOST_AT_ONCE = 500
+#: each of its files is a question to storage
+MOST_SUBMITTED = 100
+
+
+class SubmitBody(fields.Body):
+    """Which tasks to submit."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        min_length=1,
+        max_length=MOST_SUBMITTED,
+        help_text="Numbers of tasks whose files were uploaded.",
+    )
+
+
+class CancelBody(fields.Body):
+    """Which tasks to cancel: either of the two."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        required=False,
+        default=list,
+        max_length=MOST_AT_ONCE,
+        help_text="Numbers of tasks; what is not yours or has ended is passed over.",
+    )
+    all_mine = fields.Flag(
+        required=False, default=False, help_text="All of your own that have not ended."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs["tasks"]) is attrs["all_mine"]:
+            raise DomainError("cancel_which", field="tasks")
+        return attrs
+
+
+class SubmittedTask(serializers.Serializer):
+    """What became of one task."""
+
+    id = serializers.IntegerField(help_text="Its number.")
+    status = serializers.ChoiceField(Status.choices, help_text="Its status now.")
+    refusal = RefusalAnswer(
+        allow_null=True,
+        help_text="Why it was not put into the queue; null if it is, or was before.",
+    )
+
+
+class SubmittedAnswer(serializers.Serializer):
+    """What became of each task, in the order asked for."""
+
+    tasks = SubmittedTask(many=True, help_text="Those that are yours.")
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class CancelledAnswer(serializers.Serializer):
+    """What became of each task, in the order asked for."""
+
+    cancelled = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ended, or told to end."
+    )
+    ended = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Had ended otherwise before."
+    )
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class TasksSubmit(ApiView):
+    """The end of several tasks' uploads."""
+
+    @documented(
+        "Submit several tasks",
+        body=SubmitBody,
+        answers={200: SubmittedAnswer},
+        errors={422: ["invalid"]},
+        operation_id="tasks_submit_several",
+    )
+    def post(self, request: Request) -> Response:
+        """Looks of each whether all its files arrived whole, and puts those into the queue. One
+        that is refused holds no other up. Repeating it changes nothing.
+        """
+        asked = list(dict.fromkeys(self.read(SubmitBody)["tasks"]))
+        found = {task.pk: task for task in tasks_visible_to(self.reader).filter(pk__in=asked)}
+        tasks = [found[number] for number in asked if number in found]
+        refused = tasks_confirm(tasks)
+        for number, error in refused.items():
+            end_refused(found[number], error)
+        answer: dict[str, Any] = {
+            "tasks": [
+                {"id": task.pk, "status": task.status, "refusal": _refusal(refused.get(task.pk))}
+                for task in tasks
+            ],
+            "unknown": [number for number in asked if number not in found],
+        }
+        return Response(SubmittedAnswer(answer).data)
+
+
+def _refusal(error: DomainError | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {"code": error.code, "field": error.field, "detail": word(error)}
+
+
+class TasksCancel(ApiView):
+    """The end of several tasks."""
+
+    @documented(
+        "Cancel several tasks",
+        body=CancelBody,
+        answers={200: CancelledAnswer},
+        errors={422: ["invalid", "cancel_which"]},
+        operation_id="tasks_cancel_several",
+    )
+    def post(self, request: Request) -> Response:
+        """Some by their numbers, or all of one's own."""
+        body = self.read(CancelBody)
+        if body["all_mine"]:
+            report = tasks_cancel_own(owner=self.reader)
+        else:
+            report = tasks_cancel(body["tasks"], by=self.reader)
+        return Response(CancelledAnswer(asdict(report)).data)
