@@ -21,8 +21,9 @@ from profiles import storage
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from profiles.opened.uploads import opened_file_stored
 from tasks.models import TaskFile
-from tasks.services import StoredObject, file_stored
+from tasks.services import file_stored
 from tasks.states import TaskState
+from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()

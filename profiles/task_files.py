@@ -12,8 +12,8 @@ from tasks.asking.inspection import bytes_wanted
 from tasks.asking.programs import bytes_wanted_of
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
-from tasks.services import Arrived, StoredObject, tasks_submit
 from tasks.states import TaskState
+from tasks.submitting import Arrived, StoredObject, tasks_submit
 from webprofile.errors import DomainError
 
 
@@ -67,7 +67,7 @@ def upload_targets(task: Task) -> list[dict[str, Any]]:
 def task_confirm(task: Task) -> None:
     """Put a task into the queue if storage holds all its files as they were announced.
 
-    Repeating it changes nothing. Raises DomainError as `tasks.services.task_submit`, and
+    Repeating it changes nothing. Raises DomainError as `tasks.submitting.task_submit`, and
     storage_unreachable.
     """
     if refused := tasks_confirm([task]):
@@ -80,7 +80,15 @@ def tasks_confirm(tasks: Sequence[Task]) -> dict[int, DomainError]:
     Raises DomainError storage_unreachable before any of them goes.
     """
     prefetch_related_objects(tasks, "files")
-    return tasks_submit([_arrived(task) for task in tasks])
+    arrived, refused = list[Arrived](), dict[int, DomainError]()
+    for task in tasks:
+        try:
+            arrived.append(_arrived(task))
+        except DomainError as error:
+            if error.code == "storage_unreachable":
+                raise
+            refused[task.pk] = error
+    return refused | (tasks_submit(arrived) if arrived else {})
 
 
 def _arrived(task: Task) -> Arrived:

@@ -8,7 +8,7 @@ import datetime
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -21,7 +21,7 @@ from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, End
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
 from tasks.ends import RETRIED, about, attempt_again, attempts_cancelled, attempts_fail
-from tasks.hints import build_profile_on_commit, fill_slots_on_commit
+from tasks.hints import build_profiles_on_commit, fill_slots_on_commit
 from tasks.models import Attempt, LogChunk, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transitions_if
@@ -43,34 +43,36 @@ _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__t
 
 def attempts_held(
     said: Iterable[tuple[Worker, Report]], *, may_wait: bool = True
-) -> dict[uuid.UUID, Attempt]:
-    """The attempts that reports are about, locked with their tasks until the commit.
+) -> dict[tuple[uuid.UUID, int], Attempt]:
+    """The attempts that reports are about, by id and worker, locked with their tasks until the
+    commit.
 
     Only those of the worker that reports: others' do not exist for it. Without `may_wait` those
     that somebody else has locked are left out.
     """
-    workers = {report.attempt: worker for worker, report in said}
-    # in one order for all who lock several
-    rows = Attempt.objects.filter(pk__in=workers).order_by("pk").defer(*_LONG)
-    rows = rows.select_related("task")
-    rows = rows.select_for_update(of=("self", "task"), skip_locked=not may_wait)
-    held = {row.pk: row for row in rows if row.worker_id == workers[row.pk].pk}
-    for attempt in held.values():
-        attempt.worker = workers[attempt.pk]
+    workers = {(report.attempt, worker.pk): worker for worker, report in said}
+    # in one order for all who lock several; new rows that refer to these need not wait
+    rows = Attempt.objects.filter(pk__in={pk for pk, _ in workers}).order_by("pk").defer(*_LONG)
+    rows = rows.select_related("task").select_for_update(
+        of=("self", "task"), no_key=True, skip_locked=not may_wait
+    )
+    held = {key: row for row in rows if (key := (row.pk, row.worker_id)) in workers}
+    for key, attempt in held.items():
+        attempt.worker = workers[key]
     return held
 
 
 @transaction.atomic(savepoint=False)
-def reports_take(held: Mapping[uuid.UUID, Attempt], reports: Iterable[Report]) -> Ended:
+def reports_take(reports: Iterable[tuple[Attempt, Report]]) -> Ended:
     """Note what is reported and move the tasks on; repeated and late reports change nothing.
 
-    held: `attempts_held` of this transaction. Returns the attempts that this ended, with why.
+    reports: of attempts that this transaction holds (`attempts_held`), the same one as often as
+    it is reported of. Returns the attempts that this ended, with why.
     """
     now, started, ended = timezone.now(), list[Attempt](), Ended()
     changed = dict[uuid.UUID, Attempt]()
-    for report in reports:
-        attempt = held.get(report.attempt)
-        if attempt is None or attempt.ended_at is not None:
+    for attempt, report in reports:
+        if attempt.ended_at is not None:
             continue
         match report:
             case AttemptAccepted() if attempt.accepted_at is None:
@@ -136,9 +138,7 @@ def _go_on_done(done: Sequence[Attempt]) -> None:
     tasks = [attempt.task for attempt in done]
     moved = transitions_if(tasks, TaskState.PROCESSING, held, about=about(done), **facts)
     keys = {task.pk for task in moved}
-    for attempt in done:
-        if attempt.task_id in keys:
-            build_profile_on_commit(str(attempt.pk))
+    build_profiles_on_commit([str(each.pk) for each in done if each.task_id in keys])
 
 
 def _go_on_bad(bad: Ended) -> None:

@@ -1,6 +1,7 @@
 """The one function that moves tasks: compare-and-swap in the database, and the move's event."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -65,7 +66,8 @@ def transitions_if(
     moved = list[Task]()
     for task in tasks:
         if task.pk not in seqs:
-            task.refresh_from_db()
+            with suppress(Task.DoesNotExist):  # deleted meanwhile, which keeps no other here
+                task.refresh_from_db()
             continue
         moved.append(task)
         task.state, task.event_seq = str(to), seqs[task.pk]

@@ -8,7 +8,7 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -46,15 +46,18 @@ from tasks.reports import Report, attempts_held, reports_take
 from tasks.reviving import attempts_revive
 from tasks.selectors import known_sha256
 from tasks.states import TaskState
+from webprofile.saving import wait_at_most
 from webprofile.watching.task_traces import attempt_traced
 from workers import releases, services
-from workers.models import Worker
+from workers.models import LONG, Worker
 
 log = structlog.get_logger()
 
 Replies = list[BaseModel]
 #: an order given less than this before a heartbeat that does not name it is on its way, not lost
 ORDER_PATIENCE = datetime.timedelta(seconds=2)
+#: how long reports of many devices wait for a row that somebody has locked
+LOCK_S = 1.0
 
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
@@ -143,12 +146,17 @@ def on_reports(said: Sequence[tuple[Worker, Report]]) -> list[Replies | None]:
     About ten queries for all together. None is the answer to a report that must be taken by itself
     (`on_report`): somebody else has locked its rows, or an error about one broke all of them.
     """
+    if not said:
+        return []
     try:
-        held = _take(said, may_wait=False)
+        taken = _take(said, may_wait=False)
     except Exception:
         log.warning("reports_taken_singly", reports=len(said), exc_info=True)
         return [None] * len(said)
-    return [_acknowledged(report) if report.attempt in held else None for _, report in said]
+    return [
+        _acknowledged(report) if is_taken else None
+        for (_, report), is_taken in zip(said, taken, strict=True)
+    ]
 
 
 def on_report(worker: Worker, report: Report) -> Replies:
@@ -166,21 +174,33 @@ def _acknowledged(report: Report) -> Replies:
 
 
 @transaction.atomic
-def _take(said: Sequence[tuple[Worker, Report]], *, may_wait: bool) -> Mapping[uuid.UUID, Attempt]:
-    """Do what is reported of the attempts that it returns."""
+def _take(said: Sequence[tuple[Worker, Report]], *, may_wait: bool) -> list[bool]:
+    """Do what is reported; of each whether it was taken: its attempt is the worker's, and locked.
+
+    Without `may_wait` it waits for other rows a second at most, and raises OperationalError then.
+    """
+    if not may_wait:
+        wait_at_most(LOCK_S)
     held = attempts_held(said, may_wait=may_wait)
-    artifacts_record(
-        (held[report.attempt], report.files)
-        for _, report in said
-        if isinstance(report, AttemptFinished) and report.files and _is_live(held, report)
-    )
-    for attempt, report in reports_take(held, [report for _, report in said]):
+    taken = [(report.attempt, worker.pk) in held for worker, report in said]
+    reports = [
+        (held[report.attempt, worker.pk], report)
+        for (worker, report), is_taken in zip(said, taken, strict=True)
+        if is_taken
+    ]
+    _record_files(reports)
+    for attempt, report in reports_take(reports):
         attempt_traced(attempt, report.phases)
-    return held
+    return taken
 
 
-def _is_live(held: Mapping[uuid.UUID, Attempt], report: Report) -> bool:
-    return report.attempt in held and held[report.attempt].ended_at is None
+def _record_files(reports: Iterable[tuple[Attempt, Report]]) -> None:
+    """Those that came before the end; what a second report of it names is fenced."""
+    ends: dict[uuid.UUID, tuple[Attempt, tuple[FileOffer, ...]]] = {}
+    for attempt, report in reports:
+        if isinstance(report, AttemptFinished) and attempt.ended_at is None:
+            ends.setdefault(attempt.pk, (attempt, report.files))
+    artifacts_record((attempt, files) for attempt, files in ends.values() if files)
 
 
 def on_log(worker: Worker, message: AttemptLog) -> Replies:
@@ -250,6 +270,17 @@ def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Rep
     return orders
 
 
+def orders_of(workers: Collection[int]) -> dict[int, Replies]:
+    """What workers should be doing that were just woken; an error about one concerns it alone."""
+    if not workers:
+        return {}
+    try:
+        return desired_states(dict.fromkeys(workers, frozenset()))
+    except Exception:
+        log.warning("orders_read_singly", workers=len(workers), exc_info=True)
+        return {worker: _orders(worker, frozenset()) for worker in workers}
+
+
 def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
     """Orders to stop what the agent still runs but the server gave up, such as a lost lease.
 
@@ -307,7 +338,7 @@ def _input_file(file: TaskFile) -> InputFile:
 
 def _live(*workers: int) -> Any:
     live = Attempt.objects.filter(worker__in=workers, ended_at=None)
-    return live.select_related("task", "worker")
+    return live.select_related("task", "worker").defer(*(f"worker__{name}" for name in LONG))
 
 
 def _find(worker: Worker, attempt_id: uuid.UUID, *, is_locked: bool = False) -> Attempt | None:

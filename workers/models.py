@@ -21,6 +21,10 @@ class WorkerManager(models.Manager["Worker"]):
         return super().get_queryset().select_related("pulse")
 
 
+#: columns of a device that are long, and of no matter for what it does next
+LONG = ("labels", "facts")
+
+
 class Worker(models.Model):
     """A registered device. Whether it is online follows from its pulse and is never stored."""
 

@@ -81,9 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--heartbeat-s", type=float, default=5.0)
     parser.add_argument("--idle-s", type=float, default=15.0, help="of heartbeats alone")
     parser.add_argument("--tasks", type=int, default=500, help="of a burst")
-    parser.add_argument(
-        "--together", type=int, default=1, help="tasks in each request of the burst"
-    )
+    parser.add_argument("--together", type=int, default=10, help="tasks submitted by a request")
     parser.add_argument("--half-s", type=float, default=15.0, help="at half of the burst's rate")
     return parser.parse_args()
 

@@ -9,6 +9,7 @@ request, where it is above 1.
 """
 
 import http.client
+import itertools
 import json
 import statistics
 import sys
@@ -19,18 +20,19 @@ from typing import Any
 
 
 class Rounds:
-    """Hands out what is submitted with one request, each at its time."""
+    """Hands out what is submitted with one request, each at its time; `per_s` counts tasks."""
 
     def __init__(self, requests: Sequence[list[int]], per_s: float | None) -> None:
-        self._requests = iter(enumerate(requests))
+        before = itertools.accumulate(map(len, requests), initial=0)
+        self._requests = iter(zip(before, requests, strict=False))
         self._per_s, self._begin = per_s, time.monotonic()
         self._lock = threading.Lock()
 
     def next(self) -> list[int]:
         with self._lock:
-            place, tasks = next(self._requests, (0, []))
+            before, tasks = next(self._requests, (0, []))
         if tasks and self._per_s:
-            time.sleep(max(0.0, self._begin + place / self._per_s - time.monotonic()))
+            time.sleep(max(0.0, self._begin + before / self._per_s - time.monotonic()))
         return tasks
 
 

@@ -19,8 +19,8 @@ OURS = ("agents", "clients")
 
 @dataclass(frozen=True)
 class Wishes:
-    """`idle_s`: how long only heartbeats are measured; `tasks`: of a burst, `together` in each of
-    its requests; `half_s`: at half of the rate, one task in a request."""
+    """`idle_s`: how long only heartbeats are measured; `tasks`: of a burst; `together`: in each
+    request; `half_s`: at half of the rate."""
 
     sizes: Sequence[int]
     leave: str
@@ -149,16 +149,17 @@ class Bench:
         """Submit as fast as the clients can."""
         tasks = self._tasks(self._wishes.tasks)
         self.meter.read()
-        self._submit(tasks, None, self._wishes.together)
+        self._submit(tasks, None)
         return tasks, self.meter.read()
 
     def _half(self, per_s: float) -> list[int]:
         tasks = self._tasks(max(2, int(per_s * self._wishes.half_s)))
-        self._submit(tasks, per_s, 1)
+        self._submit(tasks, per_s)
         return tasks
 
-    def _submit(self, tasks: list[int], per_s: float | None, together: int) -> None:
+    def _submit(self, tasks: list[int], per_s: float | None) -> None:
         """Submit tasks and wait until all of them ended."""
+        together = self._wishes.together
         self._clients.tell({"tasks": tasks, "per_s": per_s, "together": together})
         if failed := self._clients.hear()["failed"]:
             raise SystemExit(f"{failed} of {len(tasks)} tasks were not taken")

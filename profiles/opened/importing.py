@@ -15,7 +15,7 @@ from profiles.opened.uploads import (
     upload_delete,
 )
 from profiles.parsers.first_look import HEAD_BYTES
-from tasks.services import StoredObject
+from tasks.submitting import StoredObject
 from webprofile.batchfile.local_files import LocalFile, look_at
 
 

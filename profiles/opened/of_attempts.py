@@ -11,7 +11,7 @@ from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create, u
 from profiles.parsers.first_look import HEAD_BYTES, other_kind
 from profiles.rules import refuse_removed
 from tasks.models import Attempt, Task
-from tasks.services import StoredObject
+from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
 
 

@@ -28,7 +28,7 @@ from profiles.parsers.first_look import FileKind, kind_of, other_kind
 from profiles.size_limits import announced_limit
 from tasks.asking.files import MIB, check_file
 from tasks.asking.request import FileRequest
-from tasks.services import StoredObject
+from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create
-from tasks.services import StoredObject
+from tasks.submitting import StoredObject
 
 
 def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> FileToOpen:

@@ -15,7 +15,7 @@ from tasks.asking.scripts import read_script
 from tasks.kinds import Kind
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import read_target
-from tasks.services import check_feeds
+from tasks.submitting import check_feeds
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.matrix import AskedFile, Cell, newest_first
 from webprofile.errors import DomainError

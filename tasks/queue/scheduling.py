@@ -28,7 +28,7 @@ from tasks.queue.turns import (
     tiers,
 )
 from tasks.states import TaskState
-from workers.models import Grant, Runtime, Worker, online_since
+from workers.models import LONG, Grant, Runtime, Worker, online_since
 from workers.selectors import shut_out
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
@@ -56,9 +56,9 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
         online = online.filter(pk__in=worker_ids)
     if not targets:
         online = online.filter(Exists(own))
-    # what a device has and where it belongs is asked by targets alone
-    parts = ("runtimes", "pools") if targets else ()
-    workers = list(online.annotate(has_own=Exists(own)).prefetch_related(*parts))
+    # what a device is, has and belongs to is asked by targets alone
+    online = online.prefetch_related("runtimes", "pools") if targets else online.defer(*LONG)
+    workers = list(online.annotate(has_own=Exists(own)))
     free = _free_slots(workers)
     assigned = _assign([w for w in workers if w.has_own and free[w.pk]], free)
     # at last, so that no task moves whose own device is just about to take it
@@ -116,32 +116,43 @@ def _assign_singly(
 
 def _places(workers: Sequence[Worker], free: Mapping[int, Sequence[int]]) -> list[tuple[Task, int]]:
     """The next of the tasks that wait for each of these devices, with the slots that they get."""
-    ready = queue_of(*workers) & _waiting()
-    groups = groups_by_worker(ready) if workers else {}
+    if not workers:
+        return []
+    ready = queue_of(*workers).filter(_due())
+    groups = groups_by_worker(ready)
     # nearly all: nobody is to be preferred, and one task is wanted
     plain = [w for w in workers if len(groups.get(w.pk, ())) == 1 and len(free[w.pk]) == 1]
-    firsts = {task.worker_id: [task] for task in _first_of(plain, ready)}
+    firsts = _firsts(plain, ready) if len(plain) > 1 else {}
     places = list[tuple[Task, int]]()
     for worker in workers:
-        own = firsts.get(worker.pk)
-        if own is None and worker.pk in groups and worker not in plain:
-            mine = ready.filter(worker=worker)
-            own = list(_next_of(worker, mine, len(free[worker.pk]), groups[worker.pk]))
-        places += zip(own or (), free[worker.pk], strict=False)
+        if worker.pk in firsts:
+            own = firsts[worker.pk]
+        else:
+            mine, wanted = ready.filter(worker=worker), len(free[worker.pk])
+            own = list(_next_of(worker, mine, wanted, groups.get(worker.pk, ())))
+        for task, slot in zip(own, free[worker.pk], strict=False):
+            task.worker = worker
+            places.append((task, slot))
     return places
 
 
-def _first_of(workers: Collection[Worker], ready: QuerySet[Task]) -> list[Task]:
-    """The first of the tasks that wait for each of these devices, of one user in one tier each."""
+def _firsts(workers: Sequence[Worker], ready: QuerySet[Task]) -> dict[int, list[Task]]:
+    """The first of the tasks that wait for each of these devices, all of one user in one tier."""
     first = in_own_order(ready.filter(worker=OuterRef("pk"))).values("pk")[:1]
     here = Worker.objects.filter(pk__in=[worker.pk for worker in workers]).order_by()
-    keys = list(here.values_list(Subquery(first), flat=True)) if workers else []
-    return list(Task.objects.filter(pk__in=keys).select_related("worker")) if keys else []
+    keys = list(here.values_list(Subquery(first), flat=True))
+    found: dict[int, list[Task]] = {worker.pk: [] for worker in workers}
+    for task in ready.filter(pk__in=keys):
+        found[task.worker_id].append(task)
+    return found
+
+
+def _due() -> Q:
+    return Q(not_before_at=None) | Q(not_before_at__lte=timezone.now())
 
 
 def _waiting() -> QuerySet[Task]:
-    due = Q(not_before_at=None) | Q(not_before_at__lte=timezone.now())
-    return Task.objects.filter(due, state=TaskState.WAITING)
+    return Task.objects.filter(_due(), state=TaskState.WAITING)
 
 
 def queue_of(*workers: Worker) -> QuerySet[Task]:
@@ -211,7 +222,7 @@ def _next_of(
 
 def _lazily(tasks: QuerySet[Task]) -> Iterator[Task]:
     """A query that is made when its first task is wanted, which may be never."""
-    yield from tasks.select_related("worker")
+    yield from tasks
 
 
 # -- targets --------------------------------------------------------------------------------------
@@ -235,7 +246,8 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
     if not found:
         return
     there = waiting.exclude(worker=worker)
-    for task in _next_of(worker, there, TASKS_SEEN, groups_of(there)):
+    rows = there.select_related("worker")
+    for task in _next_of(worker, rows, TASKS_SEEN, groups_of(there)):
         candidate = next(each for target, each in found if target == task.target)
         if not fits(task, candidate):
             continue

@@ -11,6 +11,7 @@ from profiles.task_files import tasks_confirm
 from tasks.api import end_refused
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.rest.queue_answers import RefusalAnswer
+from tasks.rest.views import LONG_OF_WORKER
 from tasks.selectors import tasks_visible_to
 from tasks.states import Status
 from webprofile.errors import DomainError
@@ -22,6 +23,7 @@ from webprofile.wording import word
 MOST_AT_ONCE = 500
 #: each of its files is a question to storage
 MOST_SUBMITTED = 100
+CONFIRMED_TOGETHER = 20
 
 
 class SubmitBody(fields.Body):
@@ -104,9 +106,13 @@ class TasksSubmit(ApiView):
         that is refused holds no other up. Repeating it changes nothing.
         """
         asked = list(dict.fromkeys(self.read(SubmitBody)["tasks"]))
-        found = {task.pk: task for task in tasks_visible_to(self.reader).filter(pk__in=asked)}
+        rows = tasks_visible_to(self.reader).defer(*LONG_OF_WORKER)
+        found = {task.pk: task for task in rows.filter(pk__in=asked)}
         tasks = [found[number] for number in asked if number in found]
-        refused = tasks_confirm(tasks)
+        refused = dict[int, DomainError]()
+        # the first bytes of many files are a lot of memory
+        for begin in range(0, len(tasks), CONFIRMED_TOGETHER):
+            refused |= tasks_confirm(tasks[begin : begin + CONFIRMED_TOGETHER])
         for number, error in refused.items():
             end_refused(found[number], error)
         answer: dict[str, Any] = {

@@ -28,7 +28,10 @@ from webprofile.errors import DomainError
 from webprofile.rest import idempotency
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
+from workers.models import LONG
 
+#: columns of the device that no answer about a task has
+LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
 REFUSALS = [
     "invalid", "worker_unknown", "worker_disabled", "worker_is_offline", "worker_held",
     "runtime_missing", "runtime_broken", "target_*", "one_model_wanted", "too_many_files",
@@ -44,7 +47,7 @@ class TaskView(ApiView):
 
     def task(self, task_id: int) -> Task:
         """The task, if it exists for the reader. Raises Http404."""
-        return self.find(tasks_visible_to(self.reader), task_id)
+        return self.find(tasks_visible_to(self.reader).defer(*LONG_OF_WORKER), task_id)
 
     def shown(self, task: Task, *, status: int = 200) -> Response:
         """The answer that shows a task as it is now."""

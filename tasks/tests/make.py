@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import AttemptAccepted, Facts, RuntimeInfo
-from tasks import services
+from tasks import services, submitting
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
@@ -66,14 +66,14 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
     return services.task_create(owner=owner, worker=worker, request=request)
 
 
-def stored(task: Task) -> dict[int, services.StoredObject | None]:
+def stored(task: Task) -> dict[int, submitting.StoredObject | None]:
     """Storage's answer when every file arrived whole."""
-    return {f.pk: services.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
+    return {f.pk: submitting.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
 
 
 def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     task = make_task(*args, **kwargs)
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     return task
 
 
@@ -90,7 +90,7 @@ def ask_for_any(
         **{"files": (model_file(), data_file())} | changes,
     )
     task = services.task_create(owner=owner, request=request)
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     task.refresh_from_db()
     return task
 
@@ -158,7 +158,7 @@ def reported(attempt: Attempt, report: Report) -> bool:
     """Let its device report something of an attempt; whether that ended it."""
     with transaction.atomic():
         held = attempts_held([(attempt.worker, report)])
-        ended = reports_take(held, [report])
+        ended = reports_take((each, report) for each in held.values())
     attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
     return bool(ended)
 

@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
 from profiles import storage as object_store
+from profiles import task_files
 from profiles.models import Artifact, RemovedObjects
 from profiles.removal import removed_sweep
 from tasks.models import Attempt, IdempotencyKey, LogChunk, Task
@@ -122,6 +123,33 @@ def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
     ended = Task.objects.get(pk=bad["id"])
     assert (ended.state, ended.outcome, ended.reason) == ("finished", "failed", "input_unreadable")
     assert found[0][0] == "failed"
+
+
+def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(client, storage):
+    devices = {make_worker().pk for _ in range(3)}
+    made = [client.post(TASKS, asked(worker=None, runtime_version="", target={})) for _ in devices]
+    for each in made:
+        assert each.status_code == 201, each.json()
+        upload(each.json())
+    client.post(f"{TASKS}submit/", {"tasks": [each.json()["id"] for each in made]})
+    assert set(Task.objects.values_list("worker", flat=True)) == devices
+
+
+def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, storage, monkeypatch):
+    made = [client.post(TASKS, asked()).json() for _ in range(2)]
+    for each in made:
+        upload(each)
+    gone = Task.objects.get(pk=made[0]["id"])
+    submit = task_files.tasks_submit
+
+    def deleted_first(arrived):
+        Task.objects.filter(pk=gone.pk).delete()
+        return submit(arrived)
+
+    monkeypatch.setattr(task_files, "tasks_submit", deleted_first)
+    answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
+    assert answer.status_code == 200
+    assert answer.json()["tasks"][1]["status"] == "waiting"
 
 
 @pytest.mark.parametrize("numbers", [[], list(range(1, 102)), "all"])

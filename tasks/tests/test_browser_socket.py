@@ -10,7 +10,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
 
 from agent.protocol import AttemptLog
-from tasks import attempts, services
+from tasks import attempts, services, submitting
 from tasks.announce import owner_group
 from tasks.models import Task
 from tasks.tests.make import (
@@ -64,7 +64,7 @@ async def test_the_states_arrive_as_they_change():
     await in_thread(last_seen)(None)  # nobody takes the task
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
-    await in_thread(lambda: services.task_submit(task, stored(task)))()
+    await in_thread(lambda: submitting.task_submit(task, stored(task)))()
     (event,) = await events(socket, 1)
     assert (event["seq"], event["status"], event["label"]) == (1, "waiting", "waiting")
     await in_thread(services.task_cancel)(task)
@@ -102,7 +102,7 @@ async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
-    await in_thread(lambda: services.task_submit(task, stored(task)))()
+    await in_thread(lambda: submitting.task_submit(task, stored(task)))()
     assert await socket.receive_nothing(0.2)
     await socket.disconnect()
 

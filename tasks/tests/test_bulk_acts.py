@@ -5,7 +5,7 @@ import re
 import pytest
 from django.utils import timezone
 
-from tasks import services
+from tasks import services, submitting
 from tasks.listing import acts, views
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
@@ -102,7 +102,9 @@ def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
 
     task = make_task(alice, files=[model_file()])
     objects.write(task.files.get().object_key, b"hello world")
-    services.task_submit(task, {f.pk: services.StoredObject(11, f.md5) for f in task.files.all()})
+    submitting.task_submit(
+        task, {f.pk: submitting.StoredObject(11, f.md5) for f in task.files.all()}
+    )
     services.task_cancel(task)
     answer = act(client, "retry", task).content.decode()
     assert "1 task asked for once more." in answer

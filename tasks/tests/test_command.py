@@ -6,7 +6,7 @@ import pytest
 
 from profiles import storage as object_store
 from profiles.models import Artifact, artifact_key
-from tasks import services
+from tasks import submitting
 from tasks.models import Task
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker, model_file
@@ -122,7 +122,7 @@ def test_the_command_is_for_those_who_logged_in(client):
 
 def finished_task(owner, name="algo_cache.bin") -> Task:
     task = make_task(owner)
-    services.task_submit(task, {f.pk: services.StoredObject(11, MD5) for f in task.files.all()})
+    submitting.task_submit(task, {f.pk: submitting.StoredObject(11, MD5) for f in task.files.all()})
     attempt = make_attempt(task)
     transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
     key = artifact_key(str(attempt.pk), name)

@@ -9,7 +9,7 @@ import pytest
 
 from profiles import storage as object_store
 from profiles.services import abandoned_uploads_purge
-from tasks import services
+from tasks import services, submitting
 from tasks.models import Task
 from tasks.tests.make import (
     data_file,
@@ -201,7 +201,7 @@ def test_the_list_shows_the_columns_of_the_guide(client, alice):
 
 def test_a_failed_task_says_why_and_what_to_do(client, alice):
     task = make_task(alice)
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     services.task_fail(task, reason="worker_went_offline")
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert "went offline" in page

@@ -6,7 +6,7 @@ import pytest
 
 from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
-from tasks import services
+from tasks import submitting
 from tasks.asking.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
 from tasks.asking.literals import read_literal
 from tasks.asking.request import FileRequest, InputRequest
@@ -209,7 +209,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
         seed=2**63 - 1,
     )
     task.files.update(sha256="a" * 64, size_bytes=2**40)
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     attempt = make_attempt(task)
     (order,) = [each for each in gateway.desired_state(attempt.worker_id) if each.type == "start"]
     frame = encode(order).encode()

@@ -9,7 +9,7 @@ import pytest
 
 from agent.inputs.written import LONGEST_JSON
 from profiles import storage as object_store
-from tasks import services
+from tasks import submitting
 from tasks.asking.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
 from tasks.asking.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
@@ -245,7 +245,7 @@ def test_what_is_missing_is_said_before_what_is_wrong(storage):
     task = make_task()
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
-        services.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
+        submitting.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
 
 
 @pytest.mark.django_db
@@ -278,7 +278,7 @@ def test_a_variable_that_json_and_something_else_give_is_refused(other):
     data = task.files.filter(kind="data")
     found = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        services.task_submit(task, stored(task), found)
+        submitting.task_submit(task, stored(task), found)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

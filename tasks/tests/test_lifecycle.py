@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
-from tasks import attempts, services
+from tasks import attempts, services, submitting
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
 from tasks.reasons import Blame, wording_of
@@ -42,7 +42,7 @@ def started(attempt: Attempt) -> AttemptStarted:
 def test_a_task_goes_all_the_way():
     task = make_task()
     assert task.status == Status.INITIATED
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
     accepted(attempt)
     reported(attempt, started(attempt))
@@ -63,8 +63,8 @@ def test_a_task_goes_all_the_way():
 
 def test_submitting_twice_changes_nothing_the_second_time():
     task = make_task()
-    services.task_submit(task, stored(task))
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     assert task.events.count() == 1
 
 
@@ -73,7 +73,7 @@ def test_a_task_does_not_wait_before_every_file_is_in_storage():
     what = stored(task)
     what[task.files.last().pk] = None
     with pytest.raises(DomainError, match="upload_missing") as caught:
-        services.task_submit(task, what)
+        submitting.task_submit(task, what)
     assert caught.value.data["files"] == "data.npy"
     task.refresh_from_db()
     assert task.state == TaskState.INITIATED
@@ -84,9 +84,9 @@ def test_a_file_of_other_size_or_checksum_is_refused(arrived):
     task = make_task()
     file = task.files.last()
     what = stored(task)
-    what[file.pk] = services.StoredObject(arrived[0], arrived[1] or file.md5)
+    what[file.pk] = submitting.StoredObject(arrived[0], arrived[1] or file.md5)
     with pytest.raises(DomainError, match="upload_damaged"):
-        services.task_submit(task, what)
+        submitting.task_submit(task, what)
 
 
 def test_one_device_slot_holds_one_live_attempt():
@@ -318,7 +318,7 @@ def test_snapshot_plus_events_gives_the_new_snapshot():
     """Whoever saw the status at event n and reads the events after it knows the status now."""
     task = make_task(make_user("dora"))
     seen, status = task.event_seq, task.status.value
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
     reported(attempt, started(attempt))
     for event in task.events.filter(seq__gt=seen):

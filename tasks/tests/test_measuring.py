@@ -3,7 +3,7 @@
 import pytest
 
 from agent.protocol.plan import PRESETS, Plan
-from tasks import services
+from tasks import submitting
 from tasks.asking.measuring import plan_fields, plan_rows, read_plan, timeout_s_of
 from tasks.asking.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored
@@ -78,7 +78,7 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]

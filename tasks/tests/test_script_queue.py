@@ -14,7 +14,8 @@ from tasks.queue.rebinding import task_move
 from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.queue.targets import Target
 from tasks.queue.words import STUCK, cause_words, queue_rows
-from tasks.services import task_create, task_submit
+from tasks.services import task_create
+from tasks.submitting import task_submit
 from tasks.sweeping import sweep
 from tasks.tests.make import make_user, make_waiting_task, make_worker, stored
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file

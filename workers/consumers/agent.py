@@ -32,6 +32,8 @@ from workers.tokens import token_check
 
 log = structlog.get_logger()
 
+#: so many reports of one device wait; then nothing more of it is read
+REPORTS_AHEAD = 10
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": CloseCode.REVOKED_TOKEN}
@@ -48,6 +50,8 @@ class AgentConsumer(ClosesOnce):
     token = ""
     #: done when the last of its reports is
     reported: "asyncio.Future[None] | None" = None
+    #: how many are not done
+    ahead = 0
 
     async def connect(self) -> None:
         self.token = _bearer(self.scope["headers"])
@@ -82,13 +86,22 @@ class AgentConsumer(ClosesOnce):
         elif isinstance(message, Report):
             if isinstance(message, AttemptFinished):
                 beats().ended(self, message.attempt)
-            self.reported = reports().add(self, message)
+            await self._report(message)
         elif isinstance(message, Hello) and message.protocol < PROTOCOL_VERSION:
             await self.close(code=CloseCode.TOO_OLD)
         else:
             if self.reported is not None:
                 await self.reported  # what it said before is done first
             await self._answer(message)
+
+    async def _report(self, message: Report) -> None:
+        self.reported, self.ahead = reports().add(self, message), self.ahead + 1
+        self.reported.add_done_callback(self._is_reported)
+        if self.ahead >= REPORTS_AHEAD:
+            await self.reported
+
+    def _is_reported(self, done: "asyncio.Future[None]") -> None:
+        self.ahead -= 1
 
     async def _answer(self, message: BaseModel) -> None:
         kind: str = getattr(message, "type", "")

@@ -11,9 +11,13 @@ class Connection(Protocol):
 
     token: str
     worker: Worker | None
+    is_closed: bool
 
     async def authenticate(self) -> bool:
         """Look the token up; one that is not good ends the connection."""
 
     async def send_all(self, replies: Replies) -> None:
         """Say these, in this order, and after what is being said."""
+
+    async def close(self) -> None:
+        """End it; the agent comes back, and says all again that was not acknowledged."""

@@ -1,12 +1,13 @@
 """Reports of attempts and requests for orders, worked on together."""
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import structlog
+from django.conf import settings
 from structlog.contextvars import clear_contextvars
 
 from tasks.reports import Report
@@ -35,18 +36,22 @@ class Reports:
 
     All that has come is worked on together, and what comes meanwhile is the next round: so under
     load a task costs fewer queries, and a single report waits for nobody. One round at a time,
-    since what a device says is to be done in the order in which it says it.
+    since what a device says is to be done in the order in which it says it. What cannot be done in
+    a round is done apart, and with it all that the same device says until it is through.
     """
 
     def __init__(self) -> None:
         self._said: list[Said] = []
         self._poked: set[Connection] = set()
-        #: the round, answers on their way, and reports that are taken by themselves
+        self._apart: dict[Connection, deque[Said]] = {}
+        # some thread is always left for rounds: who is apart may wait for a lock for long
+        self._places = asyncio.Semaphore(max(1, settings.AGENT_THREADS - 1))
+        #: the rounds, answers on their way, and connections that are apart
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
     def add(self, connection: Connection, report: Report) -> "asyncio.Future[None]":
-        """Returns what is done when the report is."""
+        """Returns what is done when the report is, and all that it said before."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._said.append(Said(connection, report, done))
         self._begin()
@@ -70,30 +75,56 @@ class Reports:
         # begun by one connection for all of them: its facts are not about what follows
         clear_contextvars()
         while self._said or self._poked:
-            said, self._said = self._said[:REPORTS_TOGETHER], self._said[REPORTS_TOGETHER:]
+            next_, self._said = self._said[:REPORTS_TOGETHER], self._said[REPORTS_TOGETHER:]
             poked, self._poked = self._poked, set()
+            self._set_apart(each for each in next_ if each.connection in self._apart)
+            said = [each for each in next_ if each.connection not in self._apart]
             try:
-                await self._round(said, poked)
+                await self._round(said, [each for each in poked if not each.is_closed])
             except Exception:
                 # each agent says again what is not acknowledged, and asks for orders as it beats
                 log.exception("reports_failed", reports=len(said))
+                for connection in {each.connection for each in said}:
+                    self._start(_broken(connection))
                 _are_done(said)
         self._is_busy = False
 
     async def _round(self, said: Sequence[Said], poked: Collection[Connection]) -> None:
         """Do what was reported, and read the orders; who is slow to listen holds nobody up."""
         digests = {each.connection: digest(each.connection.token) for each in said}
-        taken = await in_thread(_take)(digests, said, [each for each in poked if each.worker])
+        taken = await in_thread(_take)(digests, said, poked)
         for connection in taken.refused:
-            self._start(_end(connection))
-        for each in taken.alone:
-            self._start(self._alone(each))
-        _are_done(each for each in said if each not in taken.alone)
+            self._start(_refused(connection))
+        self._set_apart(taken.apart)
+        left = {id(each) for each in taken.apart}
+        _are_done(each for each in said if id(each) not in left)
         for connection, replies in taken.replies.items():
             self._start(_told(connection, replies))
 
-    async def _alone(self, said: Said) -> None:
-        """One whose rows are locked may wait for long."""
+    def _set_apart(self, said: Iterable[Said]) -> None:
+        for each in said:
+            queue = self._apart.get(each.connection)
+            if queue is None:
+                queue = self._apart[each.connection] = deque()
+                self._start(self._do_apart(each.connection, queue))
+            queue.append(each)
+
+    async def _do_apart(self, connection: Connection, queue: deque[Said]) -> None:
+        """What one device says, one after the other: somebody may have locked its rows for long."""
+        while queue:
+            said = queue.popleft()
+            repeated = [each for each in queue if each.report == said.report]
+            try:
+                async with self._places:
+                    await self._do(said)
+            finally:
+                _are_done([said, *repeated])
+                for each in repeated:
+                    queue.remove(each)
+        # nothing was added since: no step of another task lies between
+        del self._apart[connection]
+
+    async def _do(self, said: Said) -> None:
         worker, report = said.connection.worker, said.report
         assert worker is not None
         try:
@@ -102,11 +133,10 @@ class Reports:
             about = {"worker": worker.name, "attempt": str(report.attempt), "kind": report.type}
             log.exception("agent_message_failed", **about)
             AGENT_FRAMES.labels(report.type, "failed").inc()
+            await _broken(said.connection)
         else:
             AGENT_FRAMES.labels(report.type, "done").inc()
-            await _told(said.connection, replies)
-        finally:
-            _are_done([said])
+            self._start(_told(said.connection, replies))
 
 
 _reports: "WeakKeyDictionary[asyncio.AbstractEventLoop, Reports]" = WeakKeyDictionary()
@@ -114,7 +144,10 @@ _reports: "WeakKeyDictionary[asyncio.AbstractEventLoop, Reports]" = WeakKeyDicti
 
 def reports() -> Reports:
     """Those of the running event loop."""
-    return _reports.setdefault(asyncio.get_running_loop(), Reports())
+    loop = asyncio.get_running_loop()
+    if loop not in _reports:
+        _reports[loop] = Reports()
+    return _reports[loop]
 
 
 class Taken(NamedTuple):
@@ -122,30 +155,28 @@ class Taken(NamedTuple):
 
     refused: set[Connection]
     replies: dict[Connection, gateway.Replies]
-    alone: list[Said]
+    apart: list[Said]
 
 
 def _take(
-    digests: Mapping[Connection, str],
-    said: Iterable[Said],
-    poked: Collection[Connection],
+    digests: Mapping[Connection, str], said: Iterable[Said], poked: Iterable[Connection]
 ) -> Taken:
     """What a round asks of the database: in one go, on one thread."""
     valid = tokens_valid(digests.values()) if digests else set()
-    replies, alone = defaultdict[Connection, gateway.Replies](list), list[Said]()
+    replies, apart = defaultdict[Connection, gateway.Replies](list), list[Said]()
     allowed = [each for each in said if digests[each.connection] in valid]
     given = [(each.connection.worker, each.report) for each in allowed if each.connection.worker]
-    for each, answer in zip(allowed, gateway.on_reports(given) if given else (), strict=True):
+    for each, answer in zip(allowed, gateway.on_reports(given), strict=True):
         if answer is None:
-            alone.append(each)
+            apart.append(each)
         else:
             AGENT_FRAMES.labels(each.report.type, "done").inc()
             replies[each.connection] += answer
-    workers = {each.worker.pk: each for each in poked if each.worker}
-    orders = gateway.desired_states(dict.fromkeys(workers, frozenset())) if workers else {}
-    for worker, wanted in orders.items():
-        replies[workers[worker]] += wanted
-    return Taken({each for each, key in digests.items() if key not in valid}, replies, alone)
+    waking = [(each, each.worker.pk) for each in poked if each.worker]
+    orders = gateway.orders_of({worker for _, worker in waking})
+    for woken, worker in waking:
+        replies[woken] += orders[worker]
+    return Taken({each for each, key in digests.items() if key not in valid}, replies, apart)
 
 
 def _are_done(said: Iterable[Said]) -> None:
@@ -154,9 +185,14 @@ def _are_done(said: Iterable[Said]) -> None:
             each.done.set_result(None)
 
 
-async def _end(connection: Connection) -> None:
+async def _refused(connection: Connection) -> None:
     """Of one whose token is void."""
     await connection.authenticate()
+
+
+async def _broken(connection: Connection) -> None:
+    """What it said is not done, and may not be said again: over a new connection all of it is."""
+    await connection.close()
 
 
 async def _told(connection: Connection, replies: gateway.Replies) -> None:

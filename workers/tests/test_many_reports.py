@@ -118,11 +118,40 @@ def test_another_devices_attempt_does_not_exist_for_who_reports_of_it():
 
 
 @one_thread
+def test_nor_if_its_own_device_reports_of_it_in_the_same_round():
+    mine, other = attempts(2)
+    foreign, own = (mine.worker, end(other, exit_code=1)), (other.worker, start(other))
+    assert gateway.on_reports([foreign, own]) == [None, []]
+    assert gateway.on_reports([own, foreign]) == [[], None]
+    other.refresh_from_db()
+    assert (other.ended_at, other.command) == (None, f"run {other.pk}")
+
+
+@one_thread
 def test_the_same_end_twice_in_one_round_ends_once():
     (attempt,) = attempts(1)
-    asked([(attempt, end(attempt, exit_code=1)), (attempt, end(attempt, exit_code=0))])
+    more = FileOffer(name="log.txt", size_bytes=1, md5=MD5)
+    first = end(attempt, exit_code=1, files=(PROFILE,))
+    asked([(attempt, first), (attempt, end(attempt, exit_code=0, files=(more,)))])
     attempt.refresh_from_db()
     assert (attempt.exit_code, attempt.task.outcome) == (1, "failed")
+    assert [each.name for each in attempt.artifacts.all()] == ["profile.json"]
+
+
+@one_thread
+def test_an_order_that_cannot_be_made_keeps_no_other_device_from_its_own(monkeypatch):
+    bad, good = attempts(2)
+    make = gateway._start
+
+    def breaks(attempt):
+        if attempt.pk == bad.pk:
+            raise RuntimeError("a task that cannot be read")
+        return make(attempt)
+
+    monkeypatch.setattr(gateway, "_start", breaks)
+    orders = gateway.orders_of({bad.worker_id, good.worker_id})
+    assert orders[bad.worker_id] == []
+    assert [order.attempt for order in orders[good.worker_id]] == [good.pk]
 
 
 async def busy(name: str) -> tuple[FakeAgent, object]:
@@ -162,10 +191,10 @@ async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
     (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
     take = gateway.reports_take
 
-    def breaks(held, reports):
-        if bad_order.attempt in held:
+    def breaks(reports):
+        if bad_order.attempt in {attempt.pk for attempt, _ in reports}:
             raise RuntimeError("a row that cannot be written")
-        return take(held, reports)
+        return take(reports)
 
     monkeypatch.setattr(gateway, "reports_take", breaks)
     hold = _held_up(monkeypatch)
@@ -173,12 +202,28 @@ async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
         await agent.say(_end_of(about))
     hold.set()
     assert (await good.hear()).attempt == order.attempt
-    assert await bad.socket.receive_nothing(0.3)
-    monkeypatch.setattr(gateway, "reports_take", take)
-    await bad.say(_end_of(bad_order))  # as it does while nobody acknowledges
-    assert (await bad.hear()).attempt == bad_order.attempt
-    for agent in (bad, good):
-        await agent.socket.disconnect()
+    event = await bad.socket.receive_output(timeout=5)  # it comes back, and says it again
+    assert event["type"] == "websocket.close"
+    await good.socket.disconnect()
+
+
+@threads
+async def test_what_is_done_apart_is_done_in_the_order_in_which_it_was_said(monkeypatch):
+    agent, order = await busy("box")
+    monkeypatch.setattr(gateway, "on_reports", lambda said: [None] * len(said))
+    await agent.say(AttemptAccepted(attempt=order.attempt))
+    await agent.say(AttemptStarted(attempt=order.attempt, at=0))
+    for _ in range(3):  # as an agent repeats what nobody acknowledges
+        await agent.say(_end_of(order))
+    await agent.say(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
+    answers = [await agent.hear() for _ in range(3)]
+    assert [each.type for each in answers[:2]] == ["ack", "ack"]
+    while answers[-1].type == "ack":
+        answers.append(await agent.hear())
+    assert answers[-1].targets[0].url == ""
+    states = [event.kind async for event in TaskEvent.objects.order_by("seq")]
+    assert states[2:] == ["task.running", "task.processing"]
+    await agent.socket.disconnect()
 
 
 def _held_up(monkeypatch) -> asyncio.Event:

@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import Select
 from agent.protocol import Script
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
-from tasks import services
+from tasks import services, submitting
 from tasks.models import Task
 from tasks.states import TaskState
 from tasks.tests.make import make_attempt, make_user, make_worker, stored
@@ -206,7 +206,7 @@ def test_pages_of_scripts_fit_a_desk_and_a_phone(
 ):
     waiting = make_script_task(alice, make_script_worker("b"), waits=False)
     Worker.objects.filter(name="b").update(allows_scripts=False)
-    services.task_submit(waiting, stored(waiting))
+    submitting.task_submit(waiting, stored(waiting))
     running = make_attempt(make_script_task(alice, make_script_worker("c"))).task
     transition_if(running, TaskState.RUNNING, {TaskState.ASSIGNED})
     log_in(alice)

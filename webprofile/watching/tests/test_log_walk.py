@@ -11,7 +11,7 @@ import structlog
 
 from agent.protocol import AttemptAccepted
 from profiles.actors import build_profile
-from tasks import services
+from tasks import submitting
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
 from tasks.tests.make import (
@@ -33,7 +33,7 @@ FOR_PROGRAMS = {"timestamp", "level", "event"}
 
 def walk(task):
     """As an agent does it, over the gateway, until its files are to be read; the attempt."""
-    services.task_submit(task, stored(task))
+    submitting.task_submit(task, stored(task))
     sweep()
     attempt = Attempt.objects.get(task=task)
     worker = attempt.worker
