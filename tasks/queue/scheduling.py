@@ -34,6 +34,8 @@ from workers.selectors import shut_out
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
 TASKS_SEEN = 20
+#: devices that get their next task in one transaction; one that is served meanwhile undoes it
+ASSIGNED_TOGETHER = 100
 #: tasks whose device went away that are read at once; and how many of them that can go nowhere one
 #: round of the sweep looks at
 STRAYS_READ = 200
@@ -60,7 +62,10 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
     online = online.prefetch_related("runtimes", "pools") if targets else online.defer(*LONG)
     workers = list(online.annotate(has_own=Exists(own)))
     free = _free_slots(workers)
-    assigned = _assign([w for w in workers if w.has_own and free[w.pk]], free)
+    assigned = list[Attempt]()
+    ready = [worker for worker in workers if worker.has_own and free[worker.pk]]
+    for begin in range(0, len(ready), ASSIGNED_TOGETHER):
+        assigned += _assign(ready[begin : begin + ASSIGNED_TOGETHER], free)
     # at last, so that no task moves whose own device is just about to take it
     for worker in workers:
         if targets and free[worker.pk] and worker.held_at is None:

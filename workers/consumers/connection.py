@@ -19,5 +19,5 @@ class Connection(Protocol):
     async def send_all(self, replies: Replies) -> None:
         """Say these, in this order, and after what is being said."""
 
-    async def close(self) -> None:
+    async def close(self, code: int) -> None:
         """End it; the agent comes back, and says all again that was not acknowledged."""

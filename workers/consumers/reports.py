@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,8 @@ log = structlog.get_logger()
 
 #: so many that a round takes some 100 ms at most
 REPORTS_TOGETHER = 100
+#: RFC 6455, 7.4.1: the server met an unexpected condition
+INTERNAL_ERROR = 1011
 
 
 class Said(NamedTuple):
@@ -187,17 +190,25 @@ def _are_done(said: Iterable[Said]) -> None:
 
 async def _refused(connection: Connection) -> None:
     """Of one whose token is void."""
-    await connection.authenticate()
+    with _closed_meanwhile():
+        await connection.authenticate()
 
 
 async def _broken(connection: Connection) -> None:
     """What it said is not done, and may not be said again: over a new connection all of it is."""
-    await connection.close()
+    with _closed_meanwhile():
+        await connection.close(INTERNAL_ERROR)
 
 
 async def _told(connection: Connection, replies: gateway.Replies) -> None:
-    """Answer one that may be closed meanwhile."""
-    try:
+    with _closed_meanwhile():
         await connection.send_all(replies)
+
+
+@contextmanager
+def _closed_meanwhile() -> Iterator[None]:
+    """Nobody waits for what is said to one connection, and nothing of it may hold up others."""
+    try:
+        yield
     except Exception as error:
         log.warning("agent_not_answered", error=repr(error))
