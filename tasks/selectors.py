@@ -1,6 +1,8 @@
 """Which tasks a reader may see, and what a page needs of them."""
 
-from django.db.models import QuerySet
+from collections.abc import Iterable
+
+from django.db.models import Max, QuerySet
 
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
@@ -34,15 +36,27 @@ def last_attempt(task: Task) -> Attempt | None:
     return task.attempts.order_by("-number").first()
 
 
-def known_sha256(file: TaskFile) -> str | None:
-    """What a device found for this file, or for one of the same content of the same owner.
+def known_sums(files: Iterable[TaskFile]) -> dict[int, str]:
+    """The SHA-256 of files by their ids: what a device found for each, or for one of the same
+    content of the same owner; without those of which no device has told. One query for all.
 
     The same content is told by MD5 and size, and only among one owner's files: he alone could forge
     a collision, against himself.
     """
-    if file.sha256:
-        return file.sha256
+    rows = {file.pk: file for file in files}
+    known = {pk: file.sha256 for pk, file in rows.items() if file.sha256}
+    unknown = {pk: _content(file) for pk, file in rows.items() if pk not in known}
+    if not unknown:
+        return known
+    owners, md5s, sizes = zip(*unknown.values(), strict=True)
     same = TaskFile.objects.filter(
-        task__owner_id=file.task.owner_id, md5=file.md5, size_bytes=file.size_bytes
+        task__owner_id__in=set(owners), md5__in=set(md5s), size_bytes__in=set(sizes)
     ).exclude(sha256="")
-    return same.order_by("-pk").values_list("sha256", flat=True).first()
+    columns = ("task__owner_id", "md5", "size_bytes", "sha256")
+    latest = same.order_by().values_list(*columns).annotate(latest=Max("pk")).order_by("latest")
+    found = {tuple(content): sha256 for *content, sha256, _ in latest}
+    return known | {pk: found[each] for pk, each in unknown.items() if each in found}
+
+
+def _content(file: TaskFile) -> tuple[int, str, int]:
+    return file.task.owner_id, file.md5, file.size_bytes

@@ -44,7 +44,7 @@ from tasks.models import Attempt, TaskFile
 from tasks.queue.scheduling import assign_waiting
 from tasks.reports import Report, attempts_held, reports_take
 from tasks.reviving import attempts_revive
-from tasks.selectors import known_sha256
+from tasks.selectors import known_sums
 from tasks.states import TaskState
 from webprofile.saving import wait_at_most
 from webprofile.watching.task_traces import attempt_traced
@@ -264,10 +264,27 @@ def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> R
 def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Replies]:
     """The same of several workers, by what each of them runs, in as many queries as of one."""
     orders: dict[int, Replies] = {worker: [] for worker in running}
-    for attempt in _live(*running).prefetch_related("task__files"):
-        if order := _order(attempt, running[attempt.worker_id]):
-            orders[attempt.worker_id].append(order)
+    live = list(_live(*running).prefetch_related("task__files"))
+    to_start = {each.pk for each in live if _is_to_start(each, running[each.worker_id])}
+    sums = known_sums(
+        file for each in live if each.pk in to_start for file in each.task.files.all()
+    )
+    for attempt in live:
+        if attempt.task.state == TaskState.CANCELLING:
+            orders[attempt.worker_id].append(Cancel(attempt=attempt.pk))
+        elif attempt.pk not in to_start:
+            continue
+        elif attempt.task.is_script and not attempt.worker.takes_scripts:
+            # forbidden between the assignment and now: the task waits again, and says why
+            attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
+        else:
+            orders[attempt.worker_id].append(_start(attempt, sums))
     return orders
+
+
+def _is_to_start(attempt: Attempt, running: frozenset[uuid.UUID]) -> bool:
+    is_wanted = attempt.task.state != TaskState.CANCELLING
+    return is_wanted and attempt.accepted_at is None and attempt.pk not in running
 
 
 def orders_of(workers: Collection[int]) -> dict[int, Replies]:
@@ -290,22 +307,10 @@ def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
     return [Cancel(attempt=attempt) for attempt in running - live]
 
 
-def _order(attempt: Attempt, running: frozenset[uuid.UUID]) -> BaseModel | None:
-    if attempt.task.state == TaskState.CANCELLING:
-        return Cancel(attempt=attempt.pk)
-    if attempt.accepted_at is not None or attempt.pk in running:
-        return None
-    if attempt.task.is_script and not attempt.worker.takes_scripts:
-        # forbidden between the assignment and now: the task waits again, and says why
-        attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
-        return None
-    return _start(attempt)
-
-
-def _start(attempt: Attempt) -> Start:
+def _start(attempt: Attempt, sums: Mapping[int, str]) -> Start:
     task = attempt.task
     # the model or program first, then data, then the files of options: the order of `TaskFile`
-    model, *data = [_input_file(file) for file in task.files.all()]
+    model, *data = [_input_file(file, sums.get(file.pk)) for file in task.files.all()]
     return Start(
         attempt=attempt.pk,
         runtime=task.runtime_version,
@@ -323,12 +328,12 @@ def _start(attempt: Attempt) -> Start:
     )
 
 
-def _input_file(file: TaskFile) -> InputFile:
+def _input_file(file: TaskFile, sha256: str | None) -> InputFile:
     return InputFile(
         name=file.device_name,
         input=file.input,
         option=file.option,
-        sha256=known_sha256(file),
+        sha256=sha256,
         url=storage.presign_get(file.object_key, expires_s=settings.AGENT_PRESIGN_EXPIRY_S),
         size_bytes=file.size_bytes,
         md5=file.md5,

@@ -36,6 +36,10 @@ def make_users() -> list[str]:
     ]
 
 
+def users_made() -> list[User]:
+    return list(User.objects.filter(email__startswith="user-").order_by("pk"))
+
+
 def make_workers(first: int, last: int) -> list[str]:
     """Register devices and return their enrolment codes."""
     workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(first, last))
@@ -44,7 +48,7 @@ def make_workers(first: int, last: int) -> list[str]:
 
 def make_tasks(number: int, *, leave: str) -> list[int]:
     """Tasks in state initiated, their model in storage, on the devices in turn; their ids."""
-    users = list(User.objects.filter(email__startswith="user-").order_by("pk"))
+    users = users_made()
     workers = list(Worker.objects.order_by("pk").values_list("pk", flat=True))
     begin = (Task.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
     plan = PLANS[leave].model_dump(mode="json")

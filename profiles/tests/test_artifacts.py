@@ -17,7 +17,7 @@ from profiles.shown.attempt_words import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
 from tasks.attempts import attempt_lose
 from tasks.models import Task, TaskFile
-from tasks.selectors import known_sha256
+from tasks.selectors import known_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
 from workers import gateway
 
@@ -124,13 +124,13 @@ def test_what_an_agent_received_is_known_for_the_same_file_of_the_same_owner():
     alice = make_user()
     attempt = make_attempt(make_waiting_task(alice))
     model = attempt.task.files.get(kind="model")
-    assert known_sha256(model) is None
+    assert known_sums([model]) == {}
     finish(attempt, received=(StoredFile(name="model.mge", sha256="a" * 64),))
     assert TaskFile.objects.get(pk=model.pk).sha256 == "a" * 64
     again = make_waiting_task(alice).files.get(kind="model")
-    assert known_sha256(again) == "a" * 64
+    assert known_sums([again]) == {again.pk: "a" * 64}
     stranger = make_waiting_task(make_user("carol")).files.get(kind="model")
-    assert known_sha256(stranger) is None
+    assert known_sums([stranger]) == {}
 
 
 X = np.ones((2, 3), np.float32)

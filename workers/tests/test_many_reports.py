@@ -80,6 +80,17 @@ def test_twenty_reports_take_as_many_queries_as_two(report, most):
 
 
 @one_thread
+def test_twenty_orders_take_as_many_queries_as_two():
+    numbers = []
+    for group in (attempts(2), attempts(20)):
+        with CaptureQueriesContext(connection) as captured:
+            orders = gateway.orders_of({each.worker_id for each in group})
+        assert {order.attempt for (order,) in orders.values()} == {each.pk for each in group}
+        numbers.append(len(captured))
+    assert numbers == [3, 3]
+
+
+@one_thread
 def test_each_of_many_gets_what_its_own_device_reports():
     live = attempts(3)
     for attempt in live[1:]:
@@ -143,10 +154,10 @@ def test_an_order_that_cannot_be_made_keeps_no_other_device_from_its_own(monkeyp
     bad, good = attempts(2)
     make = gateway._start
 
-    def breaks(attempt):
+    def breaks(attempt, sums):
         if attempt.pk == bad.pk:
             raise RuntimeError("a task that cannot be read")
-        return make(attempt)
+        return make(attempt, sums)
 
     monkeypatch.setattr(gateway, "_start", breaks)
     orders = gateway.orders_of({bad.worker_id, good.worker_id})
