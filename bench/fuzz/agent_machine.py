@@ -37,6 +37,7 @@ from tasks.tests.make import (
 )
 from webprofile.errors import DomainError
 from workers.consumers.agent import AgentConsumer
+from workers.consumers.reports import reports
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
 
@@ -251,6 +252,7 @@ class AgentMachine(RuleBasedStateMachine):
             handled.result()
         if self.socket.future.done():
             self.socket.future.result()
+        await _settled()
         while not self.socket.output_queue.empty():
             event = self.socket.output_queue.get_nowait()
             if event["type"] == "websocket.close":
@@ -265,7 +267,14 @@ class AgentMachine(RuleBasedStateMachine):
     def _leave(self) -> None:
         if self.socket is not None:
             self._run(self.socket.disconnect(timeout=60))
+            self._run(_settled())
         self.socket = None
 
     def _run(self, act: Any) -> Any:
         return self.loop.run_until_complete(act)
+
+
+async def _settled() -> None:
+    """Until all reports are done: a round's thread tells others over a loop that must still run."""
+    while tasks := reports()._tasks:
+        await asyncio.wait(set(tasks), timeout=60)
