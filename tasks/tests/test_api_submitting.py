@@ -1,0 +1,92 @@
+"""Several tasks that are submitted with one request."""
+
+import pytest
+
+from profiles import task_files
+from tasks.models import Task
+from tasks.tests.make import make_task, make_user, make_worker
+from tasks.tests.test_api_tasks import FILES, TASKS, asked, upload
+from webprofile.tests.documented_api import caller, refused
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client():
+    return caller(make_user("alice"))
+
+
+def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_none_up(
+    client, storage
+):
+    made = [client.post(TASKS, asked()).json() for _ in range(3)]
+    first, empty, last = (each["id"] for each in made)
+    for each in (made[0], made[2]):
+        upload(each)
+    theirs = make_task(make_user("bob")).pk
+    body = {"tasks": [last, empty, theirs, first, last, 2**40]}
+    answer = client.post(f"{TASKS}submit/", body).json()
+    found = [(row["id"], row["status"], row["refusal"]) for row in answer["tasks"]]
+    refusal = found[1][2]
+    assert found == [
+        (last, "waiting", None),
+        (empty, "initiated", refusal),
+        (first, "waiting", None),
+    ]
+    assert refusal["code"] == "upload_missing"
+    assert "net.mge, data.npy" in refusal["detail"]
+    assert answer["unknown"] == [theirs, 2**40]
+    states = dict(Task.objects.values_list("pk", "state"))
+    assert [states[each] for each in (empty, theirs)] == ["initiated"] * 2
+    again = client.post(f"{TASKS}submit/", {"tasks": [first, last]}).json()
+    assert [row["refusal"] for row in again["tasks"]] == [None, None]
+    files = client.get(f"{TASKS}{first}/").json()["files"]
+    assert all(file["is_stored"] for file in files)
+
+
+def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
+    good = client.post(TASKS, asked()).json()
+    upload(good)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FILES, "data.npy", b"x" * len(FILES["data.npy"]))
+        bad = client.post(TASKS, asked()).json()
+        upload(bad)
+    answer = client.post(f"{TASKS}submit/", {"tasks": [bad["id"], good["id"]]}).json()
+    found = [(row["status"], row["refusal"] and row["refusal"]["code"]) for row in answer["tasks"]]
+    assert found[1] == ("waiting", None)
+    assert found[0][1].startswith("input_")
+    ended = Task.objects.get(pk=bad["id"])
+    assert (ended.state, ended.outcome, ended.reason) == ("finished", "failed", "input_unreadable")
+    assert found[0][0] == "failed"
+
+
+def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(client, storage):
+    devices = {make_worker().pk for _ in range(3)}
+    made = [client.post(TASKS, asked(worker=None, runtime_version="", target={})) for _ in devices]
+    for each in made:
+        assert each.status_code == 201, each.json()
+        upload(each.json())
+    client.post(f"{TASKS}submit/", {"tasks": [each.json()["id"] for each in made]})
+    assert set(Task.objects.values_list("worker", flat=True)) == devices
+
+
+def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, storage, monkeypatch):
+    made = [client.post(TASKS, asked()).json() for _ in range(2)]
+    for each in made:
+        upload(each)
+    gone = Task.objects.get(pk=made[0]["id"])
+    submit = task_files.tasks_submit
+
+    def deleted_first(arrived):
+        Task.objects.filter(pk=gone.pk).delete()
+        return submit(arrived)
+
+    monkeypatch.setattr(task_files, "tasks_submit", deleted_first)
+    answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
+    assert answer.status_code == 200
+    assert answer.json()["tasks"][1]["status"] == "waiting"
+
+
+@pytest.mark.parametrize("numbers", [[], list(range(1, 102)), "all"])
+def test_how_many_are_submitted_at_once_is_bounded(client, numbers):
+    refused(client.post(f"{TASKS}submit/", {"tasks": numbers}), 422, "invalid")
