@@ -3,7 +3,7 @@
 import datetime
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +23,12 @@ from tasks.states import TaskState
 from tasks.transitions import transitions_if
 from webprofile.errors import DomainError
 from webprofile.saving import rows_save
+from webprofile.together import Together
 
 #: devices for the same user's tasks with the same target, the soonest free first
 Places = dict[tuple[int, str], list[Candidate]]
+#: so many that a round takes some 100 ms at most
+SUBMITTED_TOGETHER = 50
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,44 @@ def task_submit(
         raise refused[task.pk]
 
 
-@transaction.atomic
 def tasks_submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
-    """The same of several tasks, together; returns what is wrong with those that stay behind."""
-    prefetch_related_objects([each.task for each in arrived], "files")
+    """The same of several tasks; returns what is wrong with those that stay behind.
+
+    What several requests submit at the same moment is one transaction.
+    """
+    found = _rounds.do(arrived)
+    return {each.task.pk: error for each, error in zip(arrived, found, strict=True) if error}
+
+
+@transaction.atomic
+def _submit_together(arrived: Sequence[Arrived]) -> dict[int, DomainError | None]:
+    """What is wrong with each, by its place; without those that somebody else has locked, and
+    without what is there twice.
+    """
+    places = {each.task.pk: place for place, each in reversed(list(enumerate(arrived)))}
+    held = _locked(places, may_wait=False)
+    refused = _submit([arrived[places[pk]] for pk in held])
+    return {places[pk]: refused.get(pk) for pk in held}
+
+
+@transaction.atomic
+def _submit_alone(arrived: Arrived) -> DomainError | None:
+    _locked([arrived.task.pk], may_wait=True)
+    return _submit([arrived]).get(arrived.task.pk)
+
+
+_rounds = Together(_submit_together, _submit_alone, most=SUBMITTED_TOGETHER)
+
+
+def _locked(keys: Collection[int], *, may_wait: bool) -> list[int]:
     # in one order for all who lock several
-    rows = Task.objects.filter(pk__in=[each.task.pk for each in arrived]).order_by("pk")
-    list(rows.select_for_update(no_key=True).values_list("pk"))
+    rows = Task.objects.filter(pk__in=keys).order_by("pk").values_list("pk", flat=True)
+    return list(rows.select_for_update(no_key=True, skip_locked=not may_wait))
+
+
+def _submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
+    """As `tasks_submit`, of tasks whose rows this transaction holds."""
+    prefetch_related_objects([each.task for each in arrived], "files")
     places: Places = {}
     refused, changed = dict[int, DomainError](), list[TaskFile]()
     going = defaultdict[tuple[tuple[str, Any], ...], list[Task]](list)
@@ -98,6 +132,8 @@ def tasks_submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
             **dict(columns),
         )
     TaskFile.objects.filter(task__in=moved).update(stored_at=now)
+    for file in (file for task in moved for file in task.files.all()):
+        file.stored_at = now
     late = (task for tasks in going.values() for task in tasks if task.state == TaskState.FINISHED)
     return refused | {task.pk: DomainError("not_initiated", status=409) for task in late}
 

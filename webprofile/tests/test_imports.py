@@ -19,7 +19,7 @@ EDGE = {
 #: parts of the project package that a core may import
 LEAVES = (
     "webprofile.errors", "webprofile.batchfile", "webprofile.layers", "webprofile.meters",
-    "webprofile.saving", "webprofile.traces",
+    "webprofile.saving", "webprofile.together", "webprofile.traces",
 )  # fmt: skip
 #: what `pip install .` installs; each part imports those named here and itself, and no more
 INSTALLED = {
