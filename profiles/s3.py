@@ -5,6 +5,7 @@ and agents use (a container often cannot reach that one itself).
 """
 
 import base64
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -32,8 +33,18 @@ _CONFIG = Config(
 )
 
 
-@cache
+#: a client takes 0.3 s of a core to make: of threads that begin together one makes it
+_making = threading.Lock()
+
+
 def client(endpoint_url: str) -> "S3Client":
+    with _making:
+        return client_made(endpoint_url)
+
+
+@cache
+def client_made(endpoint_url: str) -> "S3Client":
+    """Ask `client` for one; this is here to be forgotten (`cache_clear`)."""
     made = boto3.client(
         "s3",
         endpoint_url=endpoint_url or None,
@@ -94,3 +105,13 @@ def answering() -> Iterator[None]:
 
 def internal() -> "S3Client":
     return client(settings.S3_ENDPOINT_URL)
+
+
+def public() -> "S3Client":
+    return client(settings.S3_PUBLIC_ENDPOINT_URL)
+
+
+def clients_prepare() -> None:
+    """Make both clients, so that no request waits for them; asks storage nothing."""
+    internal()
+    public()

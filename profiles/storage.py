@@ -15,7 +15,7 @@ from django.conf import settings
 from django.utils.http import content_disposition_header
 
 from agent.protocol.parts import Checksum
-from profiles.s3 import answering, base64_of, client, internal, is_by_kms, keeping, md5_of
+from profiles.s3 import answering, base64_of, internal, is_by_kms, keeping, md5_of, public
 from webprofile.errors import DomainError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _presigned(
     headers = {name: params[word] for word, name in _HEADERS.items() if word in params}
     if "Metadata" in params:
         headers["x-amz-meta-md5"] = params["Metadata"]["md5"]
-    url = client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
+    url = public().generate_presigned_url(
         method, Params=params, ExpiresIn=settings.PRESIGN_EXPIRY_S
     )
     return url, headers
@@ -91,7 +91,7 @@ def presign_get(key: str, *, filename: str | None = None, expires_s: int | None 
         "ResponseContentType": "application/octet-stream",
         "ResponseContentDisposition": content_disposition_header(True, filename or "file") or "",
     }
-    return client(settings.S3_PUBLIC_ENDPOINT_URL).generate_presigned_url(
+    return public().generate_presigned_url(
         "get_object", Params=params, ExpiresIn=expires_s or settings.PRESIGN_EXPIRY_S
     )
 

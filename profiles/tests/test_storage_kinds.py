@@ -4,6 +4,8 @@ import base64
 import hashlib
 import io
 import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -20,9 +22,9 @@ BASE64 = base64.b64encode(bytes.fromhex(MD5)).decode()
 @pytest.fixture(autouse=True)
 def _fresh_clients():
     """Clients are made once for an address, with the settings of that moment."""
-    s3.client.cache_clear()
+    s3.client_made.cache_clear()
     yield
-    s3.client.cache_clear()
+    s3.client_made.cache_clear()
 
 
 @pytest.fixture
@@ -130,3 +132,15 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
     assert (found.md5, _asked_md5(found)) == ("", MD5)
     objects.delete("a")
     assert _asked_md5(found) == "-"
+
+
+def test_threads_that_need_storage_first_share_one_client(monkeypatch):
+    """To make one takes 0.3 s of a core; a server that starts has many requests at once."""
+    made = []
+    with monkeypatch.context() as patch:
+        patch.setattr(s3.boto3, "client", lambda *_, **__: made.append(1) or time.sleep(0.1))
+        patch.setattr(s3, "storage_watch", lambda _: None)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(s3.client, ["https://minio.example.org"] * 8))
+    assert len(found) == 8
+    assert len(made) == 1

@@ -30,9 +30,9 @@ def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, setting
 
 def test_wrong_keys_are_told_as_such(storage, settings):
     settings.S3_SECRET_ACCESS_KEY = "wrong"
-    s3.client.cache_clear()
+    s3.client_made.cache_clear()
     try:
         with pytest.raises(CommandError, match="Check address and keys"):
             call_command("storage_prepare")
     finally:
-        s3.client.cache_clear()
+        s3.client_made.cache_clear()

@@ -14,6 +14,7 @@ from dramatiq.broker import MessageProxy
 from dramatiq.middleware import Middleware
 
 from webprofile import meters
+from webprofile.garbage import loaded_spare
 from webprofile.watching import exposition
 
 #: options of a message: who asked for it, and when an actor began with it
@@ -28,6 +29,7 @@ class Watching(Middleware):
 
     def after_process_boot(self, broker: Broker) -> None:
         exposition.serve()
+        loaded_spare()
 
     def before_enqueue(self, broker: Broker, message: Message[Any], delay: int | None) -> None:
         asked = structlog.contextvars.get_contextvars().get(_REQUEST)

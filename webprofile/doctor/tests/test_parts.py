@@ -183,12 +183,12 @@ def test_a_missing_bucket_is_named(storage, settings):
 
 def test_a_wrong_secret_is_named(storage, settings):
     settings.S3_SECRET_ACCESS_KEY = "not-the-one"
-    s3.client.cache_clear()
+    s3.client_made.cache_clear()
     try:
         found = objects.objects()
         sent = objects.presigned()
     finally:
-        s3.client.cache_clear()
+        s3.client_made.cache_clear()
     assert "SignatureDoesNotMatch" in found.text
     assert "A presigned PUT" in sent.text
     assert found.next_step.startswith("Correct S3_SECRET_ACCESS_KEY")
