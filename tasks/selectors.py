@@ -7,11 +7,24 @@ from django.db.models import Max, QuerySet
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
 
+#: the columns that change as a task goes its way
+_MOVED = (
+    "state", "event_seq", "worker_id", "runtime_version", "outcome", "reason", "detail",
+    "submitted_at", "finished_at",
+)  # fmt: skip
+
 
 def tasks_visible_to(user: User) -> QuerySet[Task]:
     """A user's own tasks; an administrator sees all."""
     tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
     return tasks if user.is_staff else tasks.filter(owner=user)
+
+
+def place_read_again(task: Task) -> None:
+    """Read of a task at hand only what moves it, and moves others make. Raises DoesNotExist."""
+    found = Task.objects.filter(pk=task.pk).values(*_MOVED).get()
+    for name, value in found.items():
+        setattr(task, name, value)
 
 
 def tasks_listed_for(user: User) -> QuerySet[Task]:

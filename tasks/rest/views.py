@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import Http404
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,7 +23,7 @@ from tasks.rest.answers import (
 )
 from tasks.rest.bodies import TaskBody, request_asked, worker_asked
 from tasks.rest.filters import TaskFilters
-from tasks.selectors import tasks_listed_for, tasks_visible_to
+from tasks.selectors import place_read_again, tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.rest import idempotency
@@ -52,6 +53,14 @@ class TaskView(ApiView):
     def shown(self, task: Task, *, status: int = 200) -> Response:
         """The answer that shows a task as it is now."""
         return Response(TaskAnswer(self.task(task.pk)).data, status=status)
+
+    def shown_moved(self, task: Task) -> Response:
+        """The same of one that this request read: the rest of it is as it was. Raises Http404."""
+        try:
+            place_read_again(task)
+        except Task.DoesNotExist as error:
+            raise Http404 from error
+        return Response(TaskAnswer(task).data)
 
 
 class TaskList(ApiListView):
@@ -167,7 +176,7 @@ class TaskSubmit(TaskView):
         except DomainError as error:
             end_refused(task, error)
             raise
-        return self.shown(task)
+        return self.shown_moved(task)
 
 
 class TaskCancel(TaskView):

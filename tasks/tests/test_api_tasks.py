@@ -75,6 +75,7 @@ def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
     done = client.post(submit)
     assert (done.status_code, done.json()["status"]) == (200, "waiting")
     assert all(file["is_stored"] for file in done.json()["files"])
+    assert done.json() == client.get(f"{TASKS}{made['id']}/").json()
     assert client.post(submit).json()["status"] == "waiting"
     link = client.get(f"{TASKS}{made['id']}/files/{made['files'][0]['id']}/")
     assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"a model")
