@@ -22,6 +22,8 @@ log = structlog.get_logger()
 
 #: so many that a round takes some 100 ms at most
 REPORTS_TOGETHER = 100
+#: of what comes while a round is done, which is so only under load; more of it then comes together
+GATHER_S = 0.015
 #: RFC 6455, 7.4.1: the server met an unexpected condition
 INTERNAL_ERROR = 1011
 
@@ -37,10 +39,10 @@ class Said(NamedTuple):
 class Reports:
     """What connections of this process report, and orders that they were told to look for.
 
-    All that has come is worked on together, and what comes meanwhile is the next round: so under
-    load a task costs fewer queries, and a single report waits for nobody. One round at a time,
-    since what a device says is to be done in the order in which it says it. What cannot be done in
-    a round is done apart, and with it all that the same device says until it is through.
+    All that has come is worked on together, and what comes meanwhile and shortly after is the next
+    round: so under load a task costs fewer queries, and a single report waits for nobody. One round
+    at a time, since what a device says is to be done in the order in which it says it. What cannot
+    be done in a round is done apart, and with it all that the same device says until it is through.
     """
 
     def __init__(self) -> None:
@@ -90,6 +92,8 @@ class Reports:
                 for connection in {each.connection for each in said}:
                     self._start(_broken(connection))
                 _are_done(said)
+            if self._said or self._poked:
+                await asyncio.sleep(GATHER_S)
         self._is_busy = False
 
     async def _round(self, said: Sequence[Said], poked: Collection[Connection]) -> None:

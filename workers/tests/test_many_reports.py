@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 
 import pytest
 from channels.db import database_sync_to_async
@@ -21,6 +22,7 @@ from agent.protocol import (
 from tasks.models import Attempt, LogChunk, Task, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from workers import gateway
+from workers.consumers import reports
 from workers.consumers.agent import AgentConsumer
 from workers.services import worker_revoke
 from workers.tests.test_agent_socket import FakeAgent, enrolled, greeted, waiting
@@ -315,3 +317,40 @@ async def test_rows_that_somebody_has_locked_keep_no_other_report_up():
     assert ack.attempt == stuck_order.attempt
     for agent in (stuck, other):
         await agent.socket.disconnect()
+
+
+@pytest.mark.production
+@threads
+async def test_what_comes_while_a_round_is_done_and_shortly_after_is_the_next_one(monkeypatch):
+    rounds, first, may_end = [], asyncio.Event(), threading.Event()
+    loop, take = asyncio.get_running_loop(), gateway.on_reports
+
+    def taken(given):
+        rounds.append([report.attempt for _, report in given])
+        if len(rounds) == 1:
+            loop.call_soon_threadsafe(first.set)
+            assert may_end.wait(10)
+        return take(given)
+
+    monkeypatch.setattr(reports, "GATHER_S", 0.5)
+    busy_ones = [await busy(f"box-{n}") for n in range(4)]
+    # the rounds in which they got their orders are over
+    await asyncio.sleep(0.6)
+    monkeypatch.setattr(gateway, "on_reports", taken)
+    (one, *_), (two, *_), *rest = busy_ones
+    await one.say(_end_of(busy_ones[0][1]))
+    await first.wait()
+    await two.say(_end_of(busy_ones[1][1]))
+    async with asyncio.timeout(10):
+        while not reports.reports()._said:
+            await asyncio.sleep(0.01)
+    may_end.set()
+    assert (await one.hear()).attempt == busy_ones[0][1].attempt  # the first round is over
+    for agent, order in rest:
+        await agent.say(_end_of(order))
+    for agent, order in busy_ones[1:]:
+        assert (await agent.hear()).attempt == order.attempt
+    for agent, _ in busy_ones:
+        await agent.socket.disconnect()
+    ends = [order.attempt for _, order in busy_ones]
+    assert [each for each in rounds if each] == [ends[:1], ends[1:]]
