@@ -3,8 +3,11 @@
 import os
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx2
@@ -19,8 +22,13 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
-    """Its hosts, a client that trusts it, and its log."""
-    folder = tmp_path_factory.mktemp("proxy")
+    """Its hosts, a client that trusts it, and its log; nobody is behind it."""
+    with running(tmp_path_factory.mktemp("proxy")) as found:
+        yield found
+
+
+@contextmanager
+def running(folder: Path, **more: str) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
     log = folder / "log"
     site, viewer, files, http, health, nobody = free_ports(6)
     hosts = {
@@ -41,7 +49,7 @@ def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Pat
     with log.open("wb") as file:
         process = subprocess.Popen(
             [*command, "--adapter", "caddyfile"],
-            env={**os.environ, **hosts, **settings, **homes},
+            env={**os.environ, **hosts, **settings, **homes, **more},
             stdout=file,
             stderr=file,
         )
@@ -91,3 +99,36 @@ def test_it_sends_nobody_to_a_port_inside_of_its_container(proxy):
     answer = client.get(f"https://{hosts['SITE_HOST']}/metrics")
     assert answer.status_code == 404
     assert "alt-svc" not in answer.headers
+
+
+@contextmanager
+def answering(name: str) -> Iterator[str]:
+    """A server that answers everything with its name; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(name)))
+            self.end_headers()
+            self.wfile.write(name.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["servers of their own", "the same servers"])
+def test_sockets_of_agents_go_to_servers_of_their_own_if_there_are_some(tmp_path, apart):
+    with ExitStack() as stack:
+        web, agents = (stack.enter_context(answering(name)) for name in ("web", "agents"))
+        upstreams = {"WEB_UPSTREAMS": web} | ({"AGENT_UPSTREAMS": agents} if apart else {})
+        hosts, client, _ = stack.enter_context(running(tmp_path, **upstreams))
+        places = ("/ws/agent/", "/ws/tasks/1/", "/ws/agents", "/api/v1/agent/beat/", "/")
+        found = [client.get(f"https://{hosts['SITE_HOST']}{place}").text for place in places]
+    assert found == ["agents" if apart else "web", *["web"] * 4]
