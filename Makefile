@@ -111,15 +111,16 @@ run: setup locale
 manage: setup
 	@$(PY) -m webprofile.embedded manage $(ARGS)
 
-# without MegEngine the tests that need it say so themselves. First all that can share a machine, by
-# file, then one by one those that cannot; 5 is pytest's word for "none chosen", true of one part of
-# `ARGS="-k name"`, but not of both
+# without MegEngine the tests that need it say so themselves. First one by one those that cannot share
+# the machine, then all others, by file; 5 is pytest's word for "none chosen", true of one part of
+# `ARGS="-k name"` and of PostgreSQL's, but not of both. Those that are most come last: whoever reads
+# the end of the output sees what passed
 test: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure || true
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile -m 'not alone' $(ARGS); shared=$$?; \
-		$(PY) -m pytest -m alone $(ARGS); alone=$$?; \
-		[ $$shared -eq 0 ] || [ $$shared -eq 5 ] || exit $$shared; \
-		[ $$alone -eq 5 ] && exit $$shared || exit $$alone
+	@$(PY) -m pytest -m alone $(ARGS); alone=$$?; \
+		$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile -m 'not alone' $(ARGS); shared=$$?; \
+		[ $$alone -eq 0 ] || [ $$alone -eq 5 ] || exit $$alone; \
+		[ $$shared -eq 5 ] && exit $$alone || exit $$shared
 
 # the tests of the database once more, on PostgreSQL, and those that need parts of production;
 # a server of its own in a temporary folder
