@@ -4,8 +4,9 @@
 PostgreSQL, Redis, storage, web, actors and sweep, as production runs them, and N simulated agents
 on real sockets (`bench.fleet.agents`). At each size it measures joining, heartbeats alone, a burst
 of tasks, and half of the burst's rate. Agents and users share the machine's cores with the site;
-what they take is told apart. Left out: the download of the model and the run itself; with `--leave
-times` also the reading of a profile, with `--leave nothing` the storing and building of any result.
+what they take is told apart. It is the control plane that is measured: attempts leave nothing. With
+`--leave times` results are built too, with `--leave profile` also stored, uploaded and read. Always
+left out: the download of the model and the run itself.
 """
 
 import argparse
@@ -32,7 +33,12 @@ def main() -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "webprofile.settings.dev"
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_plant(Path(folder), webs=wishes.webs, heartbeat_s=wishes.heartbeat_s) as plant,
+        running_plant(
+            Path(folder),
+            webs=wishes.webs,
+            sockets=wishes.sockets,
+            heartbeat_s=wishes.heartbeat_s,
+        ) as plant,
     ):
         import django
 
@@ -49,15 +55,17 @@ def main() -> None:
                 idle_s=wishes.idle_s,
                 tasks=wishes.tasks,
                 together=wishes.together,
+                connections=wishes.connections,
                 half_s=wishes.half_s,
                 processes=wishes.processes,
             ),
         )
         try:
             print(
-                f"{measure.machine()}; web processes: {wishes.webs}; attempts leave: "
-                f"{wishes.leave}; submitted together: {wishes.together}; heartbeat every "
-                f"{wishes.heartbeat_s:g} s",
+                f"{measure.machine()}; web processes: {wishes.webs}, for sockets of agents: "
+                f"{wishes.sockets or 'the same'}; attempts leave: {wishes.leave}; submitted "
+                f"together: {wishes.together}; connections of users: {wishes.connections}; "
+                f"heartbeat every {wishes.heartbeat_s:g} s",
                 flush=True,
             )
             nobody, empty = bench.without_agents()
@@ -75,13 +83,15 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure a site with a fleet of agents.")
     parser.add_argument("--sizes", default="100,500,1000,2000", help="agents, ascending")
-    parser.add_argument("--leave", choices=("profile", "times", "nothing"), default="profile")
-    parser.add_argument("--webs", type=int, default=1, help="web processes")
+    parser.add_argument("--leave", choices=("profile", "times", "nothing"), default="nothing")
+    parser.add_argument("--webs", type=int, default=2, help="web processes")
+    parser.add_argument("--sockets", type=int, default=1, help="web processes for agents' sockets")
     parser.add_argument("--processes", type=int, default=2, help="of simulated agents")
     parser.add_argument("--heartbeat-s", type=float, default=5.0)
     parser.add_argument("--idle-s", type=float, default=15.0, help="of heartbeats alone")
     parser.add_argument("--tasks", type=int, default=500, help="of a burst")
-    parser.add_argument("--together", type=int, default=10, help="tasks submitted by a request")
+    parser.add_argument("--together", type=int, default=1, help="tasks submitted by a request")
+    parser.add_argument("--connections", type=int, default=16, help="users who wait for answers")
     parser.add_argument("--half-s", type=float, default=15.0, help="at half of the burst's rate")
     return parser.parse_args()
 

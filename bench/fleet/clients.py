@@ -2,9 +2,10 @@
 
     {"ports": [8000], "tokens": [...], "threads": 4}                first
     {"tasks": [1, 2, ...], "per_s": 20, "together": 1}
-                                     -> {"failed": n, "seconds": s, "answer_ms": median}
+                         -> {"failed": n, "seconds": s, "answer_ms": median, "sent": {"1": s}}
 
-`per_s` null: as fast as `threads` connections can; `together`: tasks that a user submits with one
+`sent`: when the request of each task left, by the clock; `per_s` null: as fast as `threads`
+connections can; `together`: tasks that a user submits with one
 request, where it is above 1.
 """
 
@@ -50,6 +51,7 @@ class Users:
     def __init__(self, first: dict[str, Any]) -> None:
         self._ports, self._tokens, self._threads = first["ports"], first["tokens"], first["threads"]
         self.answers_ms: list[float] = []
+        self.sent: dict[int, float] = {}
         self.failed = 0
 
     def submit(self, tasks: list[int], per_s: float | None, together: int) -> None:
@@ -65,6 +67,7 @@ class Users:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         while tasks := rounds.next():
             begin = time.perf_counter()
+            self.sent |= dict.fromkeys(tasks, time.time())
             self._ask(connection, tasks)
             answer = connection.getresponse()
             text = answer.read()
@@ -90,13 +93,14 @@ def main() -> None:
     users = Users(json.loads(sys.stdin.readline()))
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
-        users.answers_ms, users.failed = [], 0
+        users.answers_ms, users.sent, users.failed = [], {}, 0
         begin = time.monotonic()
         users.submit(order["tasks"], order["per_s"], order["together"])
         found = {
             "failed": users.failed,
             "seconds": time.monotonic() - begin,
             "answer_ms": statistics.median(users.answers_ms),
+            "sent": users.sent,
         }
         print(json.dumps(found), flush=True)
 

@@ -20,7 +20,7 @@ OURS = ("agents", "clients")
 @dataclass(frozen=True)
 class Wishes:
     """`idle_s`: how long only heartbeats are measured; `tasks`: of a burst; `together`: in each
-    request; `half_s`: at half of the rate."""
+    request; `connections`: of users who wait for answers; `half_s`: at half of the rate."""
 
     sizes: Sequence[int]
     leave: str
@@ -28,6 +28,7 @@ class Wishes:
     idle_s: float
     tasks: int
     together: int
+    connections: int
     half_s: float
     processes: int
 
@@ -63,7 +64,7 @@ class Bench:
         self._agents = [
             Helper("bench.fleet.agents", self._first(number)) for number in range(wishes.processes)
         ]
-        first = {"ports": plant.ports, "tokens": tokens, "threads": 8}
+        first = {"ports": plant.ports, "tokens": tokens, "threads": wishes.connections}
         self._clients = Helper("bench.fleet.clients", first)
         ours = {
             "agents": [helper.process.pid for helper in self._agents],
@@ -74,8 +75,9 @@ class Bench:
 
     def _first(self, number: int) -> dict[str, Any]:
         port = self._plant.ports[number % len(self._plant.ports)]
+        socket_port = self._plant.socket_ports[number % len(self._plant.socket_ports)]
         return {
-            "socket": f"ws://127.0.0.1:{port}/ws/agent/",
+            "socket": f"ws://127.0.0.1:{socket_port}/ws/agent/",
             "http": f"http://127.0.0.1:{port}",
             "leave": self._wishes.leave,
             "file": self._wishes.file,
@@ -105,7 +107,7 @@ class Bench:
         memory = self._memory()
         burst_tasks, burst = self._burst()
         per_s = len(burst_tasks) / rows.span_s(burst_tasks)
-        half = self._half(per_s / 2)
+        half, sent = self._half(per_s / 2)
         counted = self._count()
         return Found(
             agents=size,
@@ -119,7 +121,7 @@ class Bench:
             per_s=per_s,
             ends=rows.ends(burst_tasks + half),
             half_per_s=per_s / 2,
-            starts_ms=rows.starts_ms(half),
+            starts_ms=rows.starts_ms(sent),
             counted=counted,
             load=os.getloadavg()[0],
         )
@@ -152,18 +154,19 @@ class Bench:
         self._submit(tasks, None)
         return tasks, self.meter.read()
 
-    def _half(self, per_s: float) -> list[int]:
+    def _half(self, per_s: float) -> tuple[list[int], dict[int, float]]:
         tasks = self._tasks(max(2, int(per_s * self._wishes.half_s)))
-        self._submit(tasks, per_s)
-        return tasks
+        return tasks, self._submit(tasks, per_s)
 
-    def _submit(self, tasks: list[int], per_s: float | None) -> None:
-        """Submit tasks and wait until all of them ended."""
+    def _submit(self, tasks: list[int], per_s: float | None) -> dict[int, float]:
+        """Submit tasks and wait until all of them ended; when each was sent, by the clock."""
         together = self._wishes.together
         self._clients.tell({"tasks": tasks, "per_s": per_s, "together": together})
-        if failed := self._clients.hear()["failed"]:
+        answer = self._clients.hear()
+        if failed := answer["failed"]:
             raise SystemExit(f"{failed} of {len(tasks)} tasks were not taken")
         _wait_for(tasks)
+        return {int(task): at for task, at in answer["sent"].items()}
 
     def _tasks(self, number: int) -> list[int]:
         return rows.make_tasks(number, leave=self._wishes.leave)

@@ -34,27 +34,36 @@ ENVIRONMENT = {
 
 @dataclass
 class Plant:
-    """A running site: the addresses of its web processes, the pids of its parts."""
+    """A running site: the addresses of its web processes, the pids of its parts.
+
+    socket_ports: where agents have their sockets; those of the others, if none is for them alone
+    """
 
     ports: list[int]
+    socket_ports: list[int]
     pids: dict[str, list[int]]
     environment: dict[str, str]
 
 
 @contextlib.contextmanager
-def running_plant(folder: Path, *, webs: int, heartbeat_s: float) -> Iterator[Plant]:
+def running_plant(
+    folder: Path, *, webs: int, heartbeat_s: float, sockets: int = 0
+) -> Iterator[Plant]:
     """Bring everything up below `folder`, with a migrated database; end it with this block.
 
-    Without `webs` it is only what a server process talks to: database, Redis, storage.
+    sockets: web processes beside the others, for agents' sockets alone. Without `webs` it is only
+    what a server process talks to: database, Redis, storage.
     """
     layout = open_home(folder / "home")
     layout.make_folders()
     # storage is never on the site's own origin, also when no web process runs
-    ports = free_ports(max(webs, 1) + 1)
+    ports = free_ports(max(webs, 1) + sockets + 1)
     with contextlib.ExitStack() as stack:
-        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory()))  # paths must be short
+        short = Path(
+            stack.enter_context(tempfile.TemporaryDirectory())
+        )  # as a socket's path must be
         address = stack.enter_context(postgres(folder / "postgres"))
-        site = parts.Site(layout, load_keys(layout), sockets / "redis.sock", ports[0], ports[-1])
+        site = parts.Site(layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1])
         environment = parts.environment(site, os.environ) | ENVIRONMENT
         environment |= {"DATABASE_URL": as_url(address), "HEARTBEAT_S": str(heartbeat_s)}
         environment["LEASE_S"] = str(max(60.0, 4 * heartbeat_s))
@@ -64,7 +73,8 @@ def running_plant(folder: Path, *, webs: int, heartbeat_s: float) -> Iterator[Pl
         )
         wanted = [parts.redis(site), parts.storage(site)]
         wanted += [
-            replace(parts.web(replace(site, port=port)), name="web") for port in ports[:webs]
+            replace(parts.web(replace(site, port=port)), name="web")
+            for port in ports[: webs + sockets]
         ]
         wanted += [parts.actors(), parts.sweep()] if webs else []
         pids: dict[str, list[int]] = {"postgres": [_postmaster(folder / "postgres")]}
@@ -72,7 +82,7 @@ def running_plant(folder: Path, *, webs: int, heartbeat_s: float) -> Iterator[Pl
             log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))
             process = stack.enter_context(_running(part, environment, log))
             pids.setdefault(part.name, []).append(process.pid)
-        yield Plant(ports[:-1], pids, environment)
+        yield Plant(ports[:webs], ports[webs:-1] or ports[:webs], pids, environment)
 
 
 def as_url(address: str) -> str:

@@ -107,11 +107,14 @@ def span_s(tasks: list[int]) -> float:
     return (found["finished_at__max"] - found["submitted_at__min"]).total_seconds()
 
 
-def starts_ms(tasks: list[int]) -> list[float]:
-    """From each submission to the moment the server heard that the process runs, ms."""
-    rows = Attempt.objects.filter(task__in=tasks, number=1).exclude(started_at=None)
-    pairs = rows.values_list("task__submitted_at", "started_at")
-    return [(start - submit).total_seconds() * 1000 for submit, start in pairs]
+def starts_ms(sent: dict[int, float]) -> list[float]:
+    """From a user's request to the moment the server heard that the process runs, ms.
+
+    sent: when the request of each task left, by this machine's clock
+    """
+    rows = Attempt.objects.filter(task__in=sent, number=1).exclude(started_at=None)
+    pairs = rows.values_list("task", "started_at")
+    return [(start.timestamp() - sent[task]) * 1000 for task, start in pairs]
 
 
 def percentile(values: list[float], of: int) -> float:
