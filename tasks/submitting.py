@@ -4,6 +4,7 @@ import datetime
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,16 +20,18 @@ from tasks.asking.programs import check_model, check_program
 from tasks.hints import assign_on_commit
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import Candidate, candidates, target_of
+from tasks.selectors import place_read_again
 from tasks.states import TaskState
 from tasks.transitions import transitions_if
 from webprofile.errors import DomainError
-from webprofile.saving import rows_save
+from webprofile.saving import rows_save, wait_at_most
 from webprofile.together import Together
 
 #: devices for the same user's tasks with the same target, the soonest free first
 Places = dict[tuple[int, str], list[Candidate]]
 #: so many that a round takes some 100 ms at most
 SUBMITTED_TOGETHER = 50
+ROUND_WAITS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,19 @@ def task_submit(
 def tasks_submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
     """The same of several tasks; returns what is wrong with those that stay behind.
 
-    What several requests submit at the same moment is one transaction.
+    What several requests submit at the same moment is one transaction; where that fails, each task
+    has one of its own. Repeating it changes nothing.
     """
+    if transaction.get_connection().in_atomic_block:
+        return _submit_within(arrived)
     found = _rounds.do(arrived)
     return {each.task.pk: error for each, error in zip(arrived, found, strict=True) if error}
+
+
+@transaction.atomic
+def _submit_within(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
+    _locked([each.task.pk for each in arrived], may_wait=True)
+    return _submit(arrived)
 
 
 @transaction.atomic
@@ -81,6 +93,8 @@ def _submit_together(arrived: Sequence[Arrived]) -> dict[int, DomainError | None
     """What is wrong with each, by its place; without those that somebody else has locked, and
     without what is there twice.
     """
+    # other rows than those: nobody may hold up what everybody submits
+    wait_at_most(ROUND_WAITS_S)
     places = {each.task.pk: place for place, each in reversed(list(enumerate(arrived)))}
     held = _locked(places, may_wait=False)
     refused = _submit([arrived[places[pk]] for pk in held])
@@ -90,6 +104,9 @@ def _submit_together(arrived: Sequence[Arrived]) -> dict[int, DomainError | None
 @transaction.atomic
 def _submit_alone(arrived: Arrived) -> DomainError | None:
     _locked([arrived.task.pk], may_wait=True)
+    # a round that was undone left here what it had written
+    with suppress(Task.DoesNotExist):
+        place_read_again(arrived.task)
     return _submit([arrived]).get(arrived.task.pk)
 
 

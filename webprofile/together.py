@@ -3,12 +3,11 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import structlog
-from django.db import transaction
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 Item = TypeVar("Item")
@@ -31,14 +30,14 @@ class Together(Generic[Item, Result]):
     first of them does for all what has gathered. Databases know this as group commit.
 
     So under load a piece of work costs fewer statements, and one that comes alone waits for nobody.
-    Each thread does one round at most: none works for others while its own caller waits. What a
-    thread wants within a transaction is a round of its own, since nobody else sees its rows.
+    Each thread does one round at most: none works for others while its own caller waits. Not for
+    threads within a transaction: nobody else sees their rows.
 
     act: does several, and returns results by their places; what it leaves out, and all of a round
     that raises, goes to `alone`, in the thread that wants it
     most: items of a round; a call with more has one of its own
-    patience_s: a round that takes longer is stuck; who waited so long for it goes on alone, so what
-    is done must bear to be done twice
+    patience_s: a round that takes longer is stuck; who waited so long for it goes on alone, and so
+    do those who come until it is over. What is done must bear to be done twice
     """
 
     def __init__(
@@ -53,16 +52,13 @@ class Together(Generic[Item, Result]):
         self._most, self._patience_s = most, patience_s
         self._lock = threading.Lock()
         self._waiting: deque[_Call[Item, Result]] = deque()
-        self._is_busy = False
+        self._is_busy = self._is_stuck = False
 
     def do(self, items: Sequence[Item]) -> list[Result]:
         """The result of each, in their order. Raises what `alone` raises."""
         call = _Call[Item, Result](items)
-        if transaction.get_connection().in_atomic_block:
-            call.results = dict(self._act(items))
-        else:
-            if self._is_turn_of(call):
-                self._round()
+        if self._is_turn_of(call):
+            self._round()
         return [
             call.results[place] if place in call.results else self._alone(item)
             for place, item in enumerate(items)
@@ -71,6 +67,8 @@ class Together(Generic[Item, Result]):
     def _is_turn_of(self, call: _Call[Item, Result]) -> bool:
         """Whether this thread is to do a round; if not, another one did it, or is stuck."""
         with self._lock:
+            if self._is_stuck:
+                return False
             self._waiting.append(call)
             leads, self._is_busy = not self._is_busy, True
         if leads:
@@ -81,13 +79,14 @@ class Together(Generic[Item, Result]):
                 return not call.is_over
             if call in self._waiting:
                 self._waiting.remove(call)
+            self._is_stuck = self._is_busy
         log.warning("round_stuck", waited_s=self._patience_s)
         return False
 
     def _round(self) -> None:
         calls = self._gathered()
         try:
-            with _facts_of_nobody():
+            with _facts_of_nobody() if len(calls) > 1 else nullcontext():
                 found = self._act([item for call in calls for item in call.items])
             begin = 0
             for call in calls:
@@ -113,7 +112,7 @@ class Together(Generic[Item, Result]):
     def _pass_on(self, calls: Sequence[_Call[Item, Result]]) -> None:
         with self._lock:
             next_ = self._waiting[0] if self._waiting else None
-            self._is_busy = next_ is not None
+            self._is_busy, self._is_stuck = next_ is not None, False
             if next_ is not None:
                 next_.woken.set()
             for call in calls:

@@ -2,16 +2,28 @@
 
 import itertools
 import threading
+import time
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from accounts.tests.threads import at_once
 from tasks import submitting
+from tasks.asking.request import TaskRequest
 from tasks.models import Attempt, Task, TaskEvent
+from tasks.queue.targets import Target
+from tasks.services import task_create
 from tasks.states import TaskState
 from tasks.submitting import Arrived, task_submit, tasks_submit
-from tasks.tests.make import make_task, make_user, make_worker, stored
+from tasks.tests.make import (
+    data_file,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+    stored,
+)
 from webprofile.errors import DomainError
 
 PATIENCE_S = 20
@@ -24,6 +36,7 @@ class Gate:
         self.rounds: list[list[int]] = []
         self._act = submitting._submit_together
         monkeypatch.setattr(submitting._rounds, "_act", self._round)
+        monkeypatch.setattr(submitting._rounds, "_patience_s", 3 * PATIENCE_S)
         self._others = threading.Event()
 
     def _round(self, arrived):
@@ -43,9 +56,10 @@ class Gate:
             return ""
 
         def let_go():
-            wait = threading.Event()
+            deadline = time.monotonic() + PATIENCE_S
             while len(submitting._rounds._waiting) < len(tasks) - 1:
-                wait.wait(0.01)
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
             self._others.set()
 
         return at_once(*(lambda task=task: one(task) for task in tasks), let_go)[:-1]
@@ -127,6 +141,35 @@ def test_a_task_that_somebody_has_locked_keeps_only_its_own_user_waiting(gate):
     assert states[tasks[1].pk] == TaskState.INITIATED
     assert refused == {}
     assert at_once(lambda: Task.objects.get(pk=tasks[1].pk).state) == [TaskState.ASSIGNED]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_round_that_is_undone_leaves_nothing_behind(database_on_disk, monkeypatch):
+    """Not the device that it chose, either: that is chosen anew, from what is true then."""
+    act = submitting._submit_together
+
+    def undone(arrived):
+        with transaction.atomic():
+            act(arrived)
+            raise OperationalError("found a circle of locks")
+
+    monkeypatch.setattr(submitting._rounds, "_act", undone)
+
+    def submit():
+        alice = make_user("alice")
+        first, other = make_worker("first"), make_worker("other")
+        wanted = TaskRequest(target=Target({}, "", ""), files=(model_file(), data_file()))
+        task = task_create(owner=alice, request=wanted)
+        assert task.worker == first
+        make_waiting_task(make_user("bob"), first)  # which takes it at once
+        task_submit(task, stored(task))
+        attempt = Attempt.objects.get(task=task)
+        assert attempt.worker == task.worker == other
+        assert task.state == TaskState.WAITING
+        return [event.kind for event in task.events.order_by("seq")]
+
+    # it was sent there, and not fetched from a device that is busy
+    assert at_once(submit) == [["task.waiting", "task.assigned"]]
 
 
 @pytest.mark.django_db

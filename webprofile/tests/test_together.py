@@ -1,10 +1,10 @@
 """Work of several threads done by one of them: who works when, and what becomes of failures."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import transaction
 from structlog.contextvars import bound_contextvars, get_contextvars
 
 from webprofile.together import Together
@@ -102,7 +102,7 @@ def test_a_round_that_fails_is_done_singly_and_only_who_is_to_blame_hears_of_it(
 
 
 def test_a_round_that_is_stuck_keeps_only_its_own_waiting():
-    desk = Desk(patience_s=0.2)
+    desk = Desk(patience_s=1.0)
     with ThreadPoolExecutor(3) as pool:
         stuck = pool.submit(desk.together.do, [1])
         assert desk.begun.wait(PATIENCE_S)
@@ -111,30 +111,30 @@ def test_a_round_that_is_stuck_keeps_only_its_own_waiting():
             [6],
         ]
         assert not stuck.done()
+        begin = time.monotonic()
+        assert pool.submit(desk.together.do, [5]).result() == [10]
+        assert time.monotonic() - begin < desk.together._patience_s  # nobody waits for it any more
         desk.may_go.set()
         assert stuck.result() == [2]
     assert desk.rounds == [[1]]
     assert desk.together.do([4]) == [8]  # and it goes on
 
 
-@pytest.mark.django_db
-def test_within_a_transaction_nothing_is_given_to_others():
-    desk = Desk()
-    desk.may_go.set()
-    desk.left_out = {2}
-    desk.together._is_busy = True  # it would wait for ever
-    with transaction.atomic():
-        assert desk.together.do([1, 2, 3]) == [2, 4, 6]
-    assert desk.rounds == [[1, 2, 3]]
-    assert [number for number, _ in desk.alone] == [2]
-
-
 def test_lines_of_the_log_about_others_say_nothing_of_this_request():
-    seen = []
-    together = Together(
-        lambda numbers: seen.append(get_contextvars()) or dict(enumerate(numbers)), int, most=2
-    )
-    with bound_contextvars(request_id="mine"):
-        together.do([1])
-        assert get_contextvars()["request_id"] == "mine"
-    assert "request_id" not in seen[0]
+    desk, seen = Desk(), []
+    act = desk.together._act
+    desk.together._act = lambda numbers: seen.append(get_contextvars()) or act(numbers)
+
+    def ask(number):
+        with bound_contextvars(request_id=number):
+            desk.together.do([number])
+            return get_contextvars()["request_id"]
+
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(ask, 1)]
+        assert desk.begun.wait(PATIENCE_S)
+        asked += [pool.submit(ask, number) for number in (2, 3)]
+        desk._until_waiting(2)
+        desk.may_go.set()
+        assert [each.result() for each in asked] == [1, 2, 3]
+    assert [facts.get("request_id") for facts in seen] == [1, None]
