@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import structlog
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
@@ -21,6 +22,8 @@ from webprofile.meters import storage_watch
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+log = structlog.get_logger()
 
 _CONFIG = Config(
     signature_version="s3v4",
@@ -112,6 +115,15 @@ def public() -> "S3Client":
 
 
 def clients_prepare() -> None:
-    """Make both clients, so that no request waits for them; asks storage nothing."""
-    internal()
-    public()
+    """Make both clients, so that no request waits for them; asks storage nothing.
+
+    What is wrong with the settings says whoever needs storage, and `manage.py doctor`. Without keys
+    the machine's role is asked for by network, and an answer that does not come would be kept.
+    """
+    if not settings.S3_ACCESS_KEY_ID:
+        return
+    for make in (internal, public):
+        try:
+            make()
+        except (BotoCoreError, ValueError) as error:
+            log.warning("storage_client_not_made", error=repr(error))
