@@ -125,7 +125,9 @@ class Supervisor:
         *,
         timeout_s: float = 120.0,
     ) -> str:
-        """Run a command to its end, return its stdout; stderr goes to its log. Raises PartError."""
+        """Run a command to its end, return its stdout; stderr goes to its log, and stdout too if it
+        fails. Raises PartError.
+        """
         with self._layout.log(name).open("ab") as log:
             part = Part(name, command, environment or {})
             running = await self._spawn(part, stdout=subprocess.PIPE, stderr=log)
@@ -136,6 +138,8 @@ class Supervisor:
         finally:
             await self._end(running, grace_s=1.0)
         if running.returncode:
+            with self._layout.log(name).open("ab") as log:
+                log.write(output)
             raise PartError(f"{name} {self._why(name, running.returncode)}")
         return output.decode()
 
