@@ -36,7 +36,7 @@ _CONFIG = Config(
 )
 
 
-#: a client takes 0.3 s of a core to make: of threads that begin together one makes it
+#: the first client takes 0.2 s of a core to make: of threads that begin together one makes it
 _making = threading.Lock()
 
 

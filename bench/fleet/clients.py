@@ -5,8 +5,7 @@
                          -> {"failed": n, "seconds": s, "answer_ms": median, "sent": {"1": s}}
 
 `sent`: when the request of each task left, by the clock; `per_s` null: as fast as `threads`
-connections can; `together`: tasks that a user submits with one
-request, where it is above 1.
+connections can; `together`: tasks that a user submits with one request, where it is above 1.
 """
 
 import http.client

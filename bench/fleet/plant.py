@@ -59,9 +59,8 @@ def running_plant(
     # storage is never on the site's own origin, also when no web process runs
     ports = free_ports(max(webs, 1) + sockets + 1)
     with contextlib.ExitStack() as stack:
-        short = Path(
-            stack.enter_context(tempfile.TemporaryDirectory())
-        )  # as a socket's path must be
+        # a socket's path must be short
+        short = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address = stack.enter_context(postgres(folder / "postgres"))
         site = parts.Site(layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1])
         environment = parts.environment(site, os.environ) | ENVIRONMENT

@@ -135,7 +135,7 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
 
 
 def test_threads_that_need_storage_first_share_one_client(monkeypatch):
-    """To make one takes 0.3 s of a core; a server that starts has many requests at once."""
+    """To make one takes 0.2 s of a core; a server that starts has many requests at once."""
     made = []
     with monkeypatch.context() as patch:
         patch.setattr(s3.boto3, "client", lambda *_, **__: made.append(1) or time.sleep(0.1))
