@@ -18,6 +18,8 @@ from django.conf import settings
 from django.db import connection, connections
 from django.utils import translation
 
+from webprofile.embedded.layout import free_ports
+
 #: real models, inputs, profiles and broken files, used in place
 DATA = Path(__file__).resolve().parent.parent / "shared" / "data"
 
@@ -79,9 +81,7 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     rclone = Path(sys.executable).with_name("rclone")
     # quoted: rclone reads the variable as CSV, one pair a field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'

@@ -1,8 +1,9 @@
 """Where things lie below the home folder, and the secrets made on the first start."""
 
-import contextlib
+import itertools
 import json
 import os
+import random
 import secrets
 import shutil
 import socket
@@ -15,6 +16,11 @@ BUCKET = "megengine-web-profile"
 LOG_LIMIT_BYTES = 10 << 20
 #: sockaddr_un has 108 bytes on Linux, 104 on others, with the NUL at its end
 SOCKET_PATH_LIMIT_BYTES = 103
+#: where looking for a free port begins, above most programs' own ones
+_FIRST_PORT = 12_000
+#: first and last port that outgoing connections get (ip(7), ip_local_port_range)
+_PORTS_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUAL_FIRST_PORT_OF_CONNECTIONS = 32_768
 
 
 @dataclass(frozen=True)
@@ -144,9 +150,20 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports of the loopback address that nobody listens at."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+    """Return different ports of the loopback address that nobody listens at.
+
+    They lie below those that the kernel gives to outgoing connections: one of those may be taken
+    by any connection of the machine before whoever asked here listens.
+    """
+    candidates = list(range(_FIRST_PORT, _first_port_of_connections()))
+    random.SystemRandom().shuffle(candidates)
+    return list(itertools.islice(filter(is_free, candidates), count))
+
+
+def _first_port_of_connections() -> int:
+    try:
+        first = int(_PORTS_OF_CONNECTIONS.read_text(encoding="ascii").split()[0])
+    except OSError:  # not Linux
+        return _USUAL_FIRST_PORT_OF_CONNECTIONS
+    # somebody who widened the range left no room below it: a small risk is better than no port
+    return first if first >= 2 * _FIRST_PORT else _USUAL_FIRST_PORT_OF_CONNECTIONS

@@ -24,7 +24,8 @@ def visitors(cluster: Cluster) -> Iterator[tuple[Visitor, Visitor]]:
 def test_a_page_of_one_process_follows_what_a_device_does_at_the_other(cluster, visitors, asked_at):
     assert "agent_connected" in cluster.log("web0")
     assert "agent_connected" not in cluster.log("web1")
-    states, log = watch(visitors[1], ask(visitors[asked_at]))
+    # long enough that the page is open before it ends
+    states, log = watch(visitors[1], ask(visitors[asked_at], iter=400))
     assert states[-1] == "succeeded", log
     assert "running" in states
     assert "iter 2/3" in log

@@ -68,6 +68,19 @@ def test_free_ports_differ_and_are_free() -> None:
     assert all(is_free(port) for port in ports)
 
 
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [("25000 60999", 25_000), ("1024 65535", 32_768), (None, 32_768)],
+    ids=["narrowed", "widened", "not Linux"],
+)
+def test_free_ports_are_not_those_of_connections(tmp_path, monkeypatch, given, first) -> None:
+    told = tmp_path / "ip_local_port_range"
+    if given:
+        told.write_text(given)
+    monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", told)
+    assert [port for port in free_ports(50) if not 12_000 <= port < first] == []
+
+
 def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "home")
     keys = load_keys(layout)
