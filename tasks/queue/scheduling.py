@@ -2,8 +2,8 @@
 
 import json
 import random
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,11 +20,14 @@ from tasks.queue.rebinding import fits, task_rebind
 from tasks.queue.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
 from tasks.queue.turns import (
     Group,
+    Turn,
     groups_by_worker,
+    groups_in,
     groups_of,
     held_s,
     in_own_order,
     next_turns,
+    sorted_by_turn,
     tiers,
 )
 from tasks.states import TaskState
@@ -34,12 +37,18 @@ from workers.selectors import shut_out
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
 TASKS_SEEN = 20
+#: tasks to a device that are read, all of them, where no more wait
+SHORT_QUEUE = 4
 #: devices that get their next task in one transaction; one that is served meanwhile undoes it
 ASSIGNED_TOGETHER = 100
 #: tasks whose device went away that are read at once; and how many of them that can go nowhere one
 #: round of the sweep looks at
 STRAYS_READ = 200
 STRAYS_IN_VAIN = 400
+#: the first so many tasks of a turn, in their owner's order
+First = Callable[[Turn, int], Iterator[Task]]
+#: what waits for a device
+Queue = tuple[Sequence[Group], First]
 
 
 def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
@@ -124,21 +133,42 @@ def _places(workers: Sequence[Worker], free: Mapping[int, Sequence[int]]) -> lis
     if not workers:
         return []
     ready = queue_of(*workers).filter(_due())
-    groups = groups_by_worker(ready)
-    # nearly all: nobody is to be preferred, and one task is wanted
-    plain = [w for w in workers if len(groups.get(w.pk, ())) == 1 and len(free[w.pk]) == 1]
-    firsts = _firsts(plain, ready) if len(plain) > 1 else {}
+    most = len(workers) * SHORT_QUEUE
+    some = list(ready.order_by()[: most + 1])
+    queues = _read_queues(workers, some) if len(some) <= most else _queues(workers, ready, free)
     places = list[tuple[Task, int]]()
-    for worker in workers:
-        if worker.pk in firsts:
-            own = firsts[worker.pk]
-        else:
-            mine, wanted = ready.filter(worker=worker), len(free[worker.pk])
-            own = list(_next_of(worker, mine, wanted, groups.get(worker.pk, ())))
+    for worker, (groups, first) in zip(workers, queues, strict=True):
+        own = _next_of(worker, groups, first, len(free[worker.pk]))
         for task, slot in zip(own, free[worker.pk], strict=False):
             task.worker = worker
             places.append((task, slot))
     return places
+
+
+def _read_queues(workers: Sequence[Worker], tasks: Iterable[Task]) -> Iterator[Queue]:
+    """What waits for each of these devices, of tasks that were read."""
+    by_worker: dict[int, list[Task]] = defaultdict(list)
+    for task in tasks:
+        by_worker[task.worker_id].append(task)
+    for worker in workers:
+        by_turn = sorted_by_turn(by_worker[worker.pk])
+        yield groups_in(by_turn), _first_read(by_turn)
+
+
+def _queues(
+    workers: Sequence[Worker], ready: QuerySet[Task], free: Mapping[int, Sequence[int]]
+) -> Iterator[Queue]:
+    """The same where much waits: of each device's queue no more is read than it has slots for."""
+    groups = groups_by_worker(ready)
+    # nearly all: nobody is to be preferred, and one task is wanted
+    plain = [w for w in workers if len(groups.get(w.pk, ())) == 1 and len(free[w.pk]) == 1]
+    firsts = _firsts(plain, ready) if len(plain) > 1 else {}
+    for worker in workers:
+        if worker.pk in firsts:
+            first = _first_read(sorted_by_turn(firsts[worker.pk]))
+        else:
+            first = _first_of(ready.filter(worker=worker))
+        yield groups.get(worker.pk, ()), first
 
 
 def _firsts(workers: Sequence[Worker], ready: QuerySet[Task]) -> dict[int, list[Task]]:
@@ -150,6 +180,20 @@ def _firsts(workers: Sequence[Worker], ready: QuerySet[Task]) -> dict[int, list[
     for task in ready.filter(pk__in=keys):
         found[task.worker_id].append(task)
     return found
+
+
+def _first_read(by_turn: Mapping[Turn, Sequence[Task]]) -> First:
+    return lambda turn, number: iter(by_turn.get(turn, ())[:number])
+
+
+def _first_of(ready: QuerySet[Task]) -> First:
+    ready = ready.annotate(tier=tiers())
+
+    def first(turn: Turn, number: int) -> Iterator[Task]:
+        # a query that is made when its first task is wanted, which may be never
+        yield from in_own_order(ready.filter(tier=turn.tier, owner=turn.owner_id))[:number]
+
+    return first
 
 
 def _due() -> Q:
@@ -203,31 +247,20 @@ def _allowed_users(worker: Worker) -> QuerySet[User]:
     return User.objects.filter(Q(is_staff=True) | Q(pk__in=granted))
 
 
-def _next_of(
-    worker: Worker, ready: QuerySet[Task], number: int, groups: Sequence[Group]
-) -> Iterator[Task]:
+def _next_of(worker: Worker, groups: Sequence[Group], first: First, number: int) -> Iterator[Task]:
     """The next `number` of some waiting tasks, by the turns of their owners on this device.
 
-    groups: those of `ready`
+    groups: those of the tasks, of which `first` tells a turn's
     """
     usual_s, held = 0.0, dict[int, float]()
     if len({group.owner_id for group in groups}) > 1:
         usual_s = usual_s_of(worker)
         held = held_s(worker, live_s=usual_s)
     turns = list(islice(next_turns(groups, held, usual_s), number))
-    ready = ready.annotate(tier=tiers())
-    of_turn = {
-        turn: _lazily(in_own_order(ready.filter(tier=turn.tier, owner=turn.owner_id))[:wanted])
-        for turn, wanted in Counter(turns).items()
-    }
+    of_turn = {turn: first(turn, wanted) for turn, wanted in Counter(turns).items()}
     for turn in turns:
         # one that went meanwhile leaves its turn to nobody: the next round sees to it
         yield from islice(of_turn[turn], 1)
-
-
-def _lazily(tasks: QuerySet[Task]) -> Iterator[Task]:
-    """A query that is made when its first task is wanted, which may be never."""
-    yield from tasks
 
 
 # -- targets --------------------------------------------------------------------------------------
@@ -252,7 +285,7 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
         return
     there = waiting.exclude(worker=worker)
     rows = there.select_related("worker")
-    for task in _next_of(worker, rows, TASKS_SEEN, groups_of(there)):
+    for task in _next_of(worker, groups_of(there), _first_of(rows), TASKS_SEEN):
         candidate = next(each for target, each in found if target == task.target)
         if not fits(task, candidate):
             continue

@@ -14,7 +14,7 @@ import datetime
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from django.db.models import (
@@ -83,6 +83,27 @@ def tiers() -> Case:
 def in_own_order(tasks: QuerySet[Task]) -> QuerySet[Task]:
     """One user's tasks of one tier, the next one first."""
     return tasks.order_by("-priority", "submitted_at", "id")
+
+
+def sorted_by_turn(tasks: Iterable[Task]) -> dict[Turn, list[Task]]:
+    """Tasks that were read, by tier and owner, each list as `in_own_order` puts it."""
+    found: dict[Turn, list[Task]] = defaultdict(list)
+    for task in sorted(tasks, key=_own_place):
+        found[Turn(tier_of(task.purpose, task.priority), task.owner_id)].append(task)
+    return dict(found)
+
+
+def _own_place(task: Task) -> tuple[int, datetime.datetime, int]:
+    assert task.submitted_at is not None  # it waits
+    return -task.priority, task.submitted_at, task.pk
+
+
+def groups_in(by_turn: Mapping[Turn, Sequence[Task]]) -> list[Group]:
+    """The groups of what `sorted_by_turn` made."""
+    return [
+        Group(*turn, len(tasks), min(task.submitted_at for task in tasks if task.submitted_at))
+        for turn, tasks in by_turn.items()
+    ]
 
 
 def groups_of(waiting: QuerySet[Task]) -> list[Group]:
