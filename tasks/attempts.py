@@ -23,6 +23,7 @@ from tasks.models import Attempt, LogChunk, Task
 from tasks.states import TaskState
 from tasks.transitions import transitions_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
+from webprofile.saving import wait_at_most
 from workers.models import Worker
 
 #: why an attempt ended whose worker was silent for longer than a lease
@@ -40,24 +41,34 @@ def lease_end() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.LEASE_S)
 
 
-def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
+def attempt_assign(
+    task: Task, *, slot: int, pokes: bool = True, within_s: float = 0.0
+) -> Attempt | None:
     """Give a waiting task to its worker; None if it is not waiting for this one any more.
 
-    Raises IntegrityError if the slot is taken: the caller lost a race.
+    pokes, within_s: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
+    lost a race.
     """
-    return next(iter(attempts_assign([(task, slot)])), None)
+    return next(iter(attempts_assign([(task, slot)], pokes=pokes, within_s=within_s)), None)
 
 
 @transaction.atomic
-def attempts_assign(places: Sequence[tuple[Task, int]]) -> list[Attempt]:
+def attempts_assign(
+    places: Sequence[tuple[Task, int]], *, pokes: bool = True, within_s: float = 0.0
+) -> list[Attempt]:
     """The same of several tasks, each with its slot, in as many statements as of one.
 
+    pokes: whether the devices are woken, whose orders the caller would otherwise read
+    within_s: how long to wait for a row at most; 0: until it is free
     Returns the attempts of those that still waited there. Raises IntegrityError if any of the slots
-    is taken; then nothing is done.
+    is taken, OperationalError if a row was locked for longer; then nothing is done.
     """
+    if within_s:
+        wait_at_most(within_s)
     # first in line on commit: the device should not wait for what browsers are told
     poked = set[int]()
-    announce.poke_workers_on_commit(poked)
+    if pokes:
+        announce.poke_workers_on_commit(poked)
     ids = {task.pk: uuid.uuid4() for task, _ in places}
     about = {
         task.pk: {"attempt": str(ids[task.pk]), "worker": task.worker.name} for task, _ in places

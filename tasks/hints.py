@@ -8,26 +8,22 @@ from collections.abc import Collection, Sequence
 
 from django.db import transaction
 
+from tasks.announce import poke_workers_on_commit
 from webprofile.meters import hint_given
 
 
 def assign_on_commit(worker_ids: Collection[int]) -> None:
-    """Give these workers the next of their waiting tasks, here and now.
+    """Have these workers given the next of their waiting tasks, where their agents listen.
 
-    Not through the broker: its consumer polls, and each look that finds nothing costs the machine
-    more than the two queries of an assignment.
+    Not here: there it is done for all that several requests submit at the same moment, and the
+    orders are sent at once. Nor through the broker: its consumer polls, and each look that finds
+    nothing costs the machine more than the queries of an assignment.
     """
-    from tasks.queue.scheduling import assign_waiting
-
-    def assign() -> None:
-        with hint_given("assign"):
-            assign_waiting(worker_ids)
-
-    transaction.on_commit(assign, robust=True)
+    poke_workers_on_commit(worker_ids)
 
 
 def fill_slots_on_commit(worker_ids: Collection[int]) -> None:
-    """As `assign_on_commit`, where attempts ended: most often nothing waits."""
+    """Give them the next of their tasks here and now; most often nothing waits."""
     from tasks.queue.scheduling import assign_waiting, those_with_work
 
     def assign() -> None:

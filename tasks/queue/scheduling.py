@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any
 
+import structlog
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
@@ -31,14 +32,19 @@ from tasks.queue.turns import (
     tiers,
 )
 from tasks.states import TaskState
+from webprofile.saving import wait_at_most
 from workers.models import LONG, Grant, Runtime, Worker, online_since
 from workers.selectors import shut_out
+
+log = structlog.get_logger()
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
 TASKS_SEEN = 20
 #: tasks to a device that are read, all of them, where no more wait
 SHORT_QUEUE = 4
+#: how long an assignment waits for a row that somebody has locked
+ROW_S = 1.0
 #: devices that get their next task in one transaction; one that is served meanwhile undoes it
 ASSIGNED_TOGETHER = 100
 #: tasks whose device went away that are read at once; and how many of them that can go nowhere one
@@ -51,34 +57,33 @@ First = Callable[[Turn, int], Iterator[Task]]
 Queue = tuple[Sequence[Group], First]
 
 
-def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
+def assign_waiting(
+    worker_ids: Collection[int] | None = None, *, pokes: bool = True
+) -> list[Attempt]:
     """Fill the free slots of some devices, or of all that are online.
 
+    pokes: whether those that got a task are woken, whose orders the caller would otherwise read
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
     so two dispatchers at once hand out each task and each slot at most once. A device that has no
-    more tasks of its own takes over those of others whose target it matches.
+    more tasks of its own takes over those of others whose target it matches. What somebody has
+    locked for long is left to the next round of the sweep.
     """
-    targets = _targets()
     own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
     online = Worker.objects.filter(
         ~shut_out(), is_enabled=True, pulse__last_seen_at__gte=online_since()
     )
     if worker_ids is not None:
         online = online.filter(pk__in=worker_ids)
-    if not targets:
-        online = online.filter(Exists(own))
-    # what a device is, has and belongs to is asked by targets alone
-    online = online.prefetch_related("runtimes", "pools") if targets else online.defer(*LONG)
-    workers = list(online.annotate(has_own=Exists(own)))
+    workers = list(online.filter(Exists(own)).defer(*LONG))
     free = _free_slots(workers)
     assigned = list[Attempt]()
-    ready = [worker for worker in workers if worker.has_own and free[worker.pk]]
+    ready = [worker for worker in workers if free[worker.pk]]
     for begin in range(0, len(ready), ASSIGNED_TOGETHER):
-        assigned += _assign(ready[begin : begin + ASSIGNED_TOGETHER], free)
+        assigned += _assign(ready[begin : begin + ASSIGNED_TOGETHER], free, pokes=pokes)
     # at last, so that no task moves whose own device is just about to take it
-    for worker in workers:
-        if targets and free[worker.pk] and worker.held_at is None:
-            assigned += _take_over(worker, free[worker.pk], targets)
+    full = {pk for pk, slots in free.items() if not slots}
+    if worker_ids is None or not full.issuperset(worker_ids):
+        assigned += _take_from_others(online.exclude(pk__in=full), pokes=pokes)
     return assigned
 
 
@@ -102,27 +107,32 @@ def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
     return free
 
 
-def _assign(workers: Sequence[Worker], free: Mapping[int, list[int]]) -> list[Attempt]:
+def _assign(
+    workers: Sequence[Worker], free: Mapping[int, list[int]], *, pokes: bool
+) -> list[Attempt]:
     """Give free slots to the devices' own tasks; takes out of `free` those that are gone."""
     places = _places(workers, free)
     try:
-        attempts = attempts_assign(places) if places else []
+        attempts = attempts_assign(places, pokes=pokes, within_s=ROW_S) if places else []
     except (IntegrityError, OperationalError):
-        # another dispatcher was faster somewhere, or had locked the same in another order
-        attempts = list(_assign_singly(places, free))
+        # another dispatcher was faster somewhere, or has locked one of them
+        attempts = list(_assign_singly(places, free, pokes=pokes))
     for attempt in attempts:
         free[attempt.worker_id].remove(attempt.slot)
     return attempts
 
 
 def _assign_singly(
-    places: Iterable[tuple[Task, int]], free: Mapping[int, list[int]]
+    places: Iterable[tuple[Task, int]], free: Mapping[int, list[int]], *, pokes: bool
 ) -> Iterator[Attempt]:
     for task, slot in places:
         try:
-            attempt = attempt_assign(task, slot=slot)
+            attempt = attempt_assign(task, slot=slot, pokes=pokes, within_s=ROW_S)
         except IntegrityError:
             free[task.worker_id].remove(slot)  # who was faster also finds what we leave
+            continue
+        except OperationalError as error:
+            log.warning("task_not_assigned", task=task.pk, error=repr(error))
             continue
         if attempt is not None:
             yield attempt
@@ -272,7 +282,22 @@ def _targets() -> list[dict[str, Any]]:
     return [target for target in targets.order_by().distinct()[:TARGETS_SEEN] if target is not None]
 
 
-def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -> Iterator[Attempt]:
+def _take_from_others(workers: QuerySet[Worker], *, pokes: bool) -> Iterator[Attempt]:
+    """Fill what is free on these devices with tasks that wait elsewhere for their target."""
+    targets = _targets()
+    if not targets:
+        return
+    # what a device is, has and belongs to is asked by targets alone
+    here = list(workers.filter(held_at=None).prefetch_related("runtimes", "pools"))
+    free = _free_slots(here)
+    for worker in here:
+        if free[worker.pk]:
+            yield from _take_over(worker, free[worker.pk], targets, pokes=pokes)
+
+
+def _take_over(
+    worker: Worker, free: list[int], targets: list[dict[str, Any]], *, pokes: bool
+) -> Iterator[Attempt]:
     """Start tasks that wait elsewhere and may come here, by the turns of their owners here."""
     pools = pools_of(worker)
     found = [
@@ -291,12 +316,16 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
             continue
         try:
             with transaction.atomic():
+                wait_at_most(ROW_S)
                 attempt = None
                 if task_rebind(task, to=candidate, because="slot_free"):
-                    attempt = attempt_assign(task, slot=free[0])
+                    attempt = attempt_assign(task, slot=free[0], pokes=pokes)
         except IntegrityError:
             attempt = None
             free.pop(0)  # another dispatcher filled this slot; the task waits where it was
+        except OperationalError as error:
+            attempt = None
+            log.warning("task_not_taken_over", task=task.pk, error=repr(error))
         if attempt is not None:
             free.pop(0)
             yield attempt

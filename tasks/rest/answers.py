@@ -232,7 +232,9 @@ class TaskAnswer(TaskRow):
 
     @extend_schema_field(AttemptAnswer(many=True))
     def get_attempts(self, task: Task) -> Any:
-        attempts = task.attempts.select_related("worker").order_by("number")
+        attempts = self.context.get("attempts")  # by who knows them already
+        if attempts is None:
+            attempts = task.attempts.select_related("worker").order_by("number")
         return AttemptAnswer(attempts, many=True).data
 
 

@@ -54,13 +54,18 @@ class TaskView(ApiView):
         """The answer that shows a task as it is now."""
         return Response(TaskAnswer(self.task(task.pk)).data, status=status)
 
-    def shown_moved(self, task: Task) -> Response:
-        """The same of one that this request read: the rest of it is as it was. Raises Http404."""
+    def shown_moved(self, task: Task, *, is_new: bool) -> Response:
+        """The same of one that this request read: the rest of it is as it was. Raises Http404.
+
+        is_new: whether nothing was tried before this request moved it
+        """
+        moved = task.event_seq
         try:
             place_read_again(task)
         except Task.DoesNotExist as error:
             raise Http404 from error
-        return Response(TaskAnswer(task).data)
+        context = {"attempts": ()} if is_new and task.event_seq == moved else {}
+        return Response(TaskAnswer(task, context=context).data)
 
 
 class TaskList(ApiListView):
@@ -171,12 +176,13 @@ class TaskSubmit(TaskView):
         Repeating it changes nothing.
         """
         task = self.task(task_id)
+        is_new = task.state == TaskState.INITIATED
         try:
             task_confirm(task)
         except DomainError as error:
             end_refused(task, error)
             raise
-        return self.shown_moved(task)
+        return self.shown_moved(task, is_new=is_new)
 
 
 class TaskCancel(TaskView):

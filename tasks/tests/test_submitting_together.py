@@ -10,7 +10,8 @@ from django.db import OperationalError, connection, transaction
 from accounts.tests.threads import at_once
 from tasks import submitting
 from tasks.asking.request import TaskRequest
-from tasks.models import Attempt, Task, TaskEvent
+from tasks.models import Task, TaskEvent
+from tasks.queue.scheduling import assign_waiting
 from tasks.queue.targets import Target
 from tasks.services import task_create
 from tasks.states import TaskState
@@ -84,7 +85,7 @@ def read_again(tasks) -> list[Task]:
     return [rows[task.pk] for task in tasks]
 
 
-def test_all_go_to_their_devices_in_two_rounds(gate):
+def test_all_wait_for_their_devices_after_two_rounds(gate):
     tasks = at_once(lambda: make(5))[0]
     assert gate.submit(*tasks) == [""] * 5
     first, others = gate.rounds
@@ -92,7 +93,7 @@ def test_all_go_to_their_devices_in_two_rounds(gate):
     assert sorted(first + others) == [task.pk for task in tasks]
 
     def found():
-        return {(each.task_id, each.worker_id) for each in Attempt.objects.all()}
+        return {(each.task_id, each.worker_id) for each in assign_waiting()}
 
     assert at_once(found) == [{(task.pk, task.worker_id) for task in tasks}]
 
@@ -111,8 +112,7 @@ def test_the_same_task_twice_at_once_is_submitted_once(gate):
     def moves():
         return sorted(TaskEvent.objects.values_list("task", "kind"))
 
-    kinds = ("task.assigned", "task.waiting")
-    assert at_once(moves) == [[(task.pk, kind) for task in tasks for kind in kinds]]
+    assert at_once(moves) == [[(task.pk, "task.waiting") for task in tasks]]
 
 
 @pytest.mark.production
@@ -140,7 +140,7 @@ def test_a_task_that_somebody_has_locked_keeps_only_its_own_user_waiting(gate):
     assert held == {0: None, 2: None}
     assert states[tasks[1].pk] == TaskState.INITIATED
     assert refused == {}
-    assert at_once(lambda: Task.objects.get(pk=tasks[1].pk).state) == [TaskState.ASSIGNED]
+    assert at_once(lambda: Task.objects.get(pk=tasks[1].pk).state) == [TaskState.WAITING]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -161,15 +161,15 @@ def test_a_round_that_is_undone_leaves_nothing_behind(database_on_disk, monkeypa
         wanted = TaskRequest(target=Target({}, "", ""), files=(model_file(), data_file()))
         task = task_create(owner=alice, request=wanted)
         assert task.worker == first
-        make_waiting_task(make_user("bob"), first)  # which takes it at once
+        make_waiting_task(make_user("bob"), first)
         task_submit(task, stored(task))
-        attempt = Attempt.objects.get(task=task)
-        assert attempt.worker == task.worker == other
+        task.refresh_from_db()
+        assert task.worker == other
         assert task.state == TaskState.WAITING
         return [event.kind for event in task.events.order_by("seq")]
 
     # it was sent there, and not fetched from a device that is busy
-    assert at_once(submit) == [["task.waiting", "task.assigned"]]
+    assert at_once(submit) == [["task.waiting"]]
 
 
 @pytest.mark.django_db

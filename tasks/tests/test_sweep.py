@@ -14,6 +14,7 @@ from profiles.actors import build_profile
 from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
+from tasks.submitting import task_submit
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     last_seen,
@@ -22,8 +23,10 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     reported,
+    stored,
 )
 from webprofile.errors import DomainError
+from workers.announce import worker_group
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
 
@@ -249,14 +252,16 @@ def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
     assert (task.state, occupant.ended_at) == ("waiting", None)
 
 
-def test_a_submitted_task_is_assigned_at_once(django_capture_on_commit_callbacks):
+def test_a_submitted_task_wakes_its_device_first(django_capture_on_commit_callbacks, monkeypatch):
+    told = []
+    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append((kind, groups)))
+    task = make_task()
     with django_capture_on_commit_callbacks(execute=True):
-        task = make_waiting_task()
-    task.refresh_from_db()
-    assert task.state == "assigned"
+        task_submit(task, stored(task))
+    assert told[0] == ("worker.poke", {worker_group(task.worker_id)})
 
 
-def test_a_broker_that_is_away_costs_no_task_and_no_request(
+def test_where_nobody_can_be_woken_the_sweep_assigns(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     def gone(*args, **kwargs):
@@ -265,6 +270,7 @@ def test_a_broker_that_is_away_costs_no_task_and_no_request(
     monkeypatch.setattr("tasks.announce._send", gone)
     with django_capture_on_commit_callbacks(execute=True):
         task = make_waiting_task()
+        call_command("sweep", "--once")
     task.refresh_from_db()
     assert task.state == "assigned"
 

@@ -35,6 +35,13 @@ def asked(held) -> list[str]:
     return [query["sql"] for query in captured]
 
 
+async def assigned(worker: Worker) -> Task:
+    """A task that was given to the device by somebody else, such as the sweep."""
+    task = await waiting(worker)
+    await database_sync_to_async(assign_waiting)([worker.pk])
+    return task
+
+
 def fleet(number: int) -> dict[int, frozenset]:
     return {make_worker().pk: frozenset() for _ in range(number)}
 
@@ -160,7 +167,7 @@ async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
     agent = await greeted(token)
     monkeypatch.setattr("tasks.announce._send", lambda *_: None)
     answers = noted_answers(monkeypatch)
-    task = await waiting(worker)
+    task = await assigned(worker)
     await agent.say(Heartbeat(sent_at=0))
     async with asyncio.timeout(10):
         while not answers:
@@ -248,7 +255,7 @@ async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monke
     for name in ("first", "second"):
         worker, token = await enrolled(name)
         agents.append(await greeted(token))
-        await waiting(worker)
+        await assigned(worker)
     await long_since_ordered()
     send_all = AgentConsumer.send_all
 
@@ -275,7 +282,7 @@ async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_order
     monkeypatch.setattr("workers.announce.tell", lambda *_: None)
     (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
     going, staying = await greeted(bad_token), await greeted(token)
-    await waiting(good)
+    await assigned(good)
     await long_since_ordered()
     await database_sync_to_async(worker_revoke)(bad, by=None)
     authenticate = AgentConsumer.authenticate

@@ -1,0 +1,122 @@
+"""Devices that are woken: what waits for them is given to them, and told at once."""
+
+import itertools
+import threading
+import time
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from accounts.tests.threads import at_once
+from tasks.models import Attempt, Task
+from tasks.queue import scheduling
+from tasks.tests.make import make_user, make_waiting_task, make_worker
+from workers import gateway
+from workers.models import Worker
+from workers.tests.test_agent_socket import enrolled, greeted, waiting
+
+PATIENCE_S = 20
+
+
+def woken(*workers: Worker) -> dict[int, list[str]]:
+    """What each of them is told to do."""
+    return {
+        worker: [reply.type for reply in replies]
+        for worker, replies in gateway.on_wake({each.pk for each in workers}).items()
+    }
+
+
+def with_a_task() -> Worker:
+    worker = make_worker()
+    make_waiting_task(make_user(f"no-{next(_numbers)}"), worker)
+    return worker
+
+
+_numbers = itertools.count()
+
+
+@pytest.mark.django_db
+def test_who_is_woken_is_given_its_task_and_told_so():
+    worker, idle = with_a_task(), make_worker()
+    assert woken(worker, idle) == {worker.pk: ["start"], idle.pk: []}
+    assert Attempt.objects.get().worker == worker
+
+
+@pytest.mark.django_db
+def test_nobody_is_woken_once_more_for_what_is_told_already(
+    django_capture_on_commit_callbacks, monkeypatch
+):
+    told = []
+    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append(kind))
+    worker = with_a_task()
+    with django_capture_on_commit_callbacks(execute=True):
+        woken(worker)
+    assert set(told) == {"task.changed"}
+
+
+@pytest.mark.django_db
+def test_twenty_that_are_woken_take_as_many_queries_as_two():
+    numbers = []
+    for count in (2, 20):
+        workers = [with_a_task() for _ in range(count)]
+        with CaptureQueriesContext(connection) as captured:
+            assert set(map(tuple, woken(*workers).values())) == {("start",)}
+        numbers.append(len(captured))
+    assert numbers[0] == numbers[1]
+
+
+@pytest.mark.django_db
+def test_where_nothing_waits_one_question_says_so(django_assert_num_queries):
+    workers = [make_worker() for _ in range(3)]
+    with django_assert_num_queries(2):  # and one for orders
+        assert woken(*workers) == {worker.pk: [] for worker in workers}
+
+
+@pytest.mark.django_db
+def test_an_error_about_what_waits_costs_no_order_that_was_given(monkeypatch):
+    ordered, waits = with_a_task(), with_a_task()
+    scheduling.assign_waiting([ordered.pk])
+
+    def fails(*_, **__):
+        raise RuntimeError("cannot choose")
+
+    monkeypatch.setattr(gateway, "assign_waiting", fails)
+    assert woken(ordered, waits) == {ordered.pk: ["start"], waits.pk: []}
+
+
+@pytest.mark.production
+@pytest.mark.django_db(transaction=True)
+def test_a_task_that_somebody_has_locked_keeps_no_other_device_waiting():
+    (ready, locked) = at_once(lambda: (with_a_task(), with_a_task()))[0]
+    is_held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with transaction.atomic():
+            Task.objects.select_for_update().get(worker=locked)
+            is_held.set()
+            assert over.wait(PATIENCE_S)
+
+    def wake():
+        assert is_held.wait(PATIENCE_S)
+        begin = time.monotonic()
+        first = woken(ready, locked)
+        lasted_s = time.monotonic() - begin
+        over.set()
+        return first, lasted_s < PATIENCE_S / 2
+
+    _, (first, was_soon) = at_once(hold, wake)
+    assert first == {ready.pk: ["start"], locked.pk: []}
+    assert was_soon
+    assert at_once(lambda: woken(locked)) == [{locked.pk: ["start"]}]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_connected_device_gets_what_is_submitted_without_the_sweep():
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    task = await waiting(worker)
+    start = await agent.hear()
+    attempt = await Attempt.objects.aget(task=task)
+    assert (start.type, start.attempt) == ("start", attempt.pk)
+    await agent.socket.disconnect()
