@@ -1,6 +1,7 @@
 """Files over HTTP: presigned GET and PUT, checked against size and MD5; or from the cache."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +22,7 @@ _MOST_PAIRS = 4096
 _PARALLEL = 4
 #: even a server that drips bytes must not hold a device for longer
 DOWNLOAD_LIMIT_S = 3600.0
-#: storage that says nothing for so long has forgotten the connection, and maybe the next one too
+#: storage that says nothing for so long has forgotten the connection
 _SILENT_S = 15.0
 #: over what it was sent it may be silent for longer: it sums, checks and writes it
 _TAKES_BYTES_PER_S = 10e6
@@ -30,18 +31,57 @@ _TIMEOUT = httpx2.Timeout(connect=10, read=_SILENT_S, write=_SILENT_S * 2, pool=
 _LIMITS = httpx2.Limits(max_keepalive_connections=8, keepalive_expiry=120)
 
 
+class _Connections:
+    """An HTTP client whose connections stay open, so that the next request finds them warm.
+
+    Where storage says nothing any more, none of them is used again: a firewall or router that has
+    forgotten one has mostly forgotten all, and each would cost another wait.
+    """
+
+    def __init__(self) -> None:
+        self._client = self._begun()
+        #: requests that are under way, also of clients that no other will use
+        self._users: dict[httpx2.AsyncClient, int] = {}
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """For one request."""
+        client = self._client
+        self._users[client] = self._users.get(client, 0) + 1
+        try:
+            yield client
+        except httpx2.TimeoutException:
+            if client is self._client:
+                self._client = self._begun()
+            raise
+        finally:
+            self._users[client] -= 1
+            if not self._users[client]:
+                del self._users[client]
+                if client is not self._client:
+                    await client.aclose()
+
+    async def close(self) -> None:
+        for client in {self._client, *self._users}:
+            await client.aclose()
+
+    @staticmethod
+    def _begun() -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
+
+
 class Transfer:
-    """One HTTP client for the agent's life, so that connections are warm."""
+    """Files between this device and storage, for the agent's life."""
 
     def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
         self._policy, self._cache = policies.download, cache
         #: (sha256, md5) that were seen to belong to one content
         self._same: set[tuple[str, str]] = set()
-        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
+        self._connections = _Connections()
         self._gate = asyncio.Semaphore(_PARALLEL)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._connections.close()
 
     async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> tuple[StoredFile, ...]:
         """Put every file into the folder; return what arrived. Raises TransferError."""
@@ -61,12 +101,13 @@ class Transfer:
         """PUT one file, once. Raises TransferError."""
         headers = {**target.headers, "Content-Length": str(offer.size_bytes)}
         try:
-            response = await self._client.put(
-                target.url,
-                headers=headers,
-                content=_blocks(path),
-                timeout=_storing(offer.size_bytes),
-            )
+            async with self._connections.client() as client:
+                response = await client.put(
+                    target.url,
+                    headers=headers,
+                    content=_blocks(path),
+                    timeout=_storing(offer.size_bytes),
+                )
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
             raise explained(offer.name, exc) from exc
         if not response.is_success:
@@ -145,7 +186,10 @@ class Transfer:
         """One try: stream to disk what is missing. Returns the SHA-256."""
         headers = incoming.headers()
         try:
-            async with self._client.stream("GET", incoming.url, headers=headers) as response:
+            async with (
+                self._connections.client() as client,
+                client.stream("GET", incoming.url, headers=headers) as response,
+            ):
                 incoming.begin(response.status_code, response.headers)
                 with incoming.opened() as target:
                     async for block in response.aiter_raw(_BLOCK):

@@ -1,0 +1,112 @@
+"""Connections that a firewall forgot: the first one that is silent speaks for all."""
+
+import asyncio
+import contextlib
+import hashlib
+
+import httpx2
+import pytest
+
+from agent import transfer
+from agent.protocol import InputFile
+from agent.retry import Policies, Policy
+from agent.transfer import Transfer
+
+CONTENT = b"model" * 100
+POLICIES = Policies(download=Policy(tries=3, first_s=0.01, most_s=0.02))
+
+
+class Storage:
+    """Answers each request, over connections that stay open, until they are forgotten."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.unanswered: list[str] = []
+        #: so many must ask before the first is answered
+        self.together = 1
+        self._known: set[asyncio.StreamWriter] = set()
+        self._forgotten: set[asyncio.StreamWriter] = set()
+        self._asked = asyncio.Condition()
+
+    async def hang_up(self) -> None:
+        for writer in self._known:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def forget(self) -> None:
+        self._forgotten |= self._known
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._known.add(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                name = head.split()[1].decode().removeprefix("/")
+                self.heard.append(name)
+                if writer in self._forgotten:
+                    self.unanswered.append(name)
+                    continue
+                async with self._asked:
+                    self._asked.notify_all()
+                    await self._asked.wait_for(lambda: len(self.heard) >= self.together)
+                await self._answer(writer, slowly=name == "slow")
+        writer.close()
+
+    async def _answer(self, writer: asyncio.StreamWriter, *, slowly: bool) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(CONTENT))
+        for begin in range(0, len(CONTENT), 50):
+            writer.write(CONTENT[begin : begin + 50])
+            await writer.drain()
+            if slowly:
+                await asyncio.sleep(0.15)
+
+
+@pytest.fixture
+async def storage():
+    made = Storage()
+    async with await asyncio.start_server(made.connected, "127.0.0.1", 0) as server:
+        made.port = server.sockets[0].getsockname()[1]
+        yield made
+        await made.hang_up()
+
+
+@pytest.fixture
+async def fetching(monkeypatch):
+    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(0.5))
+    made = Transfer(POLICIES)
+    yield made
+    await made.close()
+
+
+def files(storage, *names):
+    digest = hashlib.md5(CONTENT).hexdigest()
+    address = f"http://127.0.0.1:{storage.port}"
+    return tuple(
+        InputFile(name=name, url=f"{address}/{name}", size_bytes=len(CONTENT), md5=digest)
+        for name in names
+    )
+
+
+async def test_of_forgotten_connections_only_one_is_waited_for(storage, fetching, tmp_path):
+    storage.together = 4
+    await fetching.fetch_all(files(storage, "a", "b", "c", "d"), tmp_path)
+    storage.forget()
+    await fetching.fetch_all(files(storage, "next"), tmp_path)
+    assert storage.unanswered == ["next"]
+    assert (tmp_path / "next").read_bytes() == CONTENT
+
+
+async def test_one_that_is_silent_breaks_no_other_that_is_heard(storage, fetching, tmp_path):
+    storage.together = 2
+    await fetching.fetch_all(files(storage, "a", "b"), tmp_path)
+    slow = asyncio.create_task(fetching.fetch_all(files(storage, "slow"), tmp_path))
+    while "slow" not in storage.heard:
+        await asyncio.sleep(0.01)
+    storage.forget()
+    await fetching.fetch_all(files(storage, "next"), tmp_path)
+    assert not slow.done()
+    await slow
+    assert (tmp_path / "slow").read_bytes() == (tmp_path / "next").read_bytes() == CONTENT
+    assert storage.heard.count("slow") == 1
+    assert storage.unanswered == ["next"]
