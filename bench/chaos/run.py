@@ -16,6 +16,7 @@ from bench.chaos.terminal import tell
 from bench.chaos.world import World
 from webprofile.embedded.layout import Layout
 from webprofile.embedded.lock import HomeLock
+from webprofile.embedded.parts import FOLDERS_KEPT_S
 from webprofile.embedded.supervisor import PartError
 
 #: after the last fault: everything that was asked for must have ended by then
@@ -141,6 +142,7 @@ class _Run:
 
     async def _verify(self) -> None:
         """The promises of ARCHITECTURE.md, by the site's own program."""
+        await asyncio.sleep(FOLDERS_KEPT_S + 1)  # then storage lists what is there
         try:
             told = await self._world.manage("verify", "--patience-s", "60", "--grace-hours", "0")
         except PartError as error:
