@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import time
 from typing import Any
+from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -15,6 +17,7 @@ from agent.protocol import (
     CloseCode,
     Heartbeat,
     Hello,
+    Start,
     decode_agent,
     encode,
 )
@@ -36,6 +39,7 @@ log = structlog.get_logger()
 REPORTS_AHEAD = 10
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_PATIENCE_S = gateway.ORDER_PATIENCE.total_seconds()
 _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": CloseCode.REVOKED_TOKEN}
 
 
@@ -57,6 +61,8 @@ class AgentConsumer(ClosesOnce):
         self.token = _bearer(self.scope["headers"])
         self.pace = Pace(settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
         self._speaking = asyncio.Lock()
+        #: when its latest orders were sent
+        self._ordered: dict[UUID, float] = {}
         # accepted in any case: only an open socket can tell the agent, by close code, what is wrong
         await self.accept()
         if await self.authenticate():
@@ -160,7 +166,17 @@ class AgentConsumer(ClosesOnce):
         # a device may be slow to listen, and what is said to it keeps its order
         async with self._speaking:
             for reply in replies:
-                await self.send(encode(reply))
+                if not isinstance(reply, Start) or self._is_news(reply):
+                    await self.send(encode(reply))
+
+    def _is_news(self, order: Start) -> bool:
+        """Whether it was not sent here just now: whoever is woken again may not have accepted it
+        yet.
+        """
+        now = time.monotonic()
+        lately = {key: at for key, at in self._ordered.items() if now - at < _PATIENCE_S}
+        self._ordered = {order.attempt: now} | lately
+        return order.attempt not in lately
 
 
 def _handle(token: str, message: BaseModel) -> gateway.Replies:

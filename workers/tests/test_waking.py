@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -12,7 +13,9 @@ from accounts.tests.threads import at_once
 from tasks.models import Attempt, Task
 from tasks.queue import scheduling
 from tasks.tests.make import make_user, make_waiting_task, make_worker
+from webprofile.layers import tell
 from workers import gateway
+from workers.announce import worker_group
 from workers.models import Worker
 from workers.tests.test_agent_socket import enrolled, greeted, waiting
 
@@ -119,4 +122,20 @@ async def test_a_connected_device_gets_what_is_submitted_without_the_sweep():
     start = await agent.hear()
     attempt = await Attempt.objects.aget(task=task)
     assert (start.type, start.attempt) == ("start", attempt.pk)
+    await agent.socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_is_woken_again_before_it_has_accepted_is_not_told_twice(monkeypatch):
+    worker, token = await enrolled()
+    agent = await greeted(token)
+    await waiting(worker)
+    order = await agent.hear()
+    poke = {worker_group(worker.pk)}, {"type": "worker.poke"}
+    await sync_to_async(tell)(*poke)
+    assert await agent.socket.receive_nothing(0.5)
+    # a frame may be lost with a process that dies: later it is said again
+    monkeypatch.setattr("workers.consumers.agent._PATIENCE_S", 0)
+    await sync_to_async(tell)(*poke)
+    assert await agent.hear() == order
     await agent.socket.disconnect()
