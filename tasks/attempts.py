@@ -21,13 +21,15 @@ from tasks.ends import attempt_again, attempts_cancelled
 from tasks.hints import fill_slots_on_commit
 from tasks.models import Attempt, LogChunk, Task
 from tasks.states import TaskState
-from tasks.transitions import transitions_if
+from tasks.transitions import tasks_lock, transitions_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
 from webprofile.saving import wait_at_most
 from workers.models import Worker
 
 #: why an attempt ended whose worker was silent for longer than a lease
 LEASE_EXPIRED = "lease_expired"
+#: how long an assignment that may not wait for tasks waits for other rows
+_ROW_S = 1.0
 #: why one ended before it began: the device was forbidden to run scripts
 SCRIPTS_WITHDRAWN = "scripts_withdrawn"
 
@@ -42,29 +44,34 @@ def lease_end() -> datetime.datetime:
 
 
 def attempt_assign(
-    task: Task, *, slot: int, pokes: bool = True, within_s: float = 0.0
+    task: Task, *, slot: int, pokes: bool = True, may_wait: bool = True
 ) -> Attempt | None:
     """Give a waiting task to its worker; None if it is not waiting for this one any more.
 
-    pokes, within_s: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
+    pokes, may_wait: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
     lost a race.
     """
-    return next(iter(attempts_assign([(task, slot)], pokes=pokes, within_s=within_s)), None)
+    return next(iter(attempts_assign([(task, slot)], pokes=pokes, may_wait=may_wait)), None)
 
 
 @transaction.atomic
 def attempts_assign(
-    places: Sequence[tuple[Task, int]], *, pokes: bool = True, within_s: float = 0.0
+    places: Sequence[tuple[Task, int]], *, pokes: bool = True, may_wait: bool = True
 ) -> list[Attempt]:
     """The same of several tasks, each with its slot, in as many statements as of one.
 
     pokes: whether the devices are woken, whose orders the caller would otherwise read
-    within_s: how long to wait for a row at most; 0: until it is free
+    may_wait: whether to wait for tasks that somebody has locked, which are left out otherwise
     Returns the attempts of those that still waited there. Raises IntegrityError if any of the slots
-    is taken, OperationalError if a row was locked for longer; then nothing is done.
+    is taken; then nothing is done. Without `may_wait` OperationalError if anything else was locked
+    for longer than a second.
     """
-    if within_s:
-        wait_at_most(within_s)
+    if not may_wait:
+        wait_at_most(_ROW_S)
+        free = set(tasks_lock([task.pk for task, _ in places], may_wait=False))
+        places = [(task, slot) for task, slot in places if task.pk in free]
+        if not places:
+            return []
     # first in line on commit: the device should not wait for what browsers are told
     poked = set[int]()
     if pokes:

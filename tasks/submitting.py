@@ -3,7 +3,7 @@
 import datetime
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ from tasks.models import Task, TaskFile
 from tasks.queue.targets import Candidate, candidates, target_of
 from tasks.selectors import place_read_again
 from tasks.states import TaskState
-from tasks.transitions import transitions_if
+from tasks.transitions import tasks_lock, transitions_if
 from webprofile.errors import DomainError
 from webprofile.saving import rows_save, wait_at_most
 from webprofile.together import Together
@@ -84,7 +84,7 @@ def tasks_submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
 
 @transaction.atomic
 def _submit_within(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
-    _locked([each.task.pk for each in arrived], may_wait=True)
+    tasks_lock([each.task.pk for each in arrived], may_wait=True)
     return _submit(arrived)
 
 
@@ -96,14 +96,14 @@ def _submit_together(arrived: Sequence[Arrived]) -> dict[int, DomainError | None
     # other rows than those: nobody may hold up what everybody submits
     wait_at_most(ROUND_WAITS_S)
     places = {each.task.pk: place for place, each in reversed(list(enumerate(arrived)))}
-    held = _locked(places, may_wait=False)
+    held = tasks_lock(places, may_wait=False)
     refused = _submit([arrived[places[pk]] for pk in held])
     return {places[pk]: refused.get(pk) for pk in held}
 
 
 @transaction.atomic
 def _submit_alone(arrived: Arrived) -> DomainError | None:
-    _locked([arrived.task.pk], may_wait=True)
+    tasks_lock([arrived.task.pk], may_wait=True)
     # a round that was undone left here what it had written
     with suppress(Task.DoesNotExist):
         place_read_again(arrived.task)
@@ -111,12 +111,6 @@ def _submit_alone(arrived: Arrived) -> DomainError | None:
 
 
 _rounds = Together(_submit_together, _submit_alone, most=SUBMITTED_TOGETHER)
-
-
-def _locked(keys: Collection[int], *, may_wait: bool) -> list[int]:
-    # in one order for all who lock several
-    rows = Task.objects.filter(pk__in=keys).order_by("pk").values_list("pk", flat=True)
-    return list(rows.select_for_update(no_key=True, skip_locked=not may_wait))
 
 
 def _submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:

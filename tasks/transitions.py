@@ -1,6 +1,6 @@
 """The one function that moves tasks: compare-and-swap in the database, and the move's event."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,16 @@ from tasks.states import ENTERED_FROM, TaskState
 from webprofile.meters import TASK_MOVES
 
 log = structlog.get_logger()
+
+
+def tasks_lock(keys: Collection[int], *, may_wait: bool) -> list[int]:
+    """Lock these tasks until the transaction ends; returns those that exist.
+
+    Without `may_wait` those that somebody else has locked are left out.
+    """
+    # in one order for all who lock several
+    rows = Task.objects.filter(pk__in=keys).order_by("pk").values_list("pk", flat=True)
+    return list(rows.select_for_update(no_key=True, skip_locked=not may_wait))
 
 
 def transition_if(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any
 
-import structlog
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
@@ -32,19 +31,15 @@ from tasks.queue.turns import (
     tiers,
 )
 from tasks.states import TaskState
-from webprofile.saving import wait_at_most
+from tasks.transitions import tasks_lock
 from workers.models import LONG, Grant, Runtime, Worker, online_since
 from workers.selectors import shut_out
-
-log = structlog.get_logger()
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
 TASKS_SEEN = 20
 #: tasks to a device that are read, all of them, where no more wait
 SHORT_QUEUE = 4
-#: how long an assignment waits for a row that somebody has locked
-ROW_S = 1.0
 #: devices that get their next task in one transaction; one that is served meanwhile undoes it
 ASSIGNED_TOGETHER = 100
 #: tasks whose device went away that are read at once; and how many of them that can go nowhere one
@@ -66,7 +61,7 @@ def assign_waiting(
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
     so two dispatchers at once hand out each task and each slot at most once. A device that has no
     more tasks of its own takes over those of others whose target it matches. What somebody has
-    locked for long is left to the next round of the sweep.
+    locked is left to the next round of the sweep.
     """
     own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
     online = Worker.objects.filter(
@@ -112,11 +107,13 @@ def _assign(
 ) -> list[Attempt]:
     """Give free slots to the devices' own tasks; takes out of `free` those that are gone."""
     places = _places(workers, free)
+    homes = {task.pk: task.worker_id for task, _ in places}
     try:
-        attempts = attempts_assign(places, pokes=pokes, within_s=ROW_S) if places else []
+        attempts = attempts_assign(places, pokes=pokes, may_wait=False) if places else []
     except (IntegrityError, OperationalError):
-        # another dispatcher was faster somewhere, or has locked one of them
-        attempts = list(_assign_singly(places, free, pokes=pokes))
+        # another dispatcher was faster somewhere; a task that it moved is read again by then
+        left = [(task, slot) for task, slot in places if task.worker_id == homes[task.pk]]
+        attempts = list(_assign_singly(left, free, pokes=pokes))
     for attempt in attempts:
         free[attempt.worker_id].remove(attempt.slot)
     return attempts
@@ -127,12 +124,9 @@ def _assign_singly(
 ) -> Iterator[Attempt]:
     for task, slot in places:
         try:
-            attempt = attempt_assign(task, slot=slot, pokes=pokes, within_s=ROW_S)
+            attempt = attempt_assign(task, slot=slot, pokes=pokes, may_wait=False)
         except IntegrityError:
             free[task.worker_id].remove(slot)  # who was faster also finds what we leave
-            continue
-        except OperationalError as error:
-            log.warning("task_not_assigned", task=task.pk, error=repr(error))
             continue
         if attempt is not None:
             yield attempt
@@ -174,11 +168,10 @@ def _queues(
     plain = [w for w in workers if len(groups.get(w.pk, ())) == 1 and len(free[w.pk]) == 1]
     firsts = _firsts(plain, ready) if len(plain) > 1 else {}
     for worker in workers:
-        if worker.pk in firsts:
-            first = _first_read(sorted_by_turn(firsts[worker.pk]))
-        else:
-            first = _first_of(ready.filter(worker=worker))
-        yield groups.get(worker.pk, ()), first
+        mine, by_turn = groups.get(worker.pk, ()), sorted_by_turn(firsts.get(worker.pk, ()))
+        # what changed its place since its group was read is asked for
+        is_read = bool(by_turn) and by_turn.keys() == {Turn(g.tier, g.owner_id) for g in mine}
+        yield mine, _first_read(by_turn) if is_read else _first_of(ready.filter(worker=worker))
 
 
 def _firsts(workers: Sequence[Worker], ready: QuerySet[Task]) -> dict[int, list[Task]]:
@@ -309,23 +302,20 @@ def _take_over(
     if not found:
         return
     there = waiting.exclude(worker=worker)
-    rows = there.select_related("worker")
+    rows = there.select_related("worker").prefetch_related("files")
     for task in _next_of(worker, groups_of(there), _first_of(rows), TASKS_SEEN):
         candidate = next(each for target, each in found if target == task.target)
         if not fits(task, candidate):
             continue
         try:
             with transaction.atomic():
-                wait_at_most(ROW_S)
                 attempt = None
-                if task_rebind(task, to=candidate, because="slot_free"):
+                is_free = bool(tasks_lock([task.pk], may_wait=False))
+                if is_free and task_rebind(task, to=candidate, because="slot_free"):
                     attempt = attempt_assign(task, slot=free[0], pokes=pokes)
         except IntegrityError:
             attempt = None
             free.pop(0)  # another dispatcher filled this slot; the task waits where it was
-        except OperationalError as error:
-            attempt = None
-            log.warning("task_not_taken_over", task=task.pk, error=repr(error))
         if attempt is not None:
             free.pop(0)
             yield attempt

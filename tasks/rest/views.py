@@ -54,17 +54,18 @@ class TaskView(ApiView):
         """The answer that shows a task as it is now."""
         return Response(TaskAnswer(self.task(task.pk)).data, status=status)
 
-    def shown_moved(self, task: Task, *, is_new: bool) -> Response:
+    def shown_submitted(self, task: Task, *, before: int | None) -> Response:
         """The same of one that this request read: the rest of it is as it was. Raises Http404.
 
-        is_new: whether nothing was tried before this request moved it
+        before: number of its last event when it was not submitted yet; None: it was
         """
-        moved = task.event_seq
         try:
             place_read_again(task)
         except Task.DoesNotExist as error:
             raise Http404 from error
-        context = {"attempts": ()} if is_new and task.event_seq == moved else {}
+        # one event later it waits, and nothing was tried
+        is_new = before is not None and task.event_seq == before + 1
+        context = {"attempts": ()} if is_new and task.state == TaskState.WAITING else {}
         return Response(TaskAnswer(task, context=context).data)
 
 
@@ -176,13 +177,13 @@ class TaskSubmit(TaskView):
         Repeating it changes nothing.
         """
         task = self.task(task_id)
-        is_new = task.state == TaskState.INITIATED
+        before = task.event_seq if task.state == TaskState.INITIATED else None
         try:
             task_confirm(task)
         except DomainError as error:
             end_refused(task, error)
             raise
-        return self.shown_moved(task, is_new=is_new)
+        return self.shown_submitted(task, before=before)
 
 
 class TaskCancel(TaskView):

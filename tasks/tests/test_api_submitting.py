@@ -4,6 +4,8 @@ import pytest
 
 from profiles import task_files
 from tasks.models import Task
+from tasks.queue.scheduling import assign_waiting
+from tasks.rest import views as rest_views
 from tasks.tests.make import make_task, make_user, make_worker
 from tasks.tests.test_api_tasks import FILES, TASKS, asked, upload
 from webprofile.tests.documented_api import caller, refused
@@ -90,3 +92,31 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
 @pytest.mark.parametrize("numbers", [[], list(range(1, 102)), "all"])
 def test_how_many_are_submitted_at_once_is_bounded(client, numbers):
     refused(client.post(f"{TASKS}submit/", {"tasks": numbers}), 422, "invalid")
+
+
+def test_the_answer_shows_what_another_request_started_meanwhile(client, storage, monkeypatch):
+    """Two requests submit the same task; the device takes it before the slower one is answered."""
+    make_worker("board")
+    made = client.post(TASKS, asked(worker="board")).json()
+    upload(made)
+    confirm = rest_views.task_confirm
+
+    def slowly(task):
+        confirm(Task.objects.get(pk=task.pk))
+        (attempt,) = assign_waiting()
+        confirm(task)
+        return attempt
+
+    monkeypatch.setattr(rest_views, "task_confirm", slowly)
+    answer = client.post(f"{TASKS}{made['id']}/submit/").json()
+    assert (answer["state"], len(answer["attempts"])) == ("assigned", 1)
+
+
+def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_num_queries):
+    make_worker("board")
+    made = client.post(TASKS, asked(worker="board")).json()
+    upload(made)
+    with django_assert_max_num_queries(20) as captured:
+        answer = client.post(f"{TASKS}{made['id']}/submit/").json()
+    assert (answer["state"], answer["attempts"]) == ("waiting", [])
+    assert not [each for each in captured if 'FROM "tasks_attempt"' in each["sql"]]

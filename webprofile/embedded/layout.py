@@ -1,5 +1,6 @@
 """Where things lie below the home folder, and the secrets made on the first start."""
 
+import errno
 import itertools
 import json
 import os
@@ -157,7 +158,10 @@ def free_ports(count: int) -> list[int]:
     """
     candidates = list(range(_FIRST_PORT, _first_port_of_connections()))
     random.SystemRandom().shuffle(candidates)
-    return list(itertools.islice(filter(is_free, candidates), count))
+    found = list(itertools.islice(filter(is_free, candidates), count))
+    if len(found) < count:
+        raise OSError(errno.EADDRINUSE, "no free port")
+    return found
 
 
 def _first_port_of_connections() -> int:

@@ -39,7 +39,8 @@ log = structlog.get_logger()
 REPORTS_AHEAD = 10
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-_PATIENCE_S = gateway.ORDER_PATIENCE.total_seconds()
+#: shorter than what a heartbeat waits, which counts from the row (`gateway.ORDER_PATIENCE`)
+_PATIENCE_S = 1.0
 _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": CloseCode.REVOKED_TOKEN}
 
 

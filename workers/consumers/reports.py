@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -81,13 +82,14 @@ class Reports:
         clear_contextvars()
         while self._said or self._poked:
             next_, self._said = self._said[:REPORTS_TOGETHER], self._said[REPORTS_TOGETHER:]
-            poked, self._poked = self._poked, set()
+            poked = set(islice(self._poked, REPORTS_TOGETHER))
+            self._poked -= poked
             self._set_apart(each for each in next_ if each.connection in self._apart)
             said = [each for each in next_ if each.connection not in self._apart]
             try:
                 await self._round(said, [each for each in poked if not each.is_closed])
             except Exception:
-                # each agent says again what is not acknowledged, and asks for orders as it beats
+                # each agent says again what is not acknowledged; the sweep gives out what waits
                 log.exception("reports_failed", reports=len(said))
                 for connection in {each.connection for each in said}:
                     self._start(_broken(connection))
