@@ -62,7 +62,9 @@ def alice(alice, client):
 
 
 def chinese(client, address: str) -> list[str]:
-    html = client.get(address).content.decode()
+    answer = client.get(address)
+    html = answer.content.decode()
+    assert answer.status_code == 200, (address, html)
     return [text for text in Sentences(html).texts if re.search(HAN, text)]
 
 
