@@ -14,6 +14,7 @@ from tasks.health import MODEL
 from tasks.models import Attempt, Task
 from tasks.tests.make import last_seen, make_user, make_worker, reported
 from tasks.transitions import transition_if
+from workers.gateway import on_wake
 from workers.models import HealthCheck, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,6 +27,11 @@ def worker() -> Worker:
     return worker
 
 
+def wake(worker: Worker) -> None:
+    """What its socket does where nothing reads the channel layer."""
+    assert [reply.type for reply in on_wake({worker.pk})[worker.pk]] == ["start"]
+
+
 def finish(reason: EndReason, exit_code: int | None) -> None:
     attempt = Attempt.objects.get(ended_at=None)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, exit_code=exit_code)
@@ -34,6 +40,7 @@ def finish(reason: EndReason, exit_code: int | None) -> None:
 
 def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
     health_round()
+    wake(worker)
     (check,) = HealthCheck.objects.all()
     attempt = Attempt.objects.get()
     assert (check.task_id, check.cause) == (attempt.task_id, "schedule")
@@ -46,6 +53,7 @@ def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
 def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, settings):
     settings.HEALTH_RECHECK_S = 0
     health_round()
+    wake(worker)
     finish(EndReason.EXITED, 139)
     health_round()
     worker.refresh_from_db()
@@ -55,6 +63,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
     assert (first.reason, first.detail) == ("crashed", "SIGSEGV")
 
     health_round()
+    wake(worker)
     task = Task.objects.latest("pk")
     assert task.purpose == "health"
     assert task.state == "assigned"
