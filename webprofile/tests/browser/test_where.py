@@ -13,6 +13,7 @@ from tasks.queue.targets import Target
 from tasks.services import TaskRequest, task_create
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
 from webprofile.tests.browser.test_form import Form
+from workers.gateway import on_wake
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -117,6 +118,10 @@ def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, bro
     button = form.find(f"#move-{free.pk}")
     assert button.text == "Move the task to free"
     button.click()
+    form.until(lambda: "of free" in form.find("#queue-title").text, "that it waits there")
+    # what the socket of its device does
+    assert [reply.type for reply in on_wake({free.pk})[free.pk]] == ["start"]
+    browser.refresh()
     form.until(lambda: not form.all("#queue"), "that it started there")
     task.refresh_from_db()
     assert (task.worker, task.state) == (free, "assigned")
