@@ -59,7 +59,7 @@ class Storage:
             writer.write(CONTENT[begin : begin + 50])
             await writer.drain()
             if slowly:
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(0.35)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def storage():
 
 @pytest.fixture
 async def fetching(monkeypatch):
-    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(0.5))
+    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(2.0))
     made = Transfer(POLICIES)
     yield made
     await made.close()
