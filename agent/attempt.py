@@ -25,6 +25,7 @@ from agent.outbox import Outbox
 from agent.passes import Recipe
 from agent.progress import Progress
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
+from agent.protocol.artifacts import PROFILE_NAME
 from agent.protocol.options import OptionError
 from agent.report import Report
 from agent.results import ResultError, check_files, end_of_log, keep_artifacts
@@ -51,6 +52,7 @@ _BY_LIMIT = {
     LimitCode.CPU_TIME: EndReason.TIMED_OUT,
 }
 #: what a run came to by itself
+DISK_FULL = "the disk of this device is full"
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
@@ -278,7 +280,7 @@ class Attempt:
         measuring: Measuring | ScriptRuns,
     ) -> AttemptFinished:
         """Move what is to be uploaded into the result's folder. Runs in a thread."""
-        report.write(folder.result)
+        is_told = report.write(folder.result)
         changes: dict[str, object] = {
             "received": report.received,
             "command": "\n".join(measuring.done.distinct_commands())[:8000],
@@ -289,6 +291,10 @@ class Attempt:
             except ResultError as error:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
                 changes |= {"reason": reason, "detail": str(error)[:1000]}
+            else:
+                # a profile is a result without its times, too; nothing else is
+                if not is_told and not (folder.result / PROFILE_NAME).exists():
+                    changes |= {"reason": EndReason.AGENT_ERROR, "detail": DISK_FULL}
         else:
             changes["log_end"] = end_of_log(folder)
         return end.model_copy(update=changes)
@@ -350,7 +356,7 @@ class Attempt:
         if result.limit:
             reason, detail = _BY_LIMIT[result.limit.code], result.limit.text
         elif reason in _OF_THE_RUN and result.disk_was_full:
-            reason, detail = EndReason.AGENT_ERROR, "the disk of this device is full"
+            reason, detail = EndReason.AGENT_ERROR, DISK_FULL
         elif reason is EndReason.TIMED_OUT:
             detail = f"stopped after {self._order.timeout_s:g} s"
         return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)

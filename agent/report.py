@@ -62,16 +62,24 @@ class Report:
         # one is left for the upload
         return tuple(found[: MAX_PHASES - 1])
 
-    def write(self, folder: Path) -> None:
-        """Reads the runtime's program for its SHA-256: call it in a thread. Logs a full disk."""
-        measurement, manifest = self.measurement(), self.manifest()
-        try:
-            (folder / MEASUREMENT_NAME).write_text(measurement.model_dump_json(), encoding="utf-8")
-            text = manifest.model_dump_json(indent=1)
-            (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
-        except OSError as exc:
-            # a full disk: how the attempt ended is worth more
-            log.warning("report_not_written cause=%r", exc.strerror)
+    def write(self, folder: Path) -> bool:
+        """Reads the runtime's program for its SHA-256: call it in a thread.
+
+        False, and logged, if the disk is full; what is not whole is not left behind.
+        """
+        texts = {
+            MEASUREMENT_NAME: self.measurement().model_dump_json(),
+            MANIFEST_NAME: self.manifest().model_dump_json(indent=1) + "\n",
+        }
+        for name, text in texts.items():
+            try:
+                (folder / name).write_text(text, encoding="utf-8")
+            except OSError as exc:
+                # how the attempt ended is worth more
+                log.warning("report_not_written cause=%r", exc.strerror)
+                (folder / name).unlink(missing_ok=True)
+                return False
+        return True
 
     def measurement(self) -> Measurement:
         watch = self.watch
