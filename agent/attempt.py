@@ -25,7 +25,7 @@ from agent.outbox import Outbox
 from agent.passes import Recipe
 from agent.progress import Progress
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
-from agent.protocol.artifacts import PROFILE_NAME
+from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
 from agent.protocol.options import OptionError
 from agent.report import Report
 from agent.results import ResultError, check_files, end_of_log, keep_artifacts
@@ -280,7 +280,7 @@ class Attempt:
         measuring: Measuring | ScriptRuns,
     ) -> AttemptFinished:
         """Move what is to be uploaded into the result's folder. Runs in a thread."""
-        is_told = report.write(folder.result)
+        report.write(folder.result)
         changes: dict[str, object] = {
             "received": report.received,
             "command": "\n".join(measuring.done.distinct_commands())[:8000],
@@ -292,8 +292,9 @@ class Attempt:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
                 changes |= {"reason": reason, "detail": str(error)[:1000]}
             else:
-                # a profile is a result without its times, too; nothing else is
-                if not is_told and not (folder.result / PROFILE_NAME).exists():
+                # of a model one of them is the result; what a script left is one by itself
+                results = (folder.result / name for name in (MEASUREMENT_NAME, PROFILE_NAME))
+                if not self._order.script and not any(path.exists() for path in results):
                     changes |= {"reason": EndReason.AGENT_ERROR, "detail": DISK_FULL}
         else:
             changes["log_end"] = end_of_log(folder)

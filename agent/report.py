@@ -62,10 +62,10 @@ class Report:
         # one is left for the upload
         return tuple(found[: MAX_PHASES - 1])
 
-    def write(self, folder: Path) -> bool:
+    def write(self, folder: Path) -> None:
         """Reads the runtime's program for its SHA-256: call it in a thread.
 
-        False, and logged, if the disk is full; what is not whole is not left behind.
+        Logs a full disk; what is not whole is not left behind.
         """
         texts = {
             MEASUREMENT_NAME: self.measurement().model_dump_json(),
@@ -78,8 +78,7 @@ class Report:
                 # how the attempt ended is worth more
                 log.warning("report_not_written cause=%r", exc.strerror)
                 (folder / name).unlink(missing_ok=True)
-                return False
-        return True
+                return
 
     def measurement(self) -> Measurement:
         watch = self.watch
