@@ -41,6 +41,9 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(program("chromedriver")))
     driver.implicitly_wait(0)
+    if times := os.environ.get("MGW_SLOW_BROWSER"):
+        # finds tests that read what a slower machine has not drawn yet
+        driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": float(times)})
     try:
         yield driver
     finally:

@@ -59,10 +59,19 @@ class Timeline:
         waiting = WebDriverWait(self.browser, 60, 0.1)
         waiting.until(lambda _: self.status.startswith(start), start)
 
-    def inside(self) -> str:
-        """Go into the frame; what stands in it."""
+    def inside(self, *expected: str) -> str:
+        """Go into the frame; what stands in it once all of that does.
+
+        Perfetto names the trace before it lists its threads.
+        """
         self.browser.switch_to.frame(self.find(".timeline__frame"))
-        return self.find("body").text
+        gone = [StaleElementReferenceException]
+        waiting = WebDriverWait(self.browser, 60, 0.1, ignored_exceptions=gone)
+        return waiting.until(lambda _: self._text_with(expected), f"{expected} in the frame")
+
+    def _text_with(self, expected: tuple[str, ...]) -> str:
+        text = self.find("body").text
+        return text if all(each in text for each in expected) else ""
 
     def complaints(self) -> list[str]:
         told = [each["message"] for each in self.browser.get_log("browser")]
@@ -88,8 +97,7 @@ def timeline(request, browser, storage, live_server, settings):
 def test_perfetto_shows_the_threads_and_calls_nobody(timeline, screenshots):
     timeline.open("drawn")
     assert timeline.status == ""
-    shown = timeline.inside()
-    assert [name for name in THREADS if name not in shown] == []
+    timeline.inside(*THREADS)
     assert timeline.browser.find_elements(By.CSS_SELECTOR, ".pf-modal-dialog") == []
     # an origin of its own: neither this site's cookies nor its storage
     assert timeline.browser.execute_script("return self.origin") == "null"
@@ -111,7 +119,7 @@ def test_the_timeline_is_drawn_on_a_second_origin(timeline, settings, live_serve
     timeline.open("drawn")
     frame = timeline.find(".timeline__frame")
     assert frame.get_attribute("src").startswith(settings.NETRON_ORIGIN)
-    assert "interpreter" in timeline.inside()
+    timeline.inside("interpreter")
     assert timeline.complaints() == []
 
 
@@ -131,7 +139,7 @@ class TestCuts:
         assert large.find("[data-overview=first]").is_displayed()
         if screenshots:
             large.browser.save_screenshot(str(screenshots / "timeline_large.png"))
-        assert "interpreter" in large.inside()
+        large.inside("interpreter")
         large.browser.switch_to.default_content()
         assert large.complaints() == []
 
@@ -150,7 +158,7 @@ class TestCuts:
         assert shown.startswith(f"Shown: {begin}")
         assert f"begin_s={begin}" in large.browser.current_url
         large.wait_for("drawn")
-        assert "worker" in large.inside()
+        large.inside("worker")
 
     def test_or_by_keyboard_and_of_some_threads_alone(self, large):
         slider = large.find("[data-overview=end]")
@@ -166,8 +174,7 @@ class TestCuts:
             field.send_keys(value)
         field.send_keys(Keys.ENTER)
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
-        shown = large.inside()
-        assert "xpux:0" in shown
+        shown = large.inside("xpux:0")
         assert "interpreter" not in shown
         assert "worker" not in shown
         large.browser.switch_to.default_content()
@@ -211,7 +218,7 @@ class TestWhatGoesWrong:
     ):
         monkeypatch.setattr("profiles.views.timeline.timeline_view", lambda _: None)
         timeline.open("drawn")
-        assert "interpreter" in timeline.inside()
+        timeline.inside("interpreter")
         timeline.browser.switch_to.default_content()
         monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 1024**2 // 64)
         timeline.open("failed")
@@ -222,7 +229,7 @@ class TestWhatGoesWrong:
         upload = make_opened(timeline.upload.owner, cut, name="cut")
         cut_one = Timeline(timeline.browser, timeline.site, upload)
         cut_one.open("drawn")
-        assert "Process 6706" in cut_one.inside()
+        cut_one.inside("Process 6706")
 
     def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
         broken = gzip.compress(b"no trace at all" * 100), 0
