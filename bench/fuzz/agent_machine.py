@@ -10,7 +10,8 @@ import json
 import random
 import uuid
 from collections import Counter
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
@@ -37,9 +38,12 @@ from tasks.tests.make import (
 )
 from webprofile.errors import DomainError
 from workers.consumers.agent import AgentConsumer
+from workers.consumers.beats import BEATS
 from workers.consumers.reports import reports
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
+
+T = TypeVar("T")
 
 #: a server that runs out of words has closed with 1000 or 1011, which nobody documented
 CLOSES = {int(code) for code in CloseCode}
@@ -76,7 +80,8 @@ class AgentMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        # its end cancels what still waits; threads would answer to a loop that is gone
+        self.runner = asyncio.Runner()
         HANDLED[:] = [asyncio.Queue()]
         self.socket: WebsocketCommunicator | None = None
         self.last = ""
@@ -174,7 +179,7 @@ class AgentMachine(RuleBasedStateMachine):
                 assert not broken, broken
                 assert self._of_other() == self.before, "another's attempt changed"
         finally:
-            self.loop.close()
+            self.runner.close()
             Task.objects.all().delete()
             Worker.objects.all().delete()
             User.objects.all().delete()
@@ -270,11 +275,11 @@ class AgentMachine(RuleBasedStateMachine):
             self._run(_settled())
         self.socket = None
 
-    def _run(self, act: Any) -> Any:
-        return self.loop.run_until_complete(act)
+    def _run(self, act: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(act)
 
 
 async def _settled() -> None:
-    """Until all reports are done: a round's thread tells others over a loop that must still run."""
-    while tasks := reports()._tasks:
-        await asyncio.wait(set(tasks), timeout=60)
+    """Until all is done that was said: threads tell others over a loop that must still run."""
+    while tasks := {*reports()._tasks, *(t for t in asyncio.all_tasks() if t.get_name() == BEATS)}:
+        await asyncio.wait(tasks, timeout=60)

@@ -17,6 +17,9 @@ from workers.tokens import digest, tokens_valid
 
 log = structlog.get_logger()
 
+#: what the tasks that answer heartbeats are called
+BEATS = "heartbeats"
+
 
 class Beats:
     """The heartbeats that connections of this process said lately, to be answered together.
@@ -35,7 +38,7 @@ class Beats:
             self._said_at = timezone.now()
         self._held[connection] = running
         if self._answering is None:
-            self._answering = asyncio.create_task(self._answer_soon())
+            self._answering = asyncio.create_task(self._answer_soon(), name=BEATS)
 
     def ended(self, connection: Connection, attempt: UUID) -> None:
         """What was said before this attempt's end is not held against it."""
