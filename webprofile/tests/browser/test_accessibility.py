@@ -213,7 +213,11 @@ def rendered():
     template_rendered.disconnect(note)
 
 
-def test_no_page_has_a_barrier_and_none_is_forgotten(browser, axe, visit, world, rendered):
+def test_no_page_has_a_barrier_and_none_is_forgotten(
+    browser, axe, visit, world, rendered, settings
+):
+    # to look at them all may take longer than five minutes after the login
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 3600
     # tasks are asked for while the devices were seen just now
     pages = [*states_of(world), *pages_of(world)]
     found: list[str] = []

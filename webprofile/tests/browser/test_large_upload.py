@@ -164,6 +164,8 @@ def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file, screen
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(arrived, "a part in storage")
+    # the other parts are still on their way when a slow browser has the click
+    cuts.slow_s = 0.2
     page.find("#transfer-pause").click()
     page.until_state("Paused")
     assert page.find("#transfer-pause").text == "Go on"
@@ -183,6 +185,7 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(lambda: len(arrived()) >= 2, "two parts in storage")
+    cuts.slow_s = 0.2  # and no third one while the page is told to stop
     page.browser.execute_cdp_cmd("Page.enable", {})
     page.browser.execute_script("window.stop()")
     # what the line still holds would arrive after the page has asked what is there
