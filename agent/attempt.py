@@ -51,8 +51,8 @@ _BY_LIMIT = {
     LimitCode.MEMORY: EndReason.OUT_OF_MEMORY,
     LimitCode.CPU_TIME: EndReason.TIMED_OUT,
 }
-#: what a run came to by itself
 DISK_FULL = "the disk of this device is full"
+#: what a run came to by itself
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
