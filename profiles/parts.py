@@ -8,7 +8,7 @@ guarded by TLS and TCP alone, unless its sender asks that storage check an MD5 o
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,9 @@ log = structlog.get_logger()
 
 #: addresses of one question: more than anybody sends at once
 SIGNED_AT_ONCE = 64
+#: addresses that are told with the parts, so that sending begins without a question: twice as many
+#: as pages and clients send at once, which leaves them time to ask for more
+SIGNED_AT_FIRST = 8
 #: given up in one round of the sweep, since other rows wait meanwhile
 ABORT_LIMIT = 50
 
@@ -44,12 +47,14 @@ class Parts:
 
     upload: which try it is; what was sent in an earlier one is lost
     done: MD5s of the parts that have arrived, by number
+    addresses: of the first that have not, as `part_targets` has them
     """
 
     upload: int
     part_bytes: int
     count: int
     done: Mapping[int, str]
+    addresses: Sequence[Mapping[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
         """`done` with texts as keys, as JSON has them."""
@@ -58,6 +63,7 @@ class Parts:
             "part_bytes": self.part_bytes,
             "count": self.count,
             "done": {str(number): md5 for number, md5 in self.done.items()},
+            "addresses": list(self.addresses),
         }
 
 
@@ -99,7 +105,10 @@ def parts_of(file: File) -> Parts | None:
         for number, (size_bytes, md5) in (found or {}).items()
         if number <= len(sizes) and size_bytes == sizes[number - 1]
     }
-    return Parts((row or _begun(file)).pk, file.part_bytes, len(sizes), done)
+    row = row or _begun(file)
+    missing = [number for number in range(1, len(sizes) + 1) if number not in done]
+    first = _signed(row, sizes, [(number, None) for number in missing[:SIGNED_AT_FIRST]])
+    return Parts(row.pk, file.part_bytes, len(sizes), done, first)
 
 
 def part_targets(
@@ -119,6 +128,12 @@ def part_targets(
     row = _row(file)
     if row is None or row.pk != upload:
         raise DomainError("parts_restarted", status=409, name=file.name)
+    return _signed(row, sizes, asked)
+
+
+def _signed(
+    row: PartedUpload, sizes: Sequence[int], asked: Iterable[tuple[int, str | None]]
+) -> list[dict[str, Any]]:
     targets = []
     for number, md5 in asked:
         url, headers = storage.presign_part(

@@ -116,6 +116,26 @@ def test_a_large_model_arrives_in_parts_and_none_of_its_bytes_passes_the_site(cl
     assert verify() == []
 
 
+def test_the_first_addresses_come_with_the_answer_and_later_those_of_what_is_missing(client):
+    task, target = announce(client)
+    first = target["parts"]["addresses"]
+    assert [part["number"] for part in first] == [1, 2, 3]
+    assert put(first[1], PIECES[1]) == 200
+    (target,) = renewed(client, task)
+    assert [part["number"] for part in target["parts"]["addresses"]] == [1, 3]
+    for part in target["parts"]["addresses"]:
+        assert put(part, PIECES[part["number"] - 1]) == 200
+    (target,) = renewed(client, task)
+    assert target["parts"]["addresses"] == []
+    assert join(client, task, target).status_code == 200
+
+
+def test_of_a_longer_file_only_the_first_addresses_come(client):
+    model = {"kind": "model", "name": "big.mge", "size_bytes": 20 * PART}
+    _, target = announce(client, files=[model])
+    assert [part["number"] for part in target["parts"]["addresses"]] == [*range(1, 9)]
+
+
 def test_an_address_is_good_for_one_part_of_one_object_of_one_size_and_content(client):
     task, target = announce(client)
     first, second = addresses(client, task, target, [1, 2])

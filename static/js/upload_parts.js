@@ -22,7 +22,7 @@ class Lost extends Error {}
 
 export class PartsUpload {
   /**
-   * parts: {upload, part_bytes, count, done}, as the server tells them
+   * parts: {upload, part_bytes, count, done, addresses}, as the server tells them
    * server: {addresses(upload, numbers), join(md5s), renew()}, promises of its answers; `renew` of
    *   new `parts`, or null if the file is whole
    * onChange({bytes, safe, count, state}): state is sending, waiting, paused or joining
@@ -77,7 +77,7 @@ export class PartsUpload {
     this.parts = parts;
     this.stored = new Set(Object.keys(parts.done).map(Number));
     this.left = this.#numbers().filter((number) => !this.stored.has(number));
-    this.addresses = new Map();
+    this.addresses = new Map((parts.addresses ?? []).map((part) => [part.number, part]));
     this.flying = new Map();
     this.failures = 0;
     this.broken = new AbortController();

@@ -238,6 +238,16 @@ class TaskAnswer(TaskRow):
         return AttemptAnswer(attempts, many=True).data
 
 
+class PartAnswer(serializers.Serializer):
+    """Where one part is to be sent: `PUT`, with exactly its bytes."""
+
+    number = serializers.IntegerField(help_text="Which part.")
+    url = serializers.CharField(help_text="Presigned address, for some minutes.")
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+
+
 class PartsAnswer(serializers.Serializer):
     """How far a file is that comes in parts."""
 
@@ -248,6 +258,9 @@ class PartsAnswer(serializers.Serializer):
     count = serializers.IntegerField(help_text="How many parts; their numbers begin at 1.")
     done = serializers.DictField(
         child=serializers.CharField(), help_text="MD5s of the parts that arrived, by number."
+    )
+    addresses = PartAnswer(
+        many=True, help_text="Where to send the first of those that did not; ask for the others."
     )
 
 
@@ -263,16 +276,6 @@ class UploadAnswer(serializers.Serializer):
         child=serializers.CharField(), help_text="Headers that the request must carry."
     )
     parts = PartsAnswer(allow_null=True, help_text="Of a file in parts, else null.")
-
-
-class PartAnswer(serializers.Serializer):
-    """Where one part is to be sent: `PUT`, with exactly its bytes."""
-
-    number = serializers.IntegerField(help_text="Which part.")
-    url = serializers.CharField(help_text="Presigned address, for some minutes.")
-    headers = serializers.DictField(
-        child=serializers.CharField(), help_text="Headers that the request must carry."
-    )
 
 
 class PartAddressesAnswer(serializers.Serializer):

@@ -151,9 +151,13 @@ def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]
 
 def _missing(sending: _Sending, pool: ThreadPoolExecutor) -> Iterator[Mapping[str, Any]]:
     """The parts that storage does not have, with their addresses."""
-    numbers = iter(_not_arrived(sending, pool))
+    # not of a site from before there were any
+    told = {int(part["number"]): part for part in sending.parts.get("addresses", ())}
+    missing = _not_arrived(sending, pool)
+    numbers = iter([number for number in missing if number not in told])
     groups = iter(lambda: list(itertools.islice(numbers, _ASKED_AT_ONCE)), [])
     coming = [pool.submit(_ask, sending, group) for group in itertools.islice(groups, 1)]
+    yield from (told[number] for number in missing if number in told)
     while coming:
         parts = coming.pop().result()
         # ahead of need: no sender waits for the site

@@ -70,18 +70,22 @@ function page(t, etag) {
   return summed;
 }
 
+const addressOf = (number) => ({ number, url: String(number), headers: {} });
+
 /** Send 25 bytes in parts of 10; the sums that were told at the end. */
-async function joined(done) {
+async function joined(done, { known = [], asked = [] } = {}) {
   let told = null;
   const server = {
-    addresses: (upload, numbers) =>
-      Promise.resolve({ parts: numbers.map((number) => ({ number, url: String(number), headers: {} })) }),
+    addresses: (upload, numbers) => {
+      asked.push(...numbers);
+      return Promise.resolve({ parts: numbers.map(addressOf) });
+    },
     join: (md5s) => {
       told = md5s;
       return Promise.resolve({});
     },
   };
-  const parts = { upload: 1, part_bytes: 10, count: 3, done };
+  const parts = { upload: 1, part_bytes: 10, count: 3, done, addresses: known.map(addressOf) };
   await new PartsUpload(new Blob(["x".repeat(25)]), parts, { server, hasher: "", onChange() {} }).run();
   return told;
 }
@@ -92,6 +96,15 @@ test("a part is called what storage calls it, and not read again", async (t) => 
   const summed = page(t, (url) => `"${sumOf(url)}"`);
   assert.deepEqual(await joined({}), ["1", "2", "3"].map(sumOf));
   assert.deepEqual(summed, []);
+});
+
+test("what was told with the parts is not asked for again", async (t) => {
+  page(t, (url) => `"${sumOf(url)}"`);
+  const asked = [];
+  assert.deepEqual(await joined({}, { known: [1, 2], asked }), ["1", "2", "3"].map(sumOf));
+  assert.deepEqual(asked, [3]);
+  assert.deepEqual(await joined({}, { known: [1, 2, 3], asked }), ["1", "2", "3"].map(sumOf));
+  assert.deepEqual(asked, [3]);
 });
 
 test("where storage tells no MD5 of a part the page forms it", async (t) => {

@@ -114,7 +114,7 @@ class Storage:
 
     def __init__(self, etag, then=lambda: None):
         self.etag, self.then = etag, then
-        self.joined = None
+        self.joined, self.asked = None, []
 
     def put(self, url, headers, data):
         self.then()
@@ -122,14 +122,21 @@ class Storage:
 
     def post(self, path, body=None, *, repeatable):
         if path.endswith("/parts/"):
-            return {"parts": [{**part, "url": "", "headers": {}} for part in body["parts"]]}
+            self.asked += [part["number"] for part in body["parts"]]
+            return {"parts": [address(number) for number in self.asked[-len(body["parts"]) :]]}
         self.joined = body["md5s"]
         return {"md5": "whole"}
 
 
-def send(path, storage):
+def address(number):
+    return {"number": number, "url": "", "headers": {}}
+
+
+def send(path, storage, known=()):
     count = -(-SIZE // PART_BYTES)
     told = {"upload": 1, "part_bytes": PART_BYTES, "count": count, "done": {}}
+    if known:
+        told["addresses"] = [address(number) for number in known]
     file = LocalFile(path, SIZE, "")
     return send_in_parts(storage, 1, {"file": 1, "parts": told}, file)
 
@@ -146,6 +153,15 @@ def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
     assert send(home / "big.mge", storage) == "whole"
     assert storage.joined == sums
     assert len(summed) == (len(sums) if own else 0)
+
+
+@pytest.mark.parametrize("known", [(), (1,), (1, 2, 3, 4)])
+def test_addresses_that_came_with_the_parts_are_not_asked_for_again(home, content, known):
+    storage = Storage(lambda data: f'"{parts._md5(data)}"')
+    assert send(home / "big.mge", storage, known) == "whole"
+    sums = [parts._md5(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
+    assert storage.joined == sums
+    assert storage.asked == [n for n in range(1, len(sums) + 1) if n not in known]
 
 
 def _touched(path):
