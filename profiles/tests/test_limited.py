@@ -112,7 +112,11 @@ def once_it_reads(act):
     def wait_and_act():
         while len(found := processes()) < 2:
             time.sleep(0.01)
-        act(*sorted(found, key=lambda each: each.create_time()))
+        watcher, reader = sorted(found, key=lambda each: each.create_time())
+        # it was forked from one that ignores SIGINT, and steps back once it listens to it
+        while reader.nice() == watcher.nice():
+            time.sleep(0.01)
+        act(watcher, reader)
 
     derived(good_profile("lstm"))  # the server runs
     thread = threading.Thread(target=wait_and_act)
