@@ -31,7 +31,7 @@ help:
 	@echo 'make test-postgres    all tests, those of rows on PostgreSQL'
 	@echo 'make test-arm64       the agent on emulated 64-bit ARM (root, debootstrap, qemu-user); by hand'
 	@echo 'make test-images      the containers of docker/, built and tried (root, podman); by hand'
-	@echo 'make e2e              the tests in a browser'
+	@echo 'make e2e              the tests in a browser (MGW_SLOW_BROWSER=6 slows its scripts)'
 	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
 	@echo 'make lint             ruff, mypy, Django'"'"'s own checks, docker/'
 	@echo 'make audit            known holes in the packages that are pinned'
