@@ -171,6 +171,7 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
             # not looked at once more: some storage reads all of it to tell its sum
             return _keep(file, row, etag)
     if not row.md5 or not _keep_found(file, row):
+        storage.parts_abort(row.object_key, row.upload_id)
         row.delete()
         raise DomainError("upload_missing", status=409, files=file.name)
 
@@ -178,7 +179,8 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
 def _joined(row: PartedUpload, md5s: Sequence[str]) -> str:
     """Have storage join the parts; returns the object's ETag, empty if storage has no such parts.
 
-    Another request has joined them at the same time then, or gave them up.
+    Another request has joined them at the same time then, or gave them up; or storage does not
+    have what it listed: rclone 1.75, now and then, where a part came a second time after a break.
     """
     try:
         return storage.parts_join(row.object_key, row.upload_id, md5s)

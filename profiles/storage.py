@@ -322,7 +322,8 @@ def parts_stored(key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
 def parts_join(key: str, upload_id: str, md5s: Sequence[str]) -> str:
     """Make the object of all parts, which must have these MD5s; returns its ETag.
 
-    Raises DomainError object_missing if there is no such upload (any more), storage_unreachable.
+    Raises DomainError object_missing if there is no such upload (any more) or storage refuses one
+    of its parts, storage_unreachable.
     """
     parts: list[CompletedPartTypeDef] = [
         {"PartNumber": number, "ETag": f'"{md5}"'} for number, md5 in enumerate(md5s, start=1)

@@ -205,6 +205,23 @@ def test_parts_that_are_not_what_was_read_are_dropped_and_sent_again(client):
     assert join(client, task, again).status_code == 200
 
 
+def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monkeypatch):
+    task, target = announce(client)
+    send(client, task, target, [1, 2, 3])
+    listed = object_store.parts_stored
+    # it lists what it does not have
+    other = [SUMS[0], SUMS[0], SUMS[2]]
+    found = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
+    monkeypatch.setattr(object_store, "parts_stored", lambda key, upload_id: found)
+    refused(join(client, task, target, other), 409, "upload_missing")
+    monkeypatch.setattr(object_store, "parts_stored", listed)
+    assert list(object_store.unfinished()) == []
+    again = renewed(client, task)[0]
+    assert again["parts"]["done"] == {}
+    send(client, task, again, [1, 2, 3])
+    assert join(client, task, again).status_code == 200
+
+
 def test_an_upload_that_storage_has_lost_begins_anew(client):
     task, target = announce(client)
     send(client, task, target, [1])
