@@ -8,8 +8,9 @@ import hashlib
 from collections.abc import Iterable
 
 MIB = 1 << 20
-#: of a part but the last; storage takes no less than 5 MiB
-PART_BYTES = 16 * MIB
+#: of a part but the last; storage takes no less than 5 MiB. While the last ones are on their
+#: way the line is not full: the larger they are, the longer
+PART_BYTES = 8 * MIB
 MOST_PARTS = 10_000
 #: a file from this size on is better sent in parts
 PARTS_FROM_BYTES = 64 * MIB

@@ -4,6 +4,7 @@ import base64
 import binascii
 from typing import Any
 
+from agent.protocol.parts import MIB, PART_BYTES
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
 from webprofile.rest import fields
@@ -35,7 +36,7 @@ class FileToOpenBody(fields.Body):
         allow_blank=True,
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
-        "than 16 MiB in parts.",
+        f"than {PART_BYTES // MIB} MiB in parts.",
     )
     head = Base64(
         required=False,

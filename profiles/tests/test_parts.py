@@ -22,10 +22,10 @@ from webprofile.tests.documented_api import caller, refused
 pytestmark = pytest.mark.django_db
 
 MIB = 1 << 20
-PART = 16 * MIB
+PART = 8 * MIB
 TASKS = "/api/v1/tasks/"
 #: two parts and a rest
-CONTENT = os.urandom(33 * MIB)
+CONTENT = os.urandom(17 * MIB)
 PIECES = [CONTENT[at : at + PART] for at in range(0, len(CONTENT), PART)]
 
 

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.models import User
+from agent.protocol.parts import MIB, PART_BYTES
 from agent.protocol.plan import PRESETS
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.api import completed
@@ -53,7 +54,7 @@ class FileAsked(fields.Body):
         allow_blank=True,
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it. "
-        "Leave it out to send a file of more than 16 MiB in parts.",
+        f"Leave it out to send a file of more than {PART_BYTES // MIB} MiB in parts.",
     )
     input = fields.Text(
         required=False,

@@ -26,7 +26,8 @@ PARALLEL = 4
 _ASKED_AT_ONCE = 8
 #: how often storage may lose the whole upload before it is called broken
 _TRIES = 3
-_PART_BYTES = 16 << 20
+#: the least that a site makes parts of, now or before
+_LEAST_PART_BYTES = 8 << 20
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -97,7 +98,7 @@ def md5_in_parts(file: LocalFile, part_bytes: int) -> str:
 def has_sum(file: LocalFile, md5: str) -> bool:
     """Whether a file has this checksum over parts, whatever their size. Raises ClientError."""
     count = md5.rpartition("-")[2]
-    part_bytes = _PART_BYTES
+    part_bytes = _LEAST_PART_BYTES
     while count.isdecimal() and -(-file.size_bytes // part_bytes) > int(count):
         part_bytes *= 2
     return md5_in_parts(file, part_bytes) == md5

@@ -151,7 +151,7 @@ def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, fil
     cuts.up = [1] * 500
     cuts.end_all()
     page.until_state("Waiting for the network")
-    assert page.text(".transfer__detail") == f"{page.answered()} of 5 parts are safe"
+    assert page.text(".transfer__detail") == f"{page.answered()} of 9 parts are safe"
     assert 1 <= page.answered() <= len(arrived())
     page.looks(PHONE, "light", screenshots, "waiting")
     page.looks(DESK, "dark", screenshots, "waiting")
@@ -194,7 +194,7 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(
     cuts.slow_s = 0
     page.until(lambda: page.text(".wanted__here"), "what is here")
     done = arrived()
-    assert page.text(".wanted__here") == f"{len(done) * 16}.0 MiB of 72.0 MiB are here already"
+    assert page.text(".wanted__here") == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
     page.looks(PHONE, "light", screenshots, "reloaded")
     other = tmp_path / "other" / file.name
     other.parent.mkdir()
