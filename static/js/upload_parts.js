@@ -3,6 +3,7 @@
 // tell, are read a second time.
 
 import { Hasher } from "./hashing.js";
+import { PartAddresses } from "./part_addresses.js";
 import { patience } from "./patience.js";
 import { NoAnswer, Refusal } from "./requests.js";
 import { UploadError, isReadable, putBlob } from "./upload.js";
@@ -10,8 +11,6 @@ import { UploadError, isReadable, putBlob } from "./upload.js";
 const PARALLEL = 4;
 /** Workers that form sums, where they are needed: one more would take the time of those that send. */
 const HASHERS = 2;
-/** Parts whose addresses are asked for at once. */
-const ASKED_AT_ONCE = 16;
 /** How often storage may lose everything before it is called broken. */
 const RESTARTS = 3;
 /** Answers in a row that are no success; without an answer there is no limit. */
@@ -77,7 +76,11 @@ export class PartsUpload {
     this.parts = parts;
     this.stored = new Set(Object.keys(parts.done).map(Number));
     this.left = this.#numbers().filter((number) => !this.stored.has(number));
-    this.addresses = new Map((parts.addresses ?? []).map((part) => [part.number, part]));
+    this.addresses = new PartAddresses(parts.addresses ?? [], {
+      ask: async (numbers) => (await this.server.addresses(parts.upload, numbers)).parts,
+      left: () => this.left,
+      ahead: PARALLEL,
+    });
     this.flying = new Map();
     this.failures = 0;
     this.broken = new AbortController();
@@ -162,7 +165,7 @@ export class PartsUpload {
   }
 
   async #send(number) {
-    const address = await this.#addressOf(number);
+    const address = await this.addresses.take(number);
     this.flying.set(number, 0);
     const md5 = await putBlob(this.#blob(number), address, {
       signal: this.broken.signal,
@@ -183,32 +186,12 @@ export class PartsUpload {
     const passes = error instanceof NoAnswer || error.kind === "network" || error.status === 400;
     if (!passes || (error.status && this.failures > MOST_REFUSALS)) return false;
     // an address that ran out is no sign of a bad network
-    if (error.status === 403) this.addresses.clear();
+    if (error.status === 403) this.addresses.forget();
     if (error.status === 0 && !(await isReadable(this.file))) throw new UploadError("unreadable");
     this.failures += 1;
     this.#tell("waiting");
     await patience(this.failures, this.broken.signal);
     return true;
-  }
-
-  async #addressOf(number) {
-    if (!this.addresses.has(number)) {
-      this.asking ??= this.#ask(number).finally(() => {
-        this.asking = null;
-      });
-      await this.asking;
-    }
-    const address = this.addresses.get(number);
-    if (!address) return this.#addressOf(number);
-    this.addresses.delete(number);
-    return address;
-  }
-
-  async #ask(first) {
-    const others = this.left.filter((number) => !this.addresses.has(number) && number !== first);
-    const numbers = [first, ...others.slice(0, ASKED_AT_ONCE - 1)];
-    const { parts } = await this.server.addresses(this.parts.upload, numbers);
-    for (const part of parts) this.addresses.set(part.number, part);
   }
 
   /** Ask our own server, however long it takes until it answers. Throws Refusal. */
