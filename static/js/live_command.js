@@ -3,11 +3,14 @@
 import { clearErrors, showImpossible, showProblems } from "./form_errors.js";
 import { fill } from "./format.js";
 import { showUnavailable } from "./option_form.js";
+import { toJson } from "./numbers.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
 
 const WAIT_MS = 200;
 /** until a question that the server did not answer is asked again */
 const AGAIN_MS = 10_000;
+/** how long a request that the server found right is not asked about again when it is sent */
+const FRESH_MS = 60_000;
 
 export class LiveCommand {
   /** read: returns the draft of the task, as the server takes it */
@@ -19,6 +22,8 @@ export class LiveCommand {
     this.timer = null;
     this.asked = 0;
     this.latest = null;
+    /** the last request in which nothing was wrong, {text, until}; null if something is */
+    this.right = null;
     /** why the last question has no answer; empty if it has one */
     this.failure = "";
     window.addEventListener("online", () => this.ask());
@@ -38,10 +43,19 @@ export class LiveCommand {
     return this.latest;
   }
 
+  /** As `check`, without a question if the server has just found this very request right. */
+  async confirm() {
+    const { text, until } = this.right ?? {};
+    if (text !== toJson(this.read()) || performance.now() > until) return this.check();
+    window.clearTimeout(this.timer);
+    return true;
+  }
+
   async #check(number) {
+    const draft = this.read();
     let answer;
     try {
-      answer = await postJson(this.box.dataset.url, this.read(), { login: this.login });
+      answer = await postJson(this.box.dataset.url, draft, { login: this.login });
     } catch (error) {
       return number === this.asked ? this.#fail(error) : this.latest;
     }
@@ -56,11 +70,13 @@ export class LiveCommand {
     showImpossible(impossible.map(({ field }) => field));
     this.#show(answer.commands);
     document.getElementById("command-wrong").hidden = problems.length === 0;
+    this.right = problems.length ? null : { text: toJson(draft), until: performance.now() + FRESH_MS };
     return problems.length === 0;
   }
 
   /** Show that nobody knows now whether the request is right. Returns false. */
   #fail(error) {
+    this.right = null;
     if (error instanceof Refusal) this.#say(error.message);
     else if (error instanceof NoAnswer) {
       this.#say(this.box.dataset.unchecked);

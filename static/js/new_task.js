@@ -130,7 +130,7 @@ if (form) {
     clearErrors();
     try {
       // before minutes go into checksums; the answer takes away what was said at options and inputs
-      const isRight = await live.check();
+      const isRight = await live.confirm();
       if (isScript()) await checkScript(showError);
       else {
         checkFiles(form.elements.model.files[0] ?? null, readRows());

@@ -14,6 +14,7 @@ from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
 from profiles import storage as object_store
 from tasks.asking.request import InputRequest
+from tasks.forms import read_draft_body
 from tasks.models import Task
 from tasks.tests.make import last_seen, make_task, make_user, make_worker
 from webprofile.errors import DomainError
@@ -335,11 +336,31 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
         raise DomainError("bad_request", status=400)
 
     monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
+    form.find("#option-iter").send_keys("7")
     form.find("#submit").click()
     text = "could not be read"
     form.until(lambda: text in form.text("#command-failed"), "the refusal")
     assert text in form.text("#form-error")
     assert not form.find("#transfer").is_displayed()
+
+
+@pytest.mark.parametrize(("later_s", "questions"), [(0, 1), (90, 2)])
+def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, later_s, questions):
+    form.open()
+    asked = []
+
+    def counted(body):
+        asked.append(body)
+        return read_draft_body(body)
+
+    monkeypatch.setattr("tasks.drafts.read_draft_body", counted)
+    form.find("#option-iter").send_keys("7")
+    form.until(lambda: "--iter=7" in form.lines[0], "the command line")
+    later = "const now = performance.now() + arguments[0] * 1000; performance.now = () => now;"
+    form.browser.execute_script(later, later_s)
+    form.find("#submit").click()
+    form.until(lambda: form.text("#model-error"), "that there is no model")
+    assert len(asked) == questions
 
 
 def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monkeypatch):
