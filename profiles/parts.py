@@ -146,8 +146,9 @@ def _signed(
 def parts_join(file: File, md5s: Sequence[str]) -> None:
     """Make the file of its parts, to which the sender gives these MD5s. Repeating it is fine.
 
-    Raises DomainError upload_missing if parts are not there, upload_damaged if they are not what
-    he sent: then all of them are dropped; parts_unwanted, checksum_bad, storage_unreachable.
+    Raises DomainError upload_missing if parts are not there; upload_damaged if they are not what
+    he sent, or storage refuses to join what it has listed: then all of them are dropped;
+    parts_unwanted, checksum_bad, storage_unreachable.
     """
     if not file.part_bytes:
         raise _unwanted(file)
@@ -167,23 +168,24 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
         if not PartedUpload.objects.filter(pk=row.pk).update(md5=row.md5):
             file.refresh_from_db()
             return parts_join(file, md5s)
-        if etag := _joined(row, md5s):
+        if etag := _joined(file, row, md5s):
             # not looked at once more: some storage reads all of it to tell its sum
             return _keep(file, row, etag)
     if not row.md5 or not _keep_found(file, row):
-        storage.parts_abort(row.object_key, row.upload_id)
         row.delete()
         raise DomainError("upload_missing", status=409, files=file.name)
 
 
-def _joined(row: PartedUpload, md5s: Sequence[str]) -> str:
+def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
     """Have storage join the parts; returns the object's ETag, empty if storage has no such parts.
 
-    Another request has joined them at the same time then, or gave them up; or storage does not
-    have what it listed: rclone 1.75, now and then, where a part came a second time after a break.
+    Another request has joined them at the same time then, or gave them up. Raises DomainError.
     """
     try:
         return storage.parts_join(row.object_key, row.upload_id, md5s)
+    except storage.PartsRefusedError as error:
+        # rclone 1.75, now and then, where a part came a second time after a break
+        raise _dropped(file, row) from error
     except DomainError as error:
         if error.code != "object_missing":
             raise
@@ -199,10 +201,14 @@ def _check(
         raise DomainError("upload_missing", status=409, files=file.name)
     wanted = dict(enumerate(zip(sizes, md5s, strict=True), start=1))
     if found != wanted:
-        # some storage cannot replace a part that it has: all of them must be sent again
-        storage.parts_abort(row.object_key, row.upload_id)
-        row.delete()
-        raise DomainError("upload_damaged", status=409, files=file.name)
+        raise _dropped(file, row)
+
+
+def _dropped(file: File, row: PartedUpload) -> DomainError:
+    """Some storage cannot replace a part that it has: all of them must be sent again."""
+    storage.parts_abort(row.object_key, row.upload_id)
+    row.delete()
+    return DomainError("upload_damaged", status=409, files=file.name)
 
 
 def _keep_found(file: File, row: PartedUpload) -> bool:

@@ -35,9 +35,6 @@ _CONFIG = Config(
     response_checksum_validation="when_required",
 )
 
-#: InvalidPart: a part of an upload is not there, or not with this sum
-_MISSING = {"404", "NoSuchKey", "NoSuchUpload", "NotFound", "InvalidPart"}
-
 #: the first client takes 0.2 s of a core to make: of threads that begin together one makes it
 _making = threading.Lock()
 
@@ -101,7 +98,7 @@ def answering() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if error.response["Error"]["Code"] in _MISSING:
+        if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NoSuchUpload", "NotFound"}:
             raise DomainError("object_missing", status=404) from error
         raise DomainError("storage_unreachable", status=503) from error
     except BotoCoreError as error:

@@ -43,6 +43,10 @@ class Unfinished:
     began_at: datetime.datetime
 
 
+class PartsRefusedError(Exception):
+    """Storage knows the upload, and refuses to join its parts as they were named."""
+
+
 #: parameter of boto3 -> the header that is signed, so whoever uploads must send it
 _HEADERS = {
     "ContentMD5": "Content-MD5",
@@ -322,19 +326,24 @@ def parts_stored(key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
 def parts_join(key: str, upload_id: str, md5s: Sequence[str]) -> str:
     """Make the object of all parts, which must have these MD5s; returns its ETag.
 
-    Raises DomainError object_missing if there is no such upload (any more) or storage refuses one
-    of its parts, storage_unreachable.
+    Raises PartsRefusedError; DomainError object_missing if there is no such upload (any more),
+    storage_unreachable.
     """
     parts: list[CompletedPartTypeDef] = [
         {"PartNumber": number, "ETag": f'"{md5}"'} for number, md5 in enumerate(md5s, start=1)
     ]
     with answering():
-        found = internal().complete_multipart_upload(
-            Bucket=settings.S3_BUCKET,
-            Key=key,
-            UploadId=upload_id,
-            MultipartUpload={"Parts": parts},
-        )
+        try:
+            found = internal().complete_multipart_upload(
+                Bucket=settings.S3_BUCKET,
+                Key=key,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": parts},
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "InvalidPart":
+                raise PartsRefusedError from error
+            raise
     return found["ETag"].strip('"')
 
 

@@ -213,13 +213,26 @@ def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monke
     other = [SUMS[0], SUMS[0], SUMS[2]]
     found = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
     monkeypatch.setattr(object_store, "parts_stored", lambda key, upload_id: found)
-    refused(join(client, task, target, other), 409, "upload_missing")
+    refused(join(client, task, target, other), 409, "upload_damaged")
     monkeypatch.setattr(object_store, "parts_stored", listed)
-    assert list(object_store.unfinished()) == []
     again = renewed(client, task)[0]
     assert again["parts"]["done"] == {}
     send(client, task, again, [1, 2, 3])
     assert join(client, task, again).status_code == 200
+
+
+def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatch):
+    """rclone removes them by itself, AWS does not."""
+
+    def refuse(key, upload_id, md5s):
+        raise object_store.PartsRefusedError
+
+    task, target = announce(client)
+    send(client, task, target, [1, 2, 3])
+    monkeypatch.setattr(object_store, "parts_join", refuse)
+    refused(join(client, task, target), 409, "upload_damaged")
+    assert list(object_store.unfinished()) == []
+    assert not PartedUpload.objects.exists()
 
 
 def test_an_upload_that_storage_has_lost_begins_anew(client):

@@ -16,7 +16,7 @@ from tasks.models import Task, TaskFile
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.client import parts
 from webprofile.client.errors import ClientError
-from webprofile.client.parts import md5_in_parts, send_in_parts
+from webprofile.client.parts import has_sum, md5_in_parts, send_in_parts
 
 MIB = 1 << 20
 SIZE = 70 * MIB
@@ -197,3 +197,11 @@ def test_a_file_that_became_shorter_is_not_sent(home, content):
     file = LocalFile(home / "big.mge", SIZE + 1, "")
     with pytest.raises(ClientError, match="changed while it was sent"):
         md5_in_parts(file, PART_BYTES)
+
+
+@pytest.mark.parametrize("part_mib", [8, 16])
+def test_a_file_is_known_by_its_sum_whatever_size_its_parts_had(home, content, part_mib):
+    file = LocalFile(home / "big.mge", SIZE, "")
+    known = md5_in_parts(file, part_mib * MIB)
+    assert has_sum(file, known)
+    assert not has_sum(file, f"{'0' * 32}{known[32:]}")
