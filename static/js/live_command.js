@@ -2,8 +2,8 @@
 
 import { clearErrors, showImpossible, showProblems } from "./form_errors.js";
 import { fill } from "./format.js";
-import { showUnavailable } from "./option_form.js";
 import { toJson } from "./numbers.js";
+import { showUnavailable } from "./option_form.js";
 import { NoAnswer, Refusal, postJson } from "./requests.js";
 
 const WAIT_MS = 200;
@@ -46,9 +46,12 @@ export class LiveCommand {
   /** As `check`, without a question if the server has just found this very request right. */
   async confirm() {
     const { text, until } = this.right ?? {};
-    if (text !== toJson(this.read()) || performance.now() > until) return this.check();
+    if (text !== toJson(this.read()) || Date.now() > until) return this.check();
     window.clearTimeout(this.timer);
-    return true;
+    // what is still on its way must not change what the form says from now on
+    this.asked += 1;
+    this.latest = Promise.resolve(true);
+    return this.latest;
   }
 
   async #check(number) {
@@ -70,7 +73,7 @@ export class LiveCommand {
     showImpossible(impossible.map(({ field }) => field));
     this.#show(answer.commands);
     document.getElementById("command-wrong").hidden = problems.length === 0;
-    this.right = problems.length ? null : { text: toJson(draft), until: performance.now() + FRESH_MS };
+    this.right = problems.length ? null : { text: toJson(draft), until: Date.now() + FRESH_MS };
     return problems.length === 0;
   }
 

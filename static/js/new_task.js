@@ -129,7 +129,7 @@ if (form) {
     isAsking = true;
     clearErrors();
     try {
-      // before minutes go into checksums; the answer takes away what was said at options and inputs
+      // before minutes go into checksums; an answer takes away what was said at options and inputs
       const isRight = await live.confirm();
       if (isScript()) await checkScript(showError);
       else {

@@ -14,10 +14,8 @@ from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
 from profiles import storage as object_store
 from tasks.asking.request import InputRequest
-from tasks.forms import read_draft_body
 from tasks.models import Task
 from tasks.tests.make import last_seen, make_task, make_user, make_worker
-from webprofile.errors import DomainError
 from webprofile.tests.browser.conftest import DESK, PHONE
 from workers.models import Runtime, Worker
 
@@ -307,75 +305,6 @@ def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
     form.find("#submit").click()
     form.until(Task.objects.exists, "the task")
     assert Task.objects.get().options == {"workspace_limit": 2**63 - 1}
-
-
-def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
-    form.open()
-    form.find("#model").send_keys(str(model))
-    form.browser.execute_cdp_cmd("Network.enable", {})
-    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/tasks/*"]})
-    form.find("#option-iter").send_keys("7")
-    failed = form.find("#command-failed")
-    form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
-    assert form.lines == []
-    form.find("#submit").click()
-    form.until(lambda: "cannot be checked" in form.text("#form-error"), "why it stays")
-    assert not form.find("#transfer").is_displayed()
-    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-    form.find("#option-iter").send_keys("0")
-    form.until(lambda: form.lines and "--iter=70" in form.lines[0], "the command again")
-    assert not failed.is_displayed()
-    assert not Task.objects.exists()
-
-
-def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
-    form.open()
-    form.find("#model").send_keys(str(model))
-
-    def refuse(_body):
-        raise DomainError("bad_request", status=400)
-
-    monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
-    form.find("#option-iter").send_keys("7")
-    form.find("#submit").click()
-    text = "could not be read"
-    form.until(lambda: text in form.text("#command-failed"), "the refusal")
-    assert text in form.text("#form-error")
-    assert not form.find("#transfer").is_displayed()
-
-
-@pytest.mark.parametrize(("later_s", "questions"), [(0, 1), (90, 2)])
-def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, later_s, questions):
-    form.open()
-    asked = []
-
-    def counted(body):
-        asked.append(body)
-        return read_draft_body(body)
-
-    monkeypatch.setattr("tasks.drafts.read_draft_body", counted)
-    form.find("#option-iter").send_keys("7")
-    form.until(lambda: "--iter=7" in form.lines[0], "the command line")
-    later = "const now = performance.now() + arguments[0] * 1000; performance.now = () => now;"
-    form.browser.execute_script(later, later_s)
-    form.find("#submit").click()
-    form.until(lambda: form.text("#model-error"), "that there is no model")
-    assert len(asked) == questions
-
-
-def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monkeypatch):
-    form.open()
-    form.find("#model").send_keys(str(model))
-
-    def refuse(*_args, **_fields):
-        raise DomainError("storage_unreachable", status=503)
-
-    monkeypatch.setattr("tasks.services.task_create", refuse)
-    form.find("#submit").click()
-    form.until(lambda: form.text("#form-error"), "the refusal")
-    form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
-    assert form.find("#submit").is_enabled()
-    assert form.find("#model").is_enabled()
 
 
 def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):

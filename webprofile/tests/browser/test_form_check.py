@@ -1,0 +1,131 @@
+"""When the form asks the server whether a request is right, and what it makes of the answer."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from tasks.forms import read_draft_body
+from tasks.models import Task
+from tasks.tests.make import make_user, make_worker
+from webprofile.errors import DomainError
+from webprofile.tests.browser.test_form import Form
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    path = tmp_path / "net.mge"
+    path.write_bytes(b"hello world")
+    return path
+
+
+@pytest.fixture
+def form(browser, live_server, settings) -> Form:
+    # a device stays online however slow the machine of the tests is
+    settings.HEARTBEAT_S = 600
+    make_worker("wheel")
+    client = Client()
+    client.force_login(make_user())
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Form(browser, live_server.url)
+
+
+def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.browser.execute_cdp_cmd("Network.enable", {})
+    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/tasks/*"]})
+    form.find("#option-iter").send_keys("7")
+    failed = form.find("#command-failed")
+    form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
+    assert form.lines == []
+    form.find("#submit").click()
+    form.until(lambda: "cannot be checked" in form.text("#form-error"), "why it stays")
+    assert not form.find("#transfer").is_displayed()
+    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    form.find("#option-iter").send_keys("0")
+    form.until(lambda: form.lines and "--iter=70" in form.lines[0], "the command again")
+    assert not failed.is_displayed()
+    assert not Task.objects.exists()
+
+
+def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
+    form.open()
+    form.find("#model").send_keys(str(model))
+
+    def refuse(_body):
+        raise DomainError("bad_request", status=400)
+
+    monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
+    form.find("#option-iter").send_keys("7")
+    form.find("#submit").click()
+    text = "could not be read"
+    form.until(lambda: text in form.text("#command-failed"), "the refusal")
+    assert text in form.text("#form-error")
+    assert not form.find("#transfer").is_displayed()
+
+
+@pytest.mark.parametrize(("later_s", "questions"), [(0, 1), (90, 2)])
+def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, later_s, questions):
+    form.open()
+    asked = []
+
+    def counted(body):
+        asked.append(body)
+        return read_draft_body(body)
+
+    monkeypatch.setattr("tasks.drafts.read_draft_body", counted)
+    form.find("#option-iter").send_keys("7")
+    form.until(lambda: "--iter=7" in form.lines[0], "the command line")
+    later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
+    form.browser.execute_script(later, later_s)
+    form.find("#submit").click()
+    form.until(lambda: form.text("#model-error"), "that there is no model")
+    assert len(asked) == questions
+
+
+def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch):
+    form.open()
+    asked, held = [], threading.Event()
+
+    def slow(body):
+        asked.append(body)
+        held.wait(30)
+        return read_draft_body(body)
+
+    form.find("#model").send_keys(str(model))
+    form.find("#add-data").click()
+    monkeypatch.setattr("tasks.drafts.read_draft_body", slow)
+    # without a file: the request itself stays what the server found right
+    form.find("[name=data-input]").send_keys("data")
+    form.until(lambda: asked, "the question")
+    form.find("#submit").click()
+    form.until(lambda: form.text(".data-row__error"), "what is missing")
+    answers = (
+        "return performance.getEntriesByType('resource').filter((each) =>"
+        " each.name.endsWith('/command/')).length"
+    )
+    before = form.browser.execute_script(answers)
+    held.set()
+    form.until(lambda: form.browser.execute_script(answers) > before, "the answer")
+    form.browser.execute_async_script("setTimeout(arguments[0], 200)")
+    assert form.text(".data-row__error")
+
+
+def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monkeypatch):
+    form.open()
+    form.find("#model").send_keys(str(model))
+
+    def refuse(*_args, **_fields):
+        raise DomainError("storage_unreachable", status=503)
+
+    monkeypatch.setattr("tasks.services.task_create", refuse)
+    form.find("#submit").click()
+    form.until(lambda: form.text("#form-error"), "the refusal")
+    form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
+    assert form.find("#submit").is_enabled()
+    assert form.find("#model").is_enabled()
