@@ -107,6 +107,29 @@ test("what was told with the parts is not asked for again", async (t) => {
   assert.deepEqual(asked, [3]);
 });
 
+test("further addresses are asked for while parts are on their way", async (t) => {
+  let put = 0;
+  page(t, (url) => {
+    put += 1;
+    return `"${"0".repeat(32 - url.length)}${url}"`;
+  });
+  const questions = [];
+  const server = {
+    addresses: async (upload, numbers) => {
+      questions.push({ numbers, put });
+      return { parts: numbers.map(addressOf) };
+    },
+    join: async () => ({}),
+  };
+  const addresses = [1, 2, 3, 4, 5, 6, 7, 8].map(addressOf);
+  const parts = { upload: 1, part_bytes: 10, count: 12, done: {}, addresses };
+  await new PartsUpload(new Blob(["x".repeat(120)]), parts, { server, hasher: "", onChange() {} }).run();
+  assert.equal(put, 12);
+  assert.deepEqual(questions.map(({ numbers }) => numbers), [[9, 10, 11, 12]]);
+  // before the eight whose addresses were known have arrived
+  assert.ok(questions[0].put < 8);
+});
+
 test("where storage tells no MD5 of a part the page forms it", async (t) => {
   const summed = page(t, (url) => ({ 1: null, 2: `"${sumOf("2")}"`, 3: `"${sumOf("3")}-1"` })[url]);
   assert.deepEqual(await joined({}), [OWN, sumOf("2"), OWN]);
