@@ -77,7 +77,8 @@ class Network(object):
         else:
             # by path, since LiteNetwork.load holds the file's bytes three times over
             self._call(api.LITE_load_model_from_path, handle, os.fsencode(path))
-        self._kept = self._callback = self._ended = None
+        self._kept = self._callback = None
+        self._ended = []  # when the run ended, once the library says so itself
         if flags["bin_out_dump"]:
             self._ids = output_ids(path)
 
@@ -156,15 +157,17 @@ class Network(object):
         """
         from megenginelite.network import LiteFinishCallback
 
+        ended = self._ended  # not self: the network goes as soon as nobody else holds it
+
+        def note_end(*_):
+            ended.append(time.perf_counter())
+            return 0
+
         self._call(self._network.enable_profile_performance, path)
-        self._callback = LiteFinishCallback(self._note_end)  # the library keeps no reference
+        self._callback = LiteFinishCallback(note_end)  # the library keeps no reference
         self._call(
             self._network._api.LITE_set_finish_callback, self._network._network, self._callback
         )
-
-    def _note_end(self, *_):
-        self._ended = time.perf_counter()
-        return 0
 
     def prepare(self):
         """Nothing: the graph is compiled by then."""
@@ -174,13 +177,13 @@ class Network(object):
 
     def forward(self):
         """Start a run; on CPU in place this is the whole run."""
-        self._ended = None
+        del self._ended[:]
         self._call(self._network.forward)
 
     def wait(self):
         """Wait for the end of the run; return when that was, a time.perf_counter()."""
         self._call(self._network.wait)
-        return self._ended or time.perf_counter()
+        return self._ended[-1] if self._ended else time.perf_counter()
 
     @staticmethod
     def _call(function, *arguments):

@@ -140,8 +140,9 @@ def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:
     done(run, model("tiny"), values, "--iter=0", "--io_dump=new/dump.txt")
     text = (run.folder / "new" / "dump.txt").read_text()
     assert "var3 produced: name=data layout={1(8),8(1) Float32}" in text
-    to_stdout = run(model("tiny"), values, "--iter=0", "--io_dump_stdout")
-    assert to_stdout.stdout == text
+    for more in ([], ["--profile=p.json"]):
+        to_stdout = run(model("tiny"), values, "--iter=0", "--io_dump_stdout", *more)
+        assert to_stdout.stdout == text
     to_stderr = run(model("tiny"), values, "--iter=0", "--io_dump_stderr")
     assert (to_stderr.returncode, to_stderr.stdout) == (0, "")
     assert all(line in to_stderr.stderr for line in text.splitlines())
