@@ -179,3 +179,19 @@ def test_names_that_are_not_ascii_are_said_to_spoil_the_profile(
     subprocess.run([megengine_python, "-c", script], cwd=run.folder, check=True, timeout=TIMEOUT_S)
     assert run("named.mge", "--iter=1").returncode == 0
     assert_died(run("named.mge", "--iter=1", "--profile=p.json"), "lar::ProfileError", "not ASCII")
+
+
+def test_a_library_that_dies_at_the_end_spoils_no_run_that_went_well(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MegEngine prints what C's stdio still holds, and its destructors may abort."""
+    (run.folder / "sitecustomize.py").write_text(
+        "import ctypes\n"
+        "c = ctypes.CDLL(None)\n"
+        "c.puts(b'from the library')\n"
+        "c['__cxa_atexit'](c.abort, None, None)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(run.folder))
+    done = run(model("tiny"), "--thread=2", "--iter=1", "--profile=p.json")
+    assert (done.returncode, done.stdout) == (0, "from the library\n"), done.stderr
+    assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]
