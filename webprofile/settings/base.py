@@ -46,9 +46,11 @@ NETRON_ORIGIN = env.str("NETRON_ORIGIN", default="").rstrip("/")
 if NETRON_ORIGIN:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, urlsplit(NETRON_ORIGIN).hostname or ""]
 
+#: identity providers; the package for them is slow to import, so only sites with one install it
+OIDC_APPS = oidc_apps()
 INSTALLED_APPS = [
-    "django_dramatiq",
-    "django.contrib.admin",
+    "webprofile.apps.DramatiqConfig",
+    "webprofile.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -61,7 +63,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.mfa",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
+    *(["allauth.socialaccount.providers.openid_connect"] if OIDC_APPS else []),
     "allauth.usersessions",
     "rest_framework",
     "rest_framework_simplejwt",
@@ -301,7 +303,6 @@ MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION != "mandatory"
 #: browsers offer security keys on HTTPS and on localhost only
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = urlsplit(SITE_URL).scheme == "http"
 
-OIDC_APPS = oidc_apps()
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": OIDC_APPS, "OAUTH_PKCE_ENABLED": True}}
 SOCIALACCOUNT_ADAPTER = "accounts.adapters.IdentityAdapter"
 SOCIALACCOUNT_FORMS = {"signup": "accounts.forms.SocialSignupForm"}

@@ -7,8 +7,10 @@ os.environ.setdefault("S3_ACCESS_KEY_ID", "test-access-key-id")
 os.environ.setdefault("S3_SECRET_ACCESS_KEY", "test-secret-access-key")
 
 from webprofile.settings.base import *  # noqa: F403
-from webprofile.settings.base import STORAGES
+from webprofile.settings.base import INSTALLED_APPS, STORAGES
 
+# tests name identity providers one by one
+INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}

@@ -1,9 +1,11 @@
-"""What a web process has done before it listens."""
+"""What processes of the server import and prepare when they start."""
 
 import json
 import os
 import subprocess
 import sys
+
+from django.core.checks import run_checks
 
 _LOOK = """
 import gc, json
@@ -25,3 +27,32 @@ def test_nobody_waits_for_clients_of_storage_or_for_a_walk_through_all_that_is_l
     found = json.loads(done.stdout)
     assert found["clients"] == 2
     assert found["spared"] > 100 * found["walked"]
+
+
+_HEAVY = ("boto3", "drf_spectacular.views", "numpy", "prometheus_client", "redis", "requests")
+_COMMAND = f"""
+import json, sys
+from django.core.management import execute_from_command_line
+execute_from_command_line(["manage.py", "help"])
+print(json.dumps([name for name in {_HEAVY} if name in sys.modules]))
+"""
+
+
+def test_a_command_that_needs_no_page_imports_no_clients_and_no_pages():
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.dev"}
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_system_checks_include_the_admin_of_every_app(monkeypatch):
+    checked = []
+    monkeypatch.setattr("django.contrib.admin.ModelAdmin.check", lambda a: checked.append(a) or [])
+    run_checks(tags=["admin"])
+    assert {admin.model._meta.app_label for admin in checked} >= {"accounts", "workers"}
