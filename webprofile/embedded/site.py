@@ -173,7 +173,8 @@ class _Start:
         if runtime.python:
             await self._measure(config)
         await self._supervisor.start(parts.agent(config))
-        say(f"Its device is configured in {config}; docs/devices.md says how to allow scripts there.")
+        say(f"Its device is configured in {config}.")
+        say("docs/devices.md explains how to allow scripts on it.")
 
     async def _measure(self, config: Path) -> None:
         """Measure the machine's limits before the first task: never beside one."""
