@@ -1,5 +1,6 @@
 """A task, the files it came with, its attempts and its history."""
 
+import shlex
 import uuid
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
 from tasks.kinds import Kind, program_name
+from tasks.options.words import changed_options
 from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
 
 #: load_and_run tells these apart by the suffix; whatever else is uploaded as data is an array
@@ -126,6 +128,17 @@ class Task(models.Model):
     @property
     def is_script(self) -> bool:
         return self.kind == Kind.SCRIPT
+
+    @property
+    def changed_options(self) -> list[str]:
+        """What tells it from another task of the same model, in short texts: `--fast_run`.
+
+        The options that differ from their defaults; of a script its arguments, as one text.
+        """
+        if self.script is not None:
+            arguments = self.script.get("arguments", ())
+            return [shlex.join(arguments)] if arguments else []
+        return changed_options(self.options)
 
     @property
     def model_name(self) -> str:

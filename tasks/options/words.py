@@ -3,7 +3,7 @@
 Strings are made when they are asked for, in the language of the reader of that moment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.utils.translation import gettext
@@ -70,6 +70,29 @@ def default_words(option: Option) -> str:
     if value == "" or (option.minimum is not None and float(value) < option.minimum):
         return gettext("not set")
     return str(value)
+
+
+def changed_options(options: Mapping[str, Any]) -> list[str]:
+    """The options that differ from their defaults, each as on a command line.
+
+    `--fast_run` for a switch that is on, `--name=false` for one that is off, `--name=value` else.
+    Names that the table does not know are kept: an older version accepted them.
+    """
+    return [_argument(name, value) for name, value in options.items() if _differs(name, value)]
+
+
+def _differs(name: str, value: Any) -> bool:
+    if name not in OPTIONS:
+        return True
+    default = OPTIONS[name].default
+    # an artifact's default is an empty path: a switch that is off says the same
+    return bool(value != default and (value is not False or default is True))
+
+
+def _argument(name: str, value: Any) -> str:
+    if value is True:
+        return f"--{name}"
+    return f"--{name}={'false' if value is False else value}"
 
 
 def range_words(option: Option) -> str:

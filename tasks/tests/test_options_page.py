@@ -11,6 +11,7 @@ from agent.protocol.options import OPTIONS, unavailable
 from agent.protocol.options_json import describe
 from tasks.options.help import OPTION_HELP
 from tasks.options.rows import COMMON
+from tasks.models import Task
 from tasks.options.words import NEVER_TAKEN
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
@@ -164,3 +165,20 @@ def test_the_runtimes_of_the_test_differ():
     assert len(found) == len(RUNTIMES)
     codes = {unavailable(o, able) for o in OPTIONS.values() for able in RUNTIMES}
     assert codes == {"", "never", "wheel", "flag", "cuda", "tensorrt", "opencl", "amd", "library"}
+
+
+def test_a_task_names_the_options_that_differ_from_their_defaults():
+    options = {"fast_run": True, "iter": 10, "batch_size": 8, "io_dump": False, "cpu": False}
+    task = Task(options={**options, "no_sanity_check": False, "gone_by_now": "x"})
+    assert task.changed_options == [
+        "--fast_run",
+        "--batch_size=8",
+        "--no_sanity_check=false",
+        "--gone_by_now=x",
+    ]
+    assert Task(options={}).changed_options == []
+
+
+def test_a_script_names_its_arguments():
+    assert Task(script={"arguments": ["--steps", "a b"]}).changed_options == ["--steps 'a b'"]
+    assert Task(script={"arguments": []}).changed_options == []
