@@ -9,9 +9,9 @@ from django.utils import translation
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.options import OPTIONS, unavailable
 from agent.protocol.options_json import describe
+from tasks.models import Task
 from tasks.options.help import OPTION_HELP
 from tasks.options.rows import COMMON
-from tasks.models import Task
 from tasks.options.words import NEVER_TAKEN
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
