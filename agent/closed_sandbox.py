@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.runtimes.config_file import replace_file
-from agent.sandbox import DEVICES, Sandbox, needs_of
+from agent.sandbox import DEVICES, Sandbox, needs_of, run_trial
 from agent.seccomp import build_filter
 
 #: runs a program under the Profiler; a folder that a runtime's Python runs by its path
@@ -245,13 +245,7 @@ def _try(closed: ClosedSandbox, pythons: Sequence[str]) -> str:
         closed.hand_over(work, Path(folder) / "output")
         for command in commands:
             try:
-                done = subprocess.run(
-                    closed.wrap(command, work),
-                    capture_output=True,
-                    text=True,
-                    timeout=_TRIAL_S,
-                    check=False,
-                )
+                done = run_trial(closed.wrap(command, work), _TRIAL_S)
             except (OSError, subprocess.SubprocessError) as exc:
                 return f"bubblewrap does not start: {type(exc).__name__}"
             if done.returncode:

@@ -24,6 +24,7 @@ _POLL_S = 0.01
 _PATIENCE_S = 2.0
 #: what was killed is gone within a millisecond, unless it waits for a disk
 _REAP_S = 0.05
+_ORPHAN_POLL_S = 0.002
 
 
 def mark_process(pid: int) -> ProcessMark | None:
@@ -41,6 +42,7 @@ async def end_group(group: int, attempt: UUID) -> None:
             break
         await asyncio.sleep(_POLL_S)
     end_marked(attempt)
+    await asyncio.to_thread(reap_orphans)
 
 
 async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
@@ -82,6 +84,37 @@ def reap_group(group: int) -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
+
+
+def reap_orphans() -> None:
+    """Wait for the first processes of sandboxes that have ended. Returns after two seconds at most.
+
+    bubblewrap ends as soon as its program does. The first process of the namespace that it made
+    ends a moment later, and the kernel makes it a child of the agent (`runner.adopt_orphans`). It
+    is told from the agent's own children by its namespace: the agent starts none in another one.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while orphans := [pid for pid in _pids() if _is_orphan(pid)]:
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            log.error("orphans_survived pids=%s", orphans)
+            return
+        time.sleep(_ORPHAN_POLL_S)
+
+
+def _is_orphan(pid: int) -> bool:
+    """Whether it is a child of this process, and the first one of a namespace of its own."""
+    fields = _stat(pid)
+    if len(fields) < 2 or fields[1] != str(os.getpid()):
+        return False
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    numbers = next((line for line in lines.splitlines() if line.startswith("NSpid:")), "").split()
+    return len(numbers) > 2 and numbers[-1] == "1"
 
 
 def _signal_group(group: int, number: signal.Signals) -> bool:

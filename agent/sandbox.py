@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.processes import reap_orphans
+
 log = logging.getLogger(__name__)
 
 #: devices that compute: NVIDIA with Jetson's, DRM, Mali, Ascend, Cambricon
@@ -104,19 +106,26 @@ def find_sandbox(
         return Sandbox(problem="bubblewrap is not installed: install the package `bubblewrap`")
     sandbox = Sandbox(bwrap, "", folders, files, _homes(), shown, _limits_memory(bwrap))
     try:
-        done = subprocess.run(
-            sandbox.wrap(["/bin/sh", "-c", "exit 0"], folders[0]),
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
+        done = run_trial(sandbox.wrap(["/bin/sh", "-c", "exit 0"], folders[0]), timeout_s=10)
     except (OSError, subprocess.SubprocessError) as exc:
         return Sandbox(problem=f"bubblewrap does not start: {type(exc).__name__}")
     if done.returncode != 0:
         words = " ".join(done.stderr.split())[:200]
         return Sandbox(problem=f"bubblewrap does not work here: {words}")
     return sandbox
+
+
+def run_trial(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a command that begins with bubblewrap, and leave no process of it behind.
+
+    Raises OSError, subprocess.TimeoutExpired.
+    """
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    finally:
+        reap_orphans()
 
 
 def _homes() -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 from agent.inventory import Runtime
-from agent.processes import end_group, end_marked
+from agent.processes import end_group, end_marked, reap_orphans
 from agent.runner import Limits, Run, start_process
 from agent.sandbox import Sandbox
 from agent.spool import Folder, Spool, remove_tree
@@ -67,6 +67,8 @@ class WarmProcess:
         if self._process.returncode is None:
             await asyncio.shield(end_group(self.pid, self.mark))
             await self._process.wait()
+        else:
+            await asyncio.to_thread(reap_orphans)
 
 
 class WarmPool:

@@ -1,0 +1,105 @@
+"""No process of a sandbox is left behind: the kernel keeps each until its parent waits for it."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import sandbox as sandboxes
+from agent.device.table import descendants, read_table
+from agent.protocol import EndReason, Plan
+from agent.runtimes.command import command_for
+from agent.tests.scripted import Scripted, need_bubblewrap
+
+#: an agent as `agent run` starts it, with a wheel, scripts and a process that waits
+AGENT = """\
+import asyncio, sys
+from pathlib import Path
+from agent.config import Config
+from agent.daemon import work
+from agent.inventory import Runtime
+from agent.protocol import RuntimeInfo
+from agent.retry import Policies
+from agent.runner import adopt_orphans
+_, server, spool, token, path, *command = sys.argv
+adopt_orphans()
+config = Config(
+    server=server, token="mgw_secret", spool=Path(spool), secret_files=(Path(token),),
+    allow_scripts=True,
+)
+info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
+runtime = Runtime(info, tuple(command), path=path)
+asyncio.run(work(config, Policies(), {"1.13.0": runtime}))
+"""
+RUNS = 20
+PATIENCE_S = 60.0
+
+#: prints how many children that have ended are left after a trial of bubblewrap
+TRIAL = """\
+import tempfile
+from pathlib import Path
+from agent.device.table import read_table
+from agent.runner import adopt_orphans
+from agent.sandbox import find_sandbox
+import os
+adopt_orphans()
+for _ in range(10):
+    sandbox = find_sandbox((Path(tempfile.mkdtemp(dir="/var/tmp")),), ())
+assert not sandbox.problem, sandbox.problem
+print([row for row in read_table().values() if row.parent == os.getpid()])
+"""
+
+
+def ended_below(pid: int) -> list[str]:
+    """What has ended in this process's tree and was not waited for."""
+    rows = descendants(read_table(), [pid]).values()
+    return [f"{row.name} {row.pid} of {row.parent}" for row in rows if row.state == "Z"]
+
+
+async def test_trials_of_bubblewrap_leave_no_process(boxed_python):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", TRIAL, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert said.decode().strip() == "[]"
+
+
+@pytest.fixture
+def boxed_python(tmp_path: Path) -> None:
+    need_bubblewrap()
+    if problem := sandboxes.find_sandbox((tmp_path,), ()).problem:
+        pytest.skip(problem)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.megengine
+async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
+    boxed_python, device, server, storage, megengine_python, shared_data
+):
+    storage.files["model.mge"] = (shared_data / "models" / "tiny.mge").read_bytes()
+    token = device.folder / "agent.token"
+    token.write_text("mgw_secret")
+    command = command_for("wheel", megengine_python)
+    paths = [str(device.spool), str(token), megengine_python]
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", AGENT, server.url, *paths, *command, env=os.environ
+    )
+    try:
+        await server.wait(lambda: server.connection is not None, PATIENCE_S)
+        assert ended_below(agent.pid) == []
+        scripted = Scripted(device, server)
+        for _ in range(RUNS):
+            end = await scripted.run("import megengine as mge\nmge.tensor([1.0]) + 1\n")
+            assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
+        for _ in range(RUNS):
+            plan = Plan(preset="custom", clean=False, profiled=1)
+            order = server.order(plan=plan, options={"iter": 1}, fill=True)
+            await server.send(order)
+            end = await server.end_of(order, PATIENCE_S)
+            assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
+        assert ended_below(agent.pid) == []
+    finally:
+        agent.terminate()
+        await agent.wait()
