@@ -179,7 +179,7 @@ bench-graph: setup
 	$(PY) -m bench.bench_graph $(ARGS)
 
 bench-analyze: runtime
-	$(PY) -m bench.bench_analyze $(or $(ARGS),$(wildcard ../shared/data/profiles/resnet18.json ../shared/data/profiles/[bdlt]*.json))
+	$(PY) -m bench.bench_analyze $(ARGS)
 
 # the page of a result in a browser, then what the server takes for the lists
 bench-pages: runtime $(POSTGRES)

@@ -1,12 +1,12 @@
 """Our analysis against the original `profile_analyze`: time, peak memory, repeated questions.
 
-    python -m bench.bench_analyze PROFILE.json ... [--operators 1000 10000 100000] [--rounds 3]
+    python -m bench.bench_analyze [PROFILE.json ...] [--operators 1000 10000 100000] [--rounds 3]
 
-Real profiles, and the first of them repeated to so many operators. One analysis is a fresh process:
-from the file on disk to the text, imports not counted; both programs in turn, so that a noisy
-machine is noisy for both. Memory is the process's peak, with interpreter and imports. A repeated
-question is asked of columns that were kept, in one process: filters, orders and aggregates; the
-figure is that of the slowest of them at its best.
+Real profiles (without arguments some of testdata/), and the first of them repeated to so many
+operators. One analysis is a fresh process: from the file on disk to the text, imports not counted;
+both programs in turn, so that a noisy machine is noisy for both. Memory is the process's peak, with
+interpreter and imports. A repeated question is asked of columns that were kept, in one process:
+filters, orders and aggregates; the figure is that of the slowest of them at its best.
 
 Ours runs what `manage.py profile_analyze` runs, without Django, which needs 60 MB and 0.5 s of
 imports more. The best of the rounds counts.
@@ -31,12 +31,17 @@ from bench.scaling import write_scaled
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.parsers.load_and_run import parse
+from testdata import DATA
 
 #: (operators at least, times faster, ms of a repeated question)
 GOALS = ((100_000, 20.0, 20.0), (10_000, 40.0, 2.0))
 MEMORY_GOAL = 0.25
 TOPS = (3, 10_000)
 LARGE_BYTES = 100_000_000
+PROFILES = [
+    DATA / "profiles" / f"{name}.json"
+    for name in ("resnet18", "bert_tiny", "deep_loop", "dynamic_shape", "lstm", "tiny", "train_mlp")
+]
 
 _MEASURE = """
 import json, os, sys, time
@@ -106,7 +111,7 @@ class Analysis:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("profiles", nargs="+", type=Path)
+    parser.add_argument("profiles", nargs="*", type=Path, default=PROFILES)
     parser.add_argument("--operators", nargs="*", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()

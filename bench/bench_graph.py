@@ -7,8 +7,6 @@ and shows their graphs as a reader does. Times end when the frame with the first
 
 import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,7 +15,8 @@ from tabulate import tabulate
 
 from bench.bench_pages import open_profile
 from bench.browser import chromium, log_in, measured
-from bench.site import shared
+from bench.scaling import write_scaled
+from testdata import DATA
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.site import running_site
 
@@ -93,9 +92,8 @@ def main() -> None:
 def profiles(folder: Path) -> dict[str, Path]:
     """Profiles of over 5,000 drawn operators, by what is special about them."""
     target = folder / "scopes.json"
-    tool, source = shared("../tools/scale_profile.py"), shared("profiles/resnet18.json")
-    subprocess.run([sys.executable, tool, source, str(ROWS), target], check=True)
-    return {"names with scopes": target, "names without": shared("profiles/deep_loop.json")}
+    write_scaled(DATA / "profiles" / "resnet18.json", ROWS, target)
+    return {"names with scopes": target, "names without": DATA / "profiles/deep_loop.json"}
 
 
 def address_of(visitor: Visitor, browser: webdriver.Chrome, site: str, file: Path) -> str:

@@ -1,6 +1,6 @@
 """What measuring through the site costs beside the same pass typed by hand, in turn.
 
-`python -m bench.bench_measure [--pairs 10] [--cold]`. The model is resnet18 of the shared data, the
+`python -m bench.bench_measure [--pairs 10] [--cold]`. The model is resnet18 of testdata/, the
 preset is quick: one profiled process. Wall time by hand is that of the process; through the site it
 is from "all files confirmed" until the page hears `succeeded`. The start-up of the runner (imports,
 load, compile, end: what the process does beside iterations) is told apart for both. Then what it
@@ -16,7 +16,8 @@ from agent.device.observe import Observer
 from agent.protocol.measurement import Measurement
 from bench.bench_overhead import SETTLE_S, asked, by_hand, mean_ms
 from bench.pairs import in_turn, report
-from bench.site import send, shared, wait_for_end
+from bench.site import send, wait_for_end
+from testdata import DATA
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.site import running_site
 
@@ -56,7 +57,7 @@ async def watching() -> float:
 
 def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:
     """One row for each pair: its number, then by hand and through the site (s, ms, start-up s)."""
-    model, data = shared("models/resnet18.mge"), shared("inputs/resnet18/data.npy")
+    model, data = DATA / "models/resnet18.mge", DATA / "inputs/resnet18/data.npy"
     with running_site(folder) as site, site.login() as visitor:
         worker = visitor.device()["id"]
         steps = (

@@ -9,8 +9,6 @@ import argparse
 import gzip
 import hashlib
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -21,7 +19,8 @@ from selenium import webdriver
 from tabulate import tabulate
 
 from bench.browser import chromium, log_in, measured
-from bench.site import shared
+from bench.scaling import write_scaled
+from testdata import DATA
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.site import ROOT, running_site
 
@@ -145,8 +144,7 @@ def main() -> None:
 def enlarged(folder: Path, operators: int) -> Path:
     """A real profile, repeated until it has so many operators."""
     target = folder / "large.json"
-    tool, source = shared("../tools/scale_profile.py"), shared("profiles/resnet18.json")
-    subprocess.run([sys.executable, tool, source, str(operators), target], check=True)
+    write_scaled(DATA / "profiles" / "resnet18.json", operators, target)
     return target
 
 

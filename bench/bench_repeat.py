@@ -25,9 +25,10 @@ from tabulate import tabulate
 
 from agent.protocol.artifacts import profile_name
 from agent.protocol.plan import PRESETS
-from bench.site import send, shared, wait_for_end
+from bench.site import send, wait_for_end
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
+from testdata import DATA
 from webprofile.embedded.layout import Layout
 from webprofile.tests.site import running_site
 
@@ -67,7 +68,7 @@ def run_tasks(folder: Path, way: str, times: int) -> tuple[list[NDArray[np.float
         visitor.device()
     config = Layout(folder).agent_config
     config.write_text(config.read_text(encoding="utf-8") + "\n" + WAYS[way], encoding="utf-8")
-    model, data = shared("models/resnet18.mge"), shared("inputs/resnet18/data.npy")
+    model, data = DATA / "models/resnet18.mge", DATA / "inputs/resnet18/data.npy"
     found, contaminated = [], 0
     with running_site(folder) as site, site.login() as visitor:
         worker = visitor.device()["id"]

@@ -29,9 +29,9 @@ from typing import Any
 import msgspec
 from tabulate import tabulate
 
-from bench.site import shared
 from bench.trace_browser import on_site, perfetto_load
 from profiles.allocator import ALLOCATOR
+from testdata import DATA
 from webprofile.tests.site import running_site
 
 SOURCE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
@@ -104,7 +104,7 @@ def main() -> None:
 def _row(folder: Path, size_mb: int, rounds: int, shown: list[list[Any]] | None) -> list[Any]:
     """shown: where to add what a browser shows of it"""
     path = folder / "trace.json"
-    events = write_scaled_trace(shared(SOURCE), path, size_mb * MB)
+    events = write_scaled_trace(DATA / SOURCE, path, size_mb * MB)
     size = path.stat().st_size
     ours, plain = [], []
     for _ in range(rounds):

@@ -7,21 +7,12 @@ from typing import Any
 from agent.conftest import find_megengine_python
 from webprofile.embedded import demo
 from webprofile.embedded.demo import Visitor
-from webprofile.tests.site import ROOT
 
 
 def sample(folder: Path) -> tuple[Path, Path]:
     """The sample model and its input."""
     folder.mkdir()
     return demo.make_sample(folder, find_megengine_python())
-
-
-def shared(name: str) -> Path:
-    """A file of the data that lies beside the checkout."""
-    path = ROOT.parent / "shared" / "data" / name
-    if not path.exists():
-        raise SystemExit(f"{path} is missing: this benchmark needs the shared data")
-    return path
 
 
 def send(

@@ -6,14 +6,13 @@ from agent.config import RuntimeEntry
 from agent.inventory import take_inventory
 from agent.protocol import EndReason, Plan
 from agent.protocol.measurement import Measurement
-from agent.runtimes.tests.fake_load_and_run import DATA, install_fake
+from agent.runtimes.tests.fake_load_and_run import install_fake
+from testdata import DATA
 
 
 @pytest.fixture
 def binary(device, server, storage):
     """Give the device a load_and_run of this version, and the storage a model and its input."""
-    if not DATA.is_dir():
-        pytest.skip("the shared data is not here")
     storage.files["model.mge"] = (DATA / "models" / "tiny.mge").read_bytes()
     storage.files["data.npy"] = (DATA / "inputs" / "tiny" / "data.npy").read_bytes()
 

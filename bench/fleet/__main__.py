@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from bench.fleet.plant import running_plant
-from bench.site import shared
+from testdata import DATA
 
 #: a socket is two open files here: one of the agent, one of the server
 FILES_EACH, FILES_MORE = 1, 1_000
@@ -51,7 +51,7 @@ def main() -> None:
             measure.Wishes(
                 sizes=sizes,
                 leave=wishes.leave,
-                file=str(shared("profiles/tiny.json")),
+                file=str(DATA / "profiles/tiny.json"),
                 idle_s=wishes.idle_s,
                 tasks=wishes.tasks,
                 together=wishes.together,

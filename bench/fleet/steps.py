@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from tabulate import tabulate
 
 from bench.fleet.plant import running_plant
-from bench.site import shared
+from testdata import DATA
 
 DEVICES = 50
 TOGETHER = 20
@@ -129,7 +129,7 @@ def _task(
     from workers import gateway, tokens
 
     worker = Task.objects.values_list("worker_id", flat=True).get(pk=number)
-    content = shared("profiles/tiny.json").read_bytes()
+    content = (DATA / "profiles/tiny.json").read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     offer = FileOffer(name="profile.json", size_bytes=len(content), md5=digest)
 

@@ -8,9 +8,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import DATA
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import columns_to_arrays, save
+from testdata import DATA
 
 ROOT = Path(__file__).resolve().parents[2]
 #: a larger one is changed in places that are all alike

@@ -24,13 +24,13 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.tests.shared_data import DATA
+from testdata import DATA
 
 RECORDED = Path(__file__).parent / "advice_profiles"
 
 
 def recorded(name: str) -> bytes:
-    """A profile of this folder, of `shared/data/profiles`, or of a run in `load_and_run`."""
+    """A profile of this folder, of `testdata/profiles`, or of a run in `load_and_run`."""
     own = RECORDED / f"{name}.json.gz"
     if own.is_file():
         return gzip.decompress(own.read_bytes())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from profiles.memory_flow.reader import read_flow
 from profiles.memory_flow.summary import MemoryFlowSummary, summarize
-from profiles.tests.shared_data import DATA
+from testdata import DATA
 
 MLP = DATA / "traces/dynamic_train_mlp_scopes/profile.memory_flow.svg"
 RESNET = DATA / "traces/dynamic_train_resnet/profile.memory_flow.svg"

@@ -10,7 +10,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.tests.shared_data import DATA, good_profile
+from testdata import DATA, good_profile
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 

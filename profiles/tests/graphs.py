@@ -8,7 +8,7 @@ from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile
-from profiles.tests.shared_data import DATA, good_profile
+from testdata import DATA, good_profile
 
 NODE = 'CompNode("gpu0:0" from "gpu0:0")'
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from profiles.tests.shared_data import good_profile
+from testdata import good_profile
 
 Profile = dict[str, Any]
 Change = Callable[[Profile], None]

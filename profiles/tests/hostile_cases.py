@@ -16,9 +16,9 @@ from profiles.tests.hostile import (
     times,
     variables,
 )
-from profiles.tests.shared_data import DATA, good_profile
 from profiles.tests.static_plans import chunk, graph_of, plan, plan_of, to_bytes
 from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
+from testdata import DATA, good_profile
 
 #: why each cannot be opened
 REFUSED = {

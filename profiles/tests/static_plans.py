@@ -1,6 +1,6 @@
 """Memory plans for tests: real ones, and such as are made up.
 
-The real ones are what MegEngine 1.13.0 wrote for models of shared/data, packed as a device does it;
+The real ones are what MegEngine 1.13.0 wrote for models of testdata/, packed as a device does it;
 `test_static_memory_real.py` writes them once more where MegEngine is installed.
 """
 

@@ -17,8 +17,8 @@ from profiles.tests.advice_data import data_of, recorded
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile, needs_data
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 EVERYTHING = Facts(
     iteration_s=1.0,
@@ -40,7 +40,6 @@ def test_each_rule_has_words():
     assert set(TRACE_WORDS) == {rule.name for rule in RULES}
 
 
-@needs_data
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 @pytest.mark.parametrize("name", ["resnet18_opt", "train_mlp", "deep_loop", "dynamic_shape"])
 def test_sentences_are_complete_in_both_languages(name, language):
@@ -60,7 +59,6 @@ def test_sentences_are_complete_in_both_languages(name, language):
     assert chinese == [language == "zh-hans"] * len(told)
 
 
-@needs_data
 def test_a_finding_tells_time_share_operators_and_the_option_to_try():
     advice = advice_of(data_of(recorded("resnet18")), Facts())
 
@@ -78,7 +76,6 @@ def test_a_finding_tells_time_share_operators_and_the_option_to_try():
     ]
 
 
-@needs_data
 @pytest.mark.parametrize("name", ["resnet18_opt", "lstm", "deep_loop", "tiny"])
 def test_every_option_that_is_named_exists(name):
     advice = advice_of(data_of(recorded(name)), EVERYTHING)
@@ -108,7 +105,6 @@ def test_what_could_not_be_asked_is_told_with_what_it_lacks():
     assert len(advice["checked"]) + len(lacks) == sum(rule.graph for rule in RULES)
 
 
-@needs_data
 @pytest.mark.django_db
 def test_a_task_s_options_measurement_and_device_are_known_to_the_rules(storage):
     profile = make_result(good_profile("tiny"))
@@ -133,7 +129,6 @@ def test_a_task_s_options_measurement_and_device_are_known_to_the_rules(storage)
     assert facts.contaminations == ("hot",)
 
 
-@needs_data
 @pytest.mark.django_db
 def test_the_page_lists_what_to_do_with_links_to_operators(storage):
     profile = make_result(good_profile("resnet18"))
@@ -148,7 +143,6 @@ def test_the_page_lists_what_to_do_with_links_to_operators(storage):
     assert 'id="advice-none"' not in page
 
 
-@needs_data
 @pytest.mark.django_db
 def test_where_nothing_stands_out_the_page_says_so_and_what_was_checked(storage):
     owner = make_user()

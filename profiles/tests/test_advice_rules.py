@@ -8,9 +8,6 @@ import pytest
 from profiles.analysis.advice import Facts, Finding, advise
 from profiles.analysis.roofline import Roofs
 from profiles.tests.advice_data import by_hand, data_of, recorded, total_by_hand
-from profiles.tests.shared_data import needs_data
-
-pytestmark = needs_data
 
 ROOFS = Roofs({"Float32": 60e9}, 12e9, "measured")
 

@@ -4,7 +4,6 @@ import pytest
 
 from profiles.analysis.advice import RULES, Facts, advise
 from profiles.tests.advice_data import data_of, recorded
-from profiles.tests.shared_data import needs_data
 
 #: opened profiles, of which nothing else is known; `single_sample` fires on all of them
 SHARED = {
@@ -69,7 +68,6 @@ def rules_of(name: str, facts: Facts) -> list[str]:
     return found
 
 
-@needs_data
 @pytest.mark.parametrize("name", SHARED)
 def test_exactly_these_rules_fire_on_a_profile_that_was_opened(name):
     assert rules_of(name, Facts()) == SHARED[name].split()
@@ -80,7 +78,6 @@ def test_exactly_these_rules_fire_on_a_profile_made_for_one_of_them(name):
     assert rules_of(name, Facts()) == OWN[name].split()
 
 
-@needs_data
 @pytest.mark.parametrize("name", SHARED)
 def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
     expected = set(SHARED[name].split()) - {"no_memory_plan"}
@@ -91,7 +88,6 @@ def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
     assert set(rules_of(name, Facts(options={}))) == expected
 
 
-@needs_data
 @pytest.mark.parametrize("name", [*SHARED, *OWN])
 def test_what_saves_most_stands_first_and_nothing_saves_more_than_there_is(name):
     advice = advise(data_of(recorded(name)), Facts())

@@ -5,7 +5,6 @@ import pytest
 from profiles.analysis.advice import RULES, Facts, Waits, advise
 from profiles.tests.advice_data import data_of
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile, needs_data
 from profiles.tests.traces import (
     DEVICE,
     HOST,
@@ -20,6 +19,7 @@ from profiles.tests.traces import (
     to_trace,
 )
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -42,7 +42,6 @@ def found(client, profile):
     return [each["rule"] for each in advice(client, profile)["findings"]]
 
 
-@needs_data
 def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(client, alice):
     profile = make_opened(alice, RESNET.read_bytes()).profile
     names = ["dominant_type", "dominant_operator", "training", "single_sample"]
@@ -51,7 +50,6 @@ def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(cli
     assert "ConvolutionBackwardFilter" in said["sentence"]
 
 
-@needs_data
 def test_waiting_for_a_value_is_told_with_its_share(client, alice):
     profile = make_opened(alice, MLP.read_bytes()).profile
     assert "waiting" in found(client, profile)
@@ -80,7 +78,6 @@ def test_a_short_wait_is_no_advice(client, alice):
     assert "waiting" not in found(client, make_opened(alice, to_trace(*work)).profile)
 
 
-@needs_data
 def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
     traced = make_opened(alice, RESNET.read_bytes()).profile
     compiled = make_opened(alice, good_profile("resnet18")).profile
@@ -90,7 +87,6 @@ def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
     assert not {rule.name for rule in RULES if rule.traced} & OF_GRAPHS
 
 
-@needs_data
 def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
     data = data_of(good_profile("no_op"))
     asked = advise(data, Facts(of_trace=True, waits=Waits(3, 0.9)))

@@ -10,7 +10,7 @@ from profiles.analysis.advice import Facts, advise
 from profiles.analysis.roofline import Roofs
 from profiles.parsers.errors import ProfileFormatError
 from profiles.tests.advice_data import data_of, recorded, total_by_hand
-from profiles.tests.shared_data import DATA, needs_data
+from testdata import DATA
 
 EVERYTHING = Facts(
     iteration_s=1.0,
@@ -35,14 +35,12 @@ def rules(*passes: bytes, facts: Facts | None = None) -> set[str]:
     return {finding.rule for finding in advise(data_of(*passes), facts or Facts()).findings}
 
 
-@needs_data
 def test_several_passes_that_agree_are_neither_single_nor_unsteady():
     one = recorded("resnet18")
 
     assert not {"single_sample", "unsteady"} & rules(one, slower(one, 1.01), slower(one, 0.99))
 
 
-@needs_data
 def test_passes_that_differ_by_a_fifth_are_unsteady():
     one = recorded("resnet18")
     findings = advise(data_of(one, slower(one, 1.2)), Facts()).findings
@@ -52,20 +50,17 @@ def test_passes_that_differ_by_a_fifth_are_unsteady():
     assert findings[0].params["passes_cv"] == pytest.approx(0.2 / math.sqrt(2) / 1.1)
 
 
-@needs_data
 @pytest.mark.parametrize(("cv", "fires"), [(0.04, False), (0.08, True), (None, False)])
 def test_iterations_that_differ_are_unsteady_too(cv, fires):
     assert ("unsteady" in rules(recorded("resnet18"), facts=Facts(iteration_cv=cv))) is fires
 
 
-@needs_data
 def test_a_contaminated_run_is_told_first():
     facts = Facts(contaminations=("other_load",))
 
     assert advise(data_of(recorded("resnet18")), facts).findings[0].rule == "contaminated"
 
 
-@needs_data
 @pytest.mark.parametrize(("times", "fires"), [(2.0, True), (1.2, False)])
 def test_time_outside_of_operators_is_the_rest_of_a_clean_iteration(times, fires):
     total_s = total_by_hand("resnet18")
@@ -78,7 +73,6 @@ def test_time_outside_of_operators_is_the_rest_of_a_clean_iteration(times, fires
         assert found[0].params["covered"] == pytest.approx(0.5)
 
 
-@needs_data
 @pytest.mark.parametrize(("overhead", "fires"), [(0.1, False), (0.4, True), (math.nan, False)])
 def test_profiling_that_costs_much_is_told(overhead, fires):
     assert (
@@ -97,7 +91,6 @@ def test_the_same_model_after_a_warm_up_is_not_taken_for_a_first_execution():
     assert "first_run" not in rules(recorded("lstm_two_threads"))
 
 
-@needs_data
 @pytest.mark.parametrize(
     "path", sorted((DATA / "bad" / "profiles").glob("*.json")), ids=lambda path: path.stem
 )
@@ -117,7 +110,6 @@ def test_a_damaged_profile_gives_no_nonsense(path: Path):
         )
 
 
-@needs_data
 @pytest.mark.parametrize("name", ["no_operators", "empty_profiler_device", "time_all_zero"])
 def test_a_profile_without_time_on_the_device_gives_no_advice(name):
     profile = (DATA / "bad" / "profiles" / f"{name}.json").read_bytes()
@@ -125,7 +117,6 @@ def test_a_profile_without_time_on_the_device_gives_no_advice(name):
     assert rules(profile, facts=EVERYTHING) == set()
 
 
-@needs_data
 def test_on_a_gpu_short_kernels_are_no_launches_but_its_idle_time_is_told():
     renamed = recorded("deep_loop").replace(b"xpux:0", b"gpu0:0").replace(b"cpu0:0", b"gpu0:0")
 

@@ -12,8 +12,8 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
 from profiles.tests.test_npz import assert_same
+from testdata import good_profile
 
 
 def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:

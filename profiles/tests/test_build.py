@@ -28,11 +28,11 @@ def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attem
 
 
 @pytest.fixture
-def resnet(shared_data) -> bytes:
-    return (shared_data / "profiles" / "resnet18.json").read_bytes()
+def resnet(testdata) -> bytes:
+    return (testdata / "profiles" / "resnet18.json").read_bytes()
 
 
-def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, resnet, shared_data):
+def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, resnet, testdata):
     alice = make_user()
     attempt = finished_attempt(resnet, owner=alice)
     profile_build(attempt)
@@ -61,8 +61,8 @@ def test_building_twice_changes_nothing_the_second_time(storage, resnet):
 
 
 @pytest.mark.parametrize("bad", ["truncated_last_byte", "not_json", "deep", "no_profiler", "list"])
-def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, shared_data, bad):
-    data = (shared_data / "bad" / "profiles" / f"{bad}.json").read_bytes()
+def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, testdata, bad):
+    data = (testdata / "bad" / "profiles" / f"{bad}.json").read_bytes()
     attempt = finished_attempt(data)
     profile_build(attempt)
     attempt.task.refresh_from_db()
@@ -128,8 +128,8 @@ def test_what_load_and_run_warned_of_stands_on_the_result_page(client, storage, 
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
 
-def test_a_model_that_computes_nothing_is_told_from_a_broken_profile(storage, shared_data):
-    data = (shared_data / "bad" / "profiles" / "time_all_zero.json").read_bytes()
+def test_a_model_that_computes_nothing_is_told_from_a_broken_profile(storage, testdata):
+    data = (testdata / "bad" / "profiles" / "time_all_zero.json").read_bytes()
     attempt = finished_attempt(data)
     profile_build(attempt)
     attempt.task.refresh_from_db()

@@ -9,7 +9,7 @@ from profiles.exporting.fields import FIELDS
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
 

@@ -15,8 +15,8 @@ from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import DATA, good_profile
 from tasks.tests.make import make_user
+from testdata import DATA, good_profile
 
 pytestmark = pytest.mark.django_db
 

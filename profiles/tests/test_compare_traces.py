@@ -4,8 +4,8 @@ import pytest
 
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from profiles.tests.traces import HOST, MLP, operator, repeated, span, to_trace
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
 

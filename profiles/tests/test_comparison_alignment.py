@@ -23,9 +23,9 @@ from profiles.tests.graph_edits import (
     with_copy_after,
     without,
 )
-from profiles.tests.shared_data import DATA, good_profile
+from testdata import DATA, good_profile
 
-REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json") if path.stem != "profiles")
+REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 #: many alike operators, shared constants, operators that never run, names that nobody gave
 EDITED = ["resnet18", "resnet18_opt", "resnet18_fbs1", "bert_tiny", "train_mlp", "quantized"]
 

@@ -15,7 +15,7 @@ from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.tests.graph_edits import profile_of, read_data, to_bytes
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
+from testdata import good_profile
 
 
 def with_passes(name, count=5, factor=1.0):

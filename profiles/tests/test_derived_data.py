@@ -23,11 +23,11 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass, changed
-from profiles.tests.shared_data import good_profile
 from profiles.tests.test_build import finished_attempt
 from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, measurement
 from profiles.tests.test_npz import assert_same
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

@@ -21,9 +21,9 @@ from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import DATA, good_profile
 from profiles.tests.test_build import finished_attempt
 from tasks.tests.make import make_user
+from testdata import DATA, good_profile
 
 pytestmark = pytest.mark.django_db
 
@@ -103,7 +103,7 @@ def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
 
 
 def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_first(
-    client, storage, shared_data
+    client, storage, testdata
 ):
     alice = make_user()
     client.force_login(alice)
@@ -193,7 +193,7 @@ def test_the_command_exports_files_and_tasks(of_task, tmp_path):
 @pytest.mark.parametrize(
     "arguments", ["999", "no-such-file.json", "{bad}", "{good} --query name=("]
 )
-def test_the_command_says_what_is_wrong(shared_data, tmp_path, arguments):
+def test_the_command_says_what_is_wrong(testdata, tmp_path, arguments):
     given = arguments.format(
         bad=DATA / "bad/profiles/not_json.json", good=DATA / "profiles/tiny.json"
     )

@@ -25,7 +25,7 @@ from profiles.parsers.load_and_run import parse
 from profiles.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
-from profiles.tests.shared_data import bad_profile, good_profile
+from testdata import bad_profile, good_profile
 
 META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
@@ -46,12 +46,12 @@ def faster(content: bytes, factor: float) -> bytes:
 
 
 @pytest.fixture(params=NAMES)
-def data(request, shared_data) -> ProfileData:
+def data(request, testdata) -> ProfileData:
     return data_of(good_profile(request.param))
 
 
 @pytest.fixture
-def passes(shared_data) -> ProfileData:
+def passes(testdata) -> ProfileData:
     content = good_profile("resnet18")
     return data_of(content, faster(content, 0.5), faster(content, 0.8))
 
@@ -178,12 +178,12 @@ def test_numbers_that_json_cannot_hold_are_null_and_csv_tells_nan_from_nothing()
     assert operators[2]["flops_per_s"] is None
 
 
-def test_negative_numbers_stay_numbers_in_csv(shared_data):
+def test_negative_numbers_stay_numbers_in_csv(testdata):
     lines = csv_of(data_of(bad_profile("time_negative")))
     assert any(float(line["device_time_s"]) < 0 for line in lines)
 
 
-def test_groups_are_those_that_were_asked_for(shared_data):
+def test_groups_are_those_that_were_asked_for(testdata):
     data = data_of(good_profile("resnet18"))
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
     lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups).decode(), newline="")))
@@ -276,7 +276,7 @@ def test_wait_and_computation_lie_inside_their_operator():
 
 
 @pytest.mark.parametrize("bad", ["time_negative", "time_nan_literal", "time_1e400"])
-def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(shared_data, bad):
+def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(testdata, bad):
     data = data_of(bad_profile(bad))
     trace = json.loads(to_trace(data, META))
     left_out = int(trace["otherData"]["left_out_intervals"])
@@ -322,7 +322,7 @@ def test_the_report_asks_the_network_for_nothing(data):
     assert "http" not in re.sub(r'http-equiv="Content-Security-Policy"', "", text)
 
 
-def test_the_reports_script_is_the_one_that_its_policy_allows(shared_data):
+def test_the_reports_script_is_the_one_that_its_policy_allows(testdata):
     import base64
     import hashlib
 
@@ -346,7 +346,7 @@ def test_the_report_shows_hostile_names_as_text():
     assert "&lt;b&gt;!&lt;/b&gt;" in text
 
 
-def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(shared_data):
+def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata):
     content = good_profile("resnet18")
     data = data_of(content, faster(content, 0.5), good_profile("tiny"))
     text = report_html(data, META)
@@ -355,7 +355,7 @@ def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(shared_da
     assert "unstable" in text
 
 
-def test_the_report_speaks_the_readers_language(shared_data):
+def test_the_report_speaks_the_readers_language(testdata):
     from django.utils import translation
 
     with translation.override("zh-hans"):

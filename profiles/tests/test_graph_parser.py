@@ -9,10 +9,9 @@ from profiles.parsers.columns import MISSING
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.tests.shared_data import DATA, good_profile
+from testdata import DATA, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
-PROFILES.remove("profiles")
 
 
 def parsed(profile):

@@ -9,7 +9,7 @@ from profiles.analysis import text
 from profiles.analysis.grid import fancy_grid
 from profiles.analysis.text import profile_text
 from profiles.parsers.load_and_run import parse
-from profiles.tests.shared_data import good_profile, needs_data
+from testdata import good_profile
 
 CELLS = st.sampled_from(
     [
@@ -63,7 +63,6 @@ def test_numbers_and_odd_letters_are_left_to_the_library(cell: str) -> None:
     assert fancy_grid(["a"], [[(cell,)]]) is None
 
 
-@needs_data
 @pytest.mark.parametrize("name", ["bert_tiny", "hostile_names", "two_inputs"])
 def test_both_ways_print_the_same_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = parse(good_profile(name))

@@ -10,8 +10,8 @@ from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import PICTURES, faults
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
 

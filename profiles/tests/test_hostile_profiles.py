@@ -12,8 +12,8 @@ from profiles.tests import hostile
 from profiles.tests.hostile_cases import EMPTY, REFUSED, WORST, all_cases
 from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import addresses, faults, more_addresses
+from testdata import good_profile
 from webprofile.errors import DomainError
 from webprofile.wording import word
 

@@ -251,15 +251,15 @@ def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
 
 
 def test_dumps_of_real_runs_get_the_verdict_of_megengines_own_tool(
-    shared_data, megengine_python, tmp_path
+    testdata, megengine_python, tmp_path
 ):
-    original = shared_data / "inputs" / "two_inputs"
+    original = testdata / "inputs" / "two_inputs"
     other = tmp_path / "inputs"
     other.mkdir()
     np.save(other / "mask.npy", np.load(original / "mask.npy"))
     np.save(other / "data.npy", np.load(original / "data.npy") * np.float32(1.01))
     for name, inputs in (("a", original), ("b", original), ("c", other)):
-        run_and_dump(megengine_python, shared_data, inputs, tmp_path / name)
+        run_and_dump(megengine_python, testdata, inputs, tmp_path / name)
     order = makers((tmp_path / "a.json").read_bytes())
     a, b, c = (open_folder(tmp_path / name) for name in "abc")
     same = list(compare(a, b, order=order))

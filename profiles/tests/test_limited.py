@@ -24,7 +24,7 @@ from profiles.parsers.profile_json import ProfileFile
 from profiles.storage import write
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
-from profiles.tests.shared_data import DATA, bad_profile, good_profile
+from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
 
 pytestmark = pytest.mark.usefixtures("storage")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import MAX_NAME_CHARS, parse
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.shared_data import bad_profile, commands, good_profile, needs_data
+from testdata import bad_profile, commands, good_profile
 
 BAD = {
     "not_json": "not_json",
@@ -47,7 +47,6 @@ def error_of(data: bytes, **limits: int) -> ProfileFormatError:
     return caught.value
 
 
-@needs_data
 @pytest.mark.parametrize(("name", "code"), BAD.items())
 def test_a_damaged_profile_gives_a_code_and_a_sentence(name: str, code: str) -> None:
     error = error_of(bad_profile(name))
@@ -56,13 +55,11 @@ def test_a_damaged_profile_gives_a_code_and_a_sentence(name: str, code: str) -> 
     assert len(error.detail) < 400
 
 
-@needs_data
 def test_every_profile_that_the_tool_refuses_is_refused() -> None:
-    crashed = {c["profile"] for c in commands("commands_bad.json", "-t 3") if c["status"]}
+    crashed = {c["profile"] for c in commands("bad/profiles", "-t 3") if c["status"]}
     assert crashed == BAD.keys() | LOADED
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -209,7 +206,6 @@ def test_an_error_survives_pickling() -> None:
     assert (error.code, str(error)) == ("empty", error.detail)
 
 
-@needs_data
 def test_times_are_exactly_those_of_pythons_json() -> None:
     raw = json.loads(good_profile("resnet18"))["profiler"]
     columns = parse(good_profile("resnet18"))

@@ -15,12 +15,12 @@ from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt
-from profiles.tests.shared_data import good_profile
 from profiles.tests.sweeping import faults
 from profiles.tests.test_script_results import built
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import original_of
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

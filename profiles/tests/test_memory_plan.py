@@ -10,9 +10,8 @@ from profiles.analysis.memory_plan import memory_plan
 from profiles.analysis.tensor_sizes import variable_bytes
 from profiles.parsers.columns import MISSING
 from profiles.tests.graphs import read, read_compiled, read_good
-from profiles.tests.shared_data import good_profile, needs_data
+from testdata import good_profile
 
-pytestmark = needs_data
 PLANNED = ("resnet18_opt__profile", "two_inputs__profile", "tiny__profile", "opt__multithread")
 
 

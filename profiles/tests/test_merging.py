@@ -12,7 +12,7 @@ from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed, without_an_operator
-from profiles.tests.shared_data import good_profile
+from testdata import good_profile
 
 NAMES = ("profile.json", "profile-2.json", "profile-3.json", "profile-4.json", "profile-5.json")
 

@@ -11,10 +11,9 @@ from profiles.analysis.drawing.text import plain
 from profiles.analysis.merging import merge
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.tests.shared_data import DATA, good_profile
+from testdata import DATA, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
-PROFILES.remove("profiles")
 
 
 def data_of(name, content=None):

@@ -13,7 +13,7 @@ from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.shared_data import bad_profile, good_profile, needs_data
+from testdata import bad_profile, good_profile
 
 REAL = ["bert_tiny", "hostile_names", "lstm", "no_op", "quantized", "resnet18", "train_mlp"]
 
@@ -37,7 +37,6 @@ def kept(columns: ProfileColumns) -> ProfileColumns:
         return columns_from_arrays(dict(file))
 
 
-@needs_data
 @pytest.mark.parametrize("name", REAL)
 def test_columns_of_a_real_profile_come_back_exactly(name: str) -> None:
     columns = parse(good_profile(name))
@@ -45,7 +44,6 @@ def test_columns_of_a_real_profile_come_back_exactly(name: str) -> None:
     assert profile_text(kept(columns), 0, True) == profile_text(columns, 0, True)
 
 
-@needs_data
 @pytest.mark.parametrize(
     "name",
     ["no_operators", "shapes_null", "shapes_text", "time_nan_literal", "no_profiler_opr_footprint"],

@@ -18,8 +18,8 @@ from profiles.tests.opened import (
     make_upload,
     objects_of,
 )
-from profiles.tests.shared_data import bad_profile, good_profile
 from tasks.tests.make import make_user
+from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
 
 pytestmark = pytest.mark.django_db

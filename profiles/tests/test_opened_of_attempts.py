@@ -19,8 +19,8 @@ TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
 @pytest.fixture
-def left(shared_data) -> dict[str, bytes]:
-    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+def left(testdata) -> dict[str, bytes]:
+    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
 
 

@@ -8,9 +8,9 @@ from profiles.perfetto import perfetto_address, perfetto_files
 from profiles.shown import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from profiles.tests.traces import MLP
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"
 FOLDER = perfetto_address().partition("#")[0]

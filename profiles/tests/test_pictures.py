@@ -13,8 +13,8 @@ from profiles.shown.picture_data import roofline_data
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import bad_profile, good_profile, needs_data
 from tasks.tests.make import make_user
+from testdata import bad_profile, good_profile
 
 KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
 
@@ -37,7 +37,6 @@ def show(db, storage):
     return shown
 
 
-@needs_data
 def test_all_pictures_speak_of_the_same_rows(show):
     get = show(good_profile("resnet18"))
     found = {kind: get(kind).json() for kind in KINDS}
@@ -52,7 +51,6 @@ def test_all_pictures_speak_of_the_same_rows(show):
     assert slowest in found["timeline"]["rows"]
 
 
-@needs_data
 def test_a_window_of_the_timeline_has_only_what_touches_it(show):
     get = show(good_profile("resnet18"))
     whole = get("timeline").json()
@@ -63,14 +61,12 @@ def test_a_window_of_the_timeline_has_only_what_touches_it(show):
         assert get("timeline", nonsense).json() == whole
 
 
-@needs_data
 def test_the_timeline_of_several_passes_says_whose_it_is(show):
     one = good_profile("tiny")
     get = show(one, another_pass(one, 2))
     assert any("first profiled pass" in note for note in get("timeline").json()["notes"])
 
 
-@needs_data
 def test_a_stranger_finds_no_picture(show):
     get = show(good_profile("tiny"))
     path = get("types").request["PATH_INFO"]
@@ -80,7 +76,6 @@ def test_a_stranger_finds_no_picture(show):
     assert Client().get(path).status_code == 302
 
 
-@needs_data
 def test_what_the_browser_has_is_not_sent_again(show):
     get = show(good_profile("resnet18"))
     first = get("timeline", **{"accept-encoding": "gzip"})
@@ -96,7 +91,6 @@ def test_what_the_browser_has_is_not_sent_again(show):
     assert get("timeline", **{"if-none-match": first["ETag"]}).status_code == 200
 
 
-@needs_data
 @pytest.mark.parametrize(
     "name",
     ["time_negative", "time_nan_literal", "time_1e400", "operator_name_html",
@@ -129,7 +123,6 @@ def test_host_times_stand_in_where_the_device_was_not_timed(show):
     assert get("cumulative").json()["notes"] == ["No operator was timed on the device: host times."]
 
 
-@needs_data
 def test_measured_roofs_take_the_place_of_the_best_seen(show):
     show(good_profile("resnet18"))
     data = profile_data(Profile.objects.get())
@@ -147,7 +140,6 @@ def test_measured_roofs_take_the_place_of_the_best_seen(show):
     assert not any("caches" in note for note in roofline_data(data, fast)["notes"])
 
 
-@needs_data
 def test_a_quantised_profile_has_the_roof_of_the_dtype_that_it_computes_in(show):
     show(good_profile("quantized"))
     peaks = {"Float32": 1e11, "Float16": 2e11, "QuantizedS8": 4e11}
@@ -156,7 +148,6 @@ def test_a_quantised_profile_has_the_roof_of_the_dtype_that_it_computes_in(show)
     assert [roof["name"] for roof in drawn] == ["QuantizedS8"]
 
 
-@needs_data
 def test_an_unknown_device_is_answered_with_the_fullest(show):
     get = show(good_profile("tiny"))
     assert get("memory", "?device=%0a%F0%9F%98%80").json()["device"] == "cpu0"

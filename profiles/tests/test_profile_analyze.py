@@ -16,7 +16,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.management.commands.profile_analyze import Command, analysis
 from profiles.parsers.errors import ProfileFormatError
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.shared_data import DATA, commands, needs_data, truth
+from testdata import DATA, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = (AnalysisError, ProfileFormatError, re.error)
@@ -25,7 +25,7 @@ DISORDERED = {
     ("resnet18", "-t 25 --order-by +bandwidth"),
     ("quantized", "-t 25 --order-by +bandwidth"),
 }
-FOLDERS = {"commands.json": "profiles", "commands_bad.json": "bad/profiles"}
+KINDS = ("profiles", "bad/profiles")
 
 
 def options(file: Path, arguments: str) -> Namespace:
@@ -33,61 +33,54 @@ def options(file: Path, arguments: str) -> Namespace:
     return parser.parse_args([str(file), *shlex.split(arguments)])
 
 
-def printed(command: dict[str, Any], recorded: str) -> str:
-    file = DATA / FOLDERS[recorded] / f"{command['profile']}.json"
+def printed(command: dict[str, Any], kind: str) -> str:
+    file = DATA / kind / f"{command['profile']}.json"
     return analysis(options(file, command["arguments"]))
 
 
-def of_profiles(recorded: str) -> list[Any]:
-    names = dict.fromkeys(command["profile"] for command in commands(recorded))
-    return [pytest.param(recorded, name, id=name) for name in names]
+def of_profiles(kind: str) -> list[Any]:
+    names = dict.fromkeys(command["profile"] for command in commands(kind))
+    return [pytest.param(kind, name, id=name) for name in names]
 
 
-def of_profile(recorded: str, name: str) -> list[dict[str, Any]]:
-    return [command for command in commands(recorded) if command["profile"] == name]
+def of_profile(kind: str, name: str) -> list[dict[str, Any]]:
+    return [command for command in commands(kind) if command["profile"] == name]
 
 
-@pytest.mark.parametrize(
-    ("recorded", "name"), [*of_profiles("commands.json"), *of_profiles("commands_bad.json")]
-)
-def test_every_text_that_the_tool_printed_is_ours_to_the_byte(recorded: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [*of_profiles("profiles"), *of_profiles("bad/profiles")])
+def test_every_text_that_the_tool_printed_is_ours_to_the_byte(kind: str, name: str) -> None:
     differing = []
-    for command in of_profile(recorded, name):
+    for command in of_profile(kind, name):
         key = (name, command["arguments"])
         if command["status"] or "--help" in command["arguments"] or key in DISORDERED:
             continue
         try:
-            same = printed(command, recorded).encode() == truth(command)
+            same = printed(command, kind).encode() == command["stdout"].encode()
         except REFUSALS as error:
             same = False
             command = {**command, "ours": str(error)}
         if not same:
-            differing.append((command["command"], command.get("ours", "prints something else")))
+            ours = command.get("ours", "prints something else")
+            differing.append((name, command["arguments"], ours))
     assert differing == []
 
 
-@needs_data
 def test_there_are_recorded_commands_to_compare_with() -> None:
-    succeeded = [c for file in FOLDERS for c in commands(file) if c["status"] == 0]
+    succeeded = [c for kind in KINDS for c in commands(kind) if c["status"] == 0]
     assert len(succeeded) > 1_000
 
 
-@pytest.mark.parametrize(
-    ("recorded", "name"), [*of_profiles("commands.json"), *of_profiles("commands_bad.json")]
-)
-def test_where_the_tool_stops_with_a_traceback_we_print_or_say_why(
-    recorded: str, name: str
-) -> None:
-    for command in of_profile(recorded, name):
+@pytest.mark.parametrize(("kind", "name"), [*of_profiles("profiles"), *of_profiles("bad/profiles")])
+def test_where_the_tool_stops_with_a_traceback_we_print_or_say_why(kind: str, name: str) -> None:
+    for command in of_profile(kind, name):
         if command["status"] != 1:
             continue
         try:
-            assert printed(command, recorded).endswith("\n")
+            assert printed(command, kind).endswith("\n")
         except REFUSALS as error:
-            assert str(error), command["command"]
+            assert str(error), command["arguments"]
 
 
-@needs_data
 @pytest.mark.parametrize("arguments", ["--opr-name (", "--order-by name", "--aggregate-by type"])
 def test_of_the_tools_failures_on_real_profiles_only_senseless_questions_stay(
     arguments: str,
@@ -96,13 +89,12 @@ def test_of_the_tools_failures_on_real_profiles_only_senseless_questions_stay(
         analysis(options(DATA / "profiles" / "tiny.json", arguments))
 
 
-@needs_data
 def test_all_other_failures_of_the_tool_on_real_profiles_are_answered() -> None:
     senseless = re.compile(
         r"--opr-name \(|order-by (\+?info|name|type|no_such_column|\+|in_layouts)"
     )
     refused = []
-    for command in commands("commands.json"):
+    for command in commands("profiles"):
         arguments = command["arguments"]
         if (
             command["status"] != 1
@@ -111,18 +103,17 @@ def test_all_other_failures_of_the_tool_on_real_profiles_are_answered() -> None:
         ):
             continue
         try:
-            printed(command, "commands.json")
+            printed(command, "profiles")
         except REFUSALS as error:
-            refused.append((command["command"], str(error)))
+            refused.append((command["profile"], arguments, str(error)))
     assert refused == []
 
 
-@needs_data
 @pytest.mark.parametrize(("name", "arguments"), sorted(DISORDERED))
 def test_nan_does_not_disorder_the_other_rows_as_in_the_tool(name: str, arguments: str) -> None:
-    command = next(c for c in of_profile("commands.json", name) if c["arguments"] == arguments)
-    tools = bandwidths(truth(command).decode())
-    ours = bandwidths(printed(command, "commands.json"))
+    command = next(c for c in of_profile("profiles", name) if c["arguments"] == arguments)
+    tools = bandwidths(command["stdout"])
+    ours = bandwidths(printed(command, "profiles"))
     assert in_order(ours)
     # smaller ones stand below the cut, or further down in what is left
     assert max(tools) > max(ours) or not in_order(tools)
@@ -141,21 +132,19 @@ def in_order(values: list[float]) -> bool:
     return all(low <= high * 1.01 for low, high in pairwise(values))
 
 
-@needs_data
 def test_help_is_the_tools_but_for_the_order_of_a_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    command = next(c for c in commands("commands.json") if c["arguments"] == "--help")
+    command = next(c for c in commands("profiles") if c["arguments"] == "--help")
     text = Command().create_parser("manage.py", "profile_analyze").format_help()
 
     def without_order(help_text: str) -> str:
         return re.sub(r"--print-only \{[^}]*\}", "--print-only {}", help_text)
 
-    assert without_order(text) == without_order(truth(command).decode())
+    assert without_order(text) == without_order(command["stdout"])
 
 
-@needs_data
 def test_an_abbreviation_means_what_it_means_in_the_tool() -> None:
     found = options(DATA / "profiles" / "tiny.json", "--s --p host --aggregate sum --ord +memory")
     assert (found.show_host, found.print_only) == (True, "host")
@@ -227,15 +216,13 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@needs_data
 def test_the_command_runs_without_any_settings() -> None:
     done = run(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
-    command = next(c for c in of_profile("commands.json", "resnet18") if c["arguments"] == "-t 5")
+    command = next(c for c in of_profile("profiles", "resnet18") if c["arguments"] == "-t 5")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.encode() == truth(command)
+    assert done.stdout.encode() == command["stdout"].encode()
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [

@@ -9,7 +9,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.text import bounded_text, profile_text
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.shared_data import bad_profile, commands, good_profile, needs_data, truth
+from testdata import bad_profile, commands, good_profile
 
 _PLAIN = re.compile(r"(?:-t (-?\d+))?\s*(--show-host)?")
 
@@ -29,23 +29,21 @@ def ours(command: dict[str, Any], data: bytes) -> bytes:
     return profile_text(parse(data), top=top, show_host=bool(match[2])).encode()
 
 
-@needs_data
 def test_there_are_recorded_outputs_to_compare_with() -> None:
-    assert len(plain("commands.json")) >= 87
-    assert len(plain("commands_bad.json")) >= 69
+    assert len(plain("profiles")) >= 87
+    assert len(plain("bad/profiles")) >= 69
 
 
-@pytest.mark.parametrize("command", plain("commands.json"))
+@pytest.mark.parametrize("command", plain("profiles"))
 def test_the_text_of_a_real_profile_is_the_tools_to_the_byte(command: dict[str, Any]) -> None:
-    assert ours(command, good_profile(command["profile"])) == truth(command)
+    assert ours(command, good_profile(command["profile"])) == command["stdout"].encode()
 
 
-@pytest.mark.parametrize("command", plain("commands_bad.json"))
+@pytest.mark.parametrize("command", plain("bad/profiles"))
 def test_where_the_tool_reads_a_damaged_profile_we_print_the_same(command: dict[str, Any]) -> None:
-    assert ours(command, bad_profile(command["profile"])) == truth(command)
+    assert ours(command, bad_profile(command["profile"])) == command["stdout"].encode()
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -60,7 +58,6 @@ def test_a_device_total_of_zero_is_an_error_with_a_code(name: str, code: str) ->
     assert str(caught.value)
 
 
-@needs_data
 def test_whole_numbers_as_times_print_where_the_tool_crashes() -> None:
     text = profile_text(parse(bad_profile("time_integers")))
     assert "total device time  24" in text

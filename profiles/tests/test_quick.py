@@ -19,9 +19,9 @@ from profiles.parsers.load_and_run import _careful, parse
 from profiles.parsers.quick import quick
 from profiles.parsers.sections import Sections
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.shared_data import DATA, good_profile, needs_data
+from testdata import DATA, good_profile
 
-NAMES = sorted(path.stem for path in (DATA / "profiles").glob("*.json") if path.stem != "profiles")
+NAMES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 
 
 def plain(sections: Sections | None) -> dict[str, Any]:
@@ -108,7 +108,6 @@ def test_what_is_odd_is_left_to_the_careful_way(change: Any) -> None:
     assert quick(to_json(profile)) is None
 
 
-@needs_data
 def test_a_mapped_file_is_read_like_its_bytes(tmp_path: Path) -> None:
     data = good_profile("tiny")
     with (DATA / "profiles" / "tiny.json").open("rb") as file:
@@ -119,7 +118,6 @@ def test_a_mapped_file_is_read_like_its_bytes(tmp_path: Path) -> None:
     assert columns.names == parse(data).names
 
 
-@needs_data
 def test_dtypes_that_are_not_asked_for_are_missing() -> None:
     columns = parse(good_profile("tiny"), dtypes=False)
     assert set(columns.in_dtypes.codes.tolist()) == {MISSING}

@@ -14,8 +14,8 @@ from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 

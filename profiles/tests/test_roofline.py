@@ -10,7 +10,6 @@ from profiles.analysis.cumulative import cumulative
 from profiles.analysis.roofline import roofline
 from profiles.tests.graphs import read, read_good, read_times
 from profiles.tests.make import make_profile
-from profiles.tests.shared_data import needs_data
 
 
 def read_with_footprints(times, footprint):
@@ -46,7 +45,6 @@ def test_the_best_of_a_profile_is_not_that_of_an_operator_too_short_to_be_timed(
     assert points.best_bytes_s == pytest.approx(1e4)
 
 
-@needs_data
 def test_timed_operators_are_points_or_counted_with_a_reason():
     _, columns = read_good("resnet18")
     points = roofline(columns)
@@ -75,7 +73,6 @@ def test_a_total_of_zero_has_no_milestones():
     assert cumulative(columns.device).milestones == ()
 
 
-@needs_data
 def test_times_by_type_add_up_to_the_total():
     _, columns = read_good("resnet18")
     found = time_by_type(columns.types, columns.device)
@@ -91,7 +88,6 @@ def rows_in(scope):
         yield from rows_in(inner)
 
 
-@needs_data
 @pytest.mark.parametrize("leaves", [10, 1500])
 def test_each_operator_that_takes_time_is_in_one_scope(leaves):
     graph, columns = read_good("bert_tiny")

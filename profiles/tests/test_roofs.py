@@ -10,11 +10,11 @@ from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.roofs import roofs_of
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile, needs_data
 from tasks.tests.make import make_user
+from testdata import good_profile
 from workers.roofs import roofs_as_json
 
-pytestmark = [pytest.mark.django_db, needs_data]
+pytestmark = pytest.mark.django_db
 
 CPU = MeasuredRoofs(
     device="cpu", peak_flops={"Float32": 60e9}, copy_bytes_s=12e9, measured_at=1_800_000_000.0

@@ -14,9 +14,9 @@ from profiles.parsers.first_look import kind_of, other_kind
 from profiles.services import profile_build
 from profiles.tests.opened import file_body, make_opened
 from profiles.tests.pages import ended_attempt
-from profiles.tests.shared_data import DATA, good_profile
 from tasks.models import Task
 from tasks.tests.make import make_user
+from testdata import DATA, good_profile
 
 pytestmark = pytest.mark.django_db
 

@@ -5,10 +5,9 @@ import time
 import pytest
 
 from profiles.parsers.run_log import RunSummary, parse_run_log, parse_warnings
-from profiles.tests.shared_data import DATA, needs_data
+from testdata import DATA
 
 
-@needs_data
 def test_the_summary_of_a_recorded_run_is_read() -> None:
     text = (DATA / "load_and_run" / "opt__plain" / "stderr.txt").read_text()
     summary = parse_run_log(text)

@@ -8,8 +8,8 @@ from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.opened.uploads import upload_create
 from profiles.tests.opened import confirm, file_to_open
-from profiles.tests.shared_data import good_profile
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
 
@@ -17,11 +17,11 @@ TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
 @pytest.fixture
-def traces(shared_data):
+def traces(testdata):
     """Of one program's folder the bytes of a file."""
 
     def of(program: str, name: str) -> bytes:
-        return (shared_data / "traces" / program / f"profile.{name}").read_bytes()
+        return (testdata / "traces" / program / f"profile.{name}").read_bytes()
 
     return of
 

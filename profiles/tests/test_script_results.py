@@ -20,8 +20,8 @@ OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n
 
 
 @pytest.fixture
-def left(shared_data) -> dict[str, bytes]:
-    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+def left(testdata) -> dict[str, bytes]:
+    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
 
 

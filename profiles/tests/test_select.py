@@ -19,7 +19,7 @@ from profiles.analysis.table import headers, rows
 from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns, Side
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.shared_data import good_profile, needs_data
+from testdata import good_profile
 
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "quantized", "lstm", "dynamic_shape")
 SIDES: tuple[Side, ...] = ("device", "host")
@@ -73,7 +73,6 @@ def optional(column: NumberColumn) -> list[float | None]:
     return [value if present else None for value, present in pairs]
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("ascending", [True, False])
@@ -92,7 +91,6 @@ def test_what_does_not_exist_comes_last_in_both_directions(
     assert ids(name, select(columns_of(name), query)) == expected
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("aggregate", ["max", "min"])
 @pytest.mark.parametrize("by_type", [True, False])
@@ -123,7 +121,6 @@ def test_extremes_skip_what_does_not_exist(name: str, aggregate: Any, by_type: b
     assert set(found.rows.tolist()) == {MISSING}
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["Float32", "QuantizedS8", "Int32", "Nope"])
 def test_a_variable_without_memory_plan_has_no_dtype_and_is_no_match(name: str, dtype: str) -> None:
@@ -132,7 +129,6 @@ def test_a_variable_without_memory_plan_has_no_dtype_and_is_no_match(name: str, 
     assert ids(name, select(columns_of(name), Query(input_dtype=dtype))) == expected
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ascending", [True, False])
 def test_nan_never_disorders_the_other_rows(name: str, ascending: bool) -> None:
@@ -143,7 +139,6 @@ def test_nan_never_disorders_the_other_rows(name: str, ascending: bool) -> None:
     assert sorted(ids(name, found)) == sorted(e["id"] for e in operators_of(name, "device"))
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ascending", [True, False])
 def test_shapes_are_ordered_as_lists_and_ids_as_numbers(name: str, ascending: bool) -> None:
@@ -160,7 +155,6 @@ def test_shapes_are_ordered_as_lists_and_ids_as_numbers(name: str, ascending: bo
     assert shapes == expected
 
 
-@needs_data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("side", SIDES)
 def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side) -> None:
@@ -185,7 +179,6 @@ def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side)
     assert ids(name, select(columns_of(name), query)) == expected
 
 
-@needs_data
 def test_ratios_are_of_the_total_of_everything() -> None:
     entries = operators_of("resnet18", "device")
     total = sum(e["time"] for e in entries)

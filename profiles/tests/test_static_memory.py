@@ -11,8 +11,8 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.static_memory import summary as summaries
 from profiles.static_memory.reading import read_static_memory
 from profiles.static_memory.summary import StaticMemory, decode_static_memory
-from profiles.tests.shared_data import DATA
 from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
+from testdata import DATA
 
 
 def read(folder: Path, made: Plan | bytes, graph: bytes | None = None) -> StaticMemory:

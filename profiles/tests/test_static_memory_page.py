@@ -12,7 +12,6 @@ from profiles.services import profile_build
 from profiles.tests import hostile
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import LOG, ended_attempt
-from profiles.tests.shared_data import good_profile
 from profiles.tests.static_plans import (
     chunk,
     graph_of,
@@ -25,6 +24,7 @@ from profiles.tests.static_plans import (
 from profiles.tests.sweeping import faults
 from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, measurement
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

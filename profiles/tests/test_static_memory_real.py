@@ -11,8 +11,8 @@ import pytest
 from agent.conftest import find_megengine_python
 from profiles.static_memory.reading import read_static_memory
 from profiles.static_memory.summary import StaticMemory, decode_static_memory
-from profiles.tests.shared_data import DATA
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
+from testdata import DATA
 
 #: runs the tool's own functions with a writer that keeps what they would write for TensorBoard
 _TOOL = """
@@ -114,8 +114,6 @@ def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(t
 @pytest.mark.parametrize("name", NAMES)
 def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
     model = DATA / "models" / f"{name}.mge"
-    if not model.exists():
-        pytest.skip("the shared data is not here")
     run(python, _WRITE, AGENT, model, cwd=tmp_path)
     made = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
     (tmp_path / "plan").write_bytes(plan_of(name))

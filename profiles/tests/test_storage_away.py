@@ -13,8 +13,8 @@ from profiles.opened.uploads import upload_delete
 from profiles.parts import parts_sweep
 from profiles.removal import objects_remove_soon, removed_sweep
 from profiles.tests.opened import make_upload
-from profiles.tests.shared_data import good_profile
 from tasks.tests.make import make_user, make_worker
+from testdata import good_profile
 from webprofile.errors import DomainError
 from workers.models import HealthCheck, Worker
 

@@ -5,7 +5,6 @@ import pytest
 
 from profiles.analysis.timeline import timeline
 from profiles.tests.graphs import read_good, read_times
-from profiles.tests.shared_data import needs_data
 
 
 def test_a_bar_waits_until_its_first_kernel_and_computes_until_its_last():
@@ -79,7 +78,6 @@ def test_copies_are_told_from_other_operators_and_never_merged_with_them():
         }
 
 
-@needs_data
 def test_merging_keeps_every_operator_and_all_its_time():
     graph, columns = read_good("deep_loop")
     fine = timeline(graph, columns.types, limit=100_000).bars
@@ -91,7 +89,6 @@ def test_merging_keeps_every_operator_and_all_its_time():
     assert few.work_us.sum() == pytest.approx(fine.work_us.sum())
 
 
-@needs_data
 def test_a_narrow_window_shows_bars_of_single_operators():
     graph, columns = read_good("deep_loop")
     whole = timeline(graph, columns.types, limit=500)

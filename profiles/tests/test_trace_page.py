@@ -8,7 +8,6 @@ import pytest
 from profiles.derived.loading import run_data
 from profiles.models import ProfileUpload
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile
 from profiles.tests.traces import (
     CUT_OFF,
     HOST,
@@ -22,6 +21,7 @@ from profiles.tests.traces import (
     to_trace,
 )
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

@@ -4,16 +4,14 @@ import pytest
 
 from profiles.report import report_html
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile
 from profiles.tests.test_exports import META, _Tags, data_of
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
 
 
-def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(
-    client, alice, shared_data
-):
-    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(client, alice, testdata):
+    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     names = ("profile.chrome_timeline.json", "profile.memory_flow.svg")
     upload = make_opened(alice, *((folder / name).read_bytes() for name in names))
     text = client.get(f"/profiles/{upload.profile.pk}/export/report/").content.decode()

@@ -20,12 +20,12 @@ from profiles.opened import progress
 from profiles.opened.sweeping import upload_purge
 from profiles.shown import trace_timeline
 from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
-from profiles.tests.shared_data import good_profile
 from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
 from profiles.traces.summary import decode_summary, encode_summary
 from profiles.verifying import broken_objects
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile
 from profiles.viewer import viewer_address, viewer_files, viewer_page
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.checks import check_settings
 
 MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"

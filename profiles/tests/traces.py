@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from profiles.tests.shared_data import DATA
 from profiles.traces.reading import DynamicProfile, read_dynamic
+from testdata import DATA
 
 MLP = DATA / "traces/dynamic_train_mlp_scopes/profile.chrome_timeline.json"
 RESNET = DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json"

@@ -135,8 +135,8 @@ def test_every_reason_has_words():
         ("err__bad_value", "option_unknown"),
     ],
 )
-def test_a_real_binarys_errors_are_understood(shared_data, case, code):
-    folder = shared_data / "load_and_run" / case
+def test_a_real_binarys_errors_are_understood(testdata, case, code):
+    folder = testdata / "load_and_run" / case
     exit_code = json.loads((folder / "run.json").read_text())["exit_code"]
     log = (folder / "stdout.txt").read_text() + (folder / "stderr.txt").read_text()
     found, detail = diagnose(ended(exit_code), log)
@@ -166,8 +166,8 @@ OBSERVED_INPUTS = {
 
 
 @pytest.mark.parametrize(("file", "code"), [*OBSERVED_MODELS.items(), *OBSERVED_INPUTS.items()])
-def test_what_the_library_says_of_bad_files_is_understood(shared_data, file, code):
-    observed = json.loads((shared_data / "bad" / "observed.json").read_text())
+def test_what_the_library_says_of_bad_files_is_understood(testdata, file, code):
+    observed = json.loads((testdata / "bad" / "observed.json").read_text())
     cases = {Path(case["file"]).name: case for kind in observed.values() for case in kind}
     case = cases[file]
     said = "\n".join(case.get("run", case)["said"]).replace("RuntimeError: ", "  what():  ")
@@ -202,12 +202,12 @@ RUNNER = [
 
 
 @pytest.mark.parametrize(("model", "inputs", "code"), RUNNER)
-def test_the_wheels_own_failures_are_understood(shared_data, megengine_python, model, inputs, code):
-    folder = shared_data / "bad" / "models" if "bad/" in model else shared_data / "models"
-    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
+def test_the_wheels_own_failures_are_understood(testdata, megengine_python, model, inputs, code):
+    folder = testdata / "bad" / "models" if "bad/" in model else testdata / "models"
+    mask = testdata / "inputs" / "two_inputs" / "mask.npy"
     items = [item.partition(":") for item in inputs.split(";") if item]
     given = ";".join(
-        f"{name}:{mask if file == '@mask' else shared_data / 'bad' / 'inputs' / file}"
+        f"{name}:{mask if file == '@mask' else testdata / 'bad' / 'inputs' / file}"
         for name, _, file in items
     )
     command = [megengine_python, "-m", "load_and_run", str(folder / Path(model).name), "--iter=1"]

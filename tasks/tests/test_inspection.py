@@ -46,11 +46,11 @@ def look(name: str, data: bytes):
     return inspect(name, data[: bytes_wanted(name, len(data))], len(data))
 
 
-def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_read(shared_data):
-    cases = json.loads((shared_data / "bad" / "cases.json").read_text())["inputs"]
+def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_read(testdata):
+    cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
     verdicts = {}
     for case in cases:
-        path = shared_data / case["file"]
+        path = testdata / case["file"]
         try:
             (found,) = look(path.name, path.read_bytes())
             verdicts[path.name] = ""

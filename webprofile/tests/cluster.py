@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 
+from testdata import DATA
 from webprofile.embedded import device, parts, process
 from webprofile.embedded.demo import Visitor
 from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
@@ -24,7 +25,6 @@ from webprofile.tests.end_to_end.test_real_run import send
 READY_WITHIN_S = 180.0
 PERSON = "demo@example.com"
 WORKER = device.WORKER
-DATA = REPOSITORY.parent / "shared" / "data"
 
 
 class Cluster:

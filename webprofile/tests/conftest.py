@@ -8,10 +8,11 @@ from django.test import override_settings
 
 from agent.conftest import find_megengine_python
 from profiles import storage as object_store
+from testdata import DATA
 from webprofile.embedded import parts
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.balancer import balancer
-from webprofile.tests.cluster import DATA, Cluster, write_replayer
+from webprofile.tests.cluster import Cluster, write_replayer
 from webprofile.tests.permission_world import World, rolled_back
 from webprofile.tests.site import Site, running_site
 

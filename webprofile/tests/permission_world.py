@@ -32,13 +32,13 @@ from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import DATA, good_profile
 from profiles.tests.static_plans import chunk, plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import around, operator, span, to_trace
 from profiles.viewer import viewer_tag
 from tasks.models import SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
+from testdata import DATA, good_profile
 from webprofile.tests.security_key import security_key
 from workers.models import Grant, Pool, Worker
 from workers.tokens import code_issue, code_redeem

@@ -7,11 +7,12 @@ import dramatiq
 import pytest
 import redis
 
+from testdata import DATA
 from webprofile.embedded import parts
 from webprofile.embedded.demo import Visitor
 from webprofile.rabbitmq import OneConnectionBroker
 from webprofile.settings.broker import broker_of
-from webprofile.tests.cluster import DATA, Cluster, ask, until, write_replayer
+from webprofile.tests.cluster import Cluster, ask, until, write_replayer
 from webprofile.tests.end_to_end.test_real_run import watch
 from webprofile.tests.rabbit import Rabbit
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from agent.inputs import File, InputError, InputSpec, Kind, Wanted, prepare_inputs
+from testdata import DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
-CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"] if DATA.is_dir() else []
+CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"]
 MODELS = {
     "two_inputs": (
         Wanted("data", "float32", (2, 3, 32, 32)),
@@ -98,11 +98,11 @@ def test_a_file_of_the_collection_behaves(case: dict, tmp_path: Path) -> None:
             assert again.flags.c_contiguous and b"'fortran_order': False" in made.read_bytes()[:128]
 
 
-def test_fortran_order_gives_the_same_file_as_c_order(tmp_path: Path, shared_data: Path) -> None:
+def test_fortran_order_gives_the_same_file_as_c_order(tmp_path: Path, testdata: Path) -> None:
     made = []
     for name in ("ok", "fortran_order"):
         (tmp_path / name).mkdir()
-        spec = InputSpec("data", File(shared_data / "bad" / "inputs" / f"{name}.npy"))
+        spec = InputSpec("data", File(testdata / "bad" / "inputs" / f"{name}.npy"))
         prepared = prepare_inputs([spec], None, tmp_path / name, kind="binary")
         made.append((tmp_path / name / prepared.files["data"]).read_bytes())
     assert made[0] == made[1]

@@ -92,7 +92,7 @@ _RANGE = """
 
 
 class Scripts:
-    """Runs a script for a model of the shared data, or for one that a script has written."""
+    """Runs a script for a model of testdata/, or for one that a script has written."""
 
     def __init__(self, python: str, folder: Path, data: Path) -> None:
         self.python, self.folder, self.data = python, folder, data
@@ -128,8 +128,8 @@ class Scripts:
 
 
 @pytest.fixture
-def scripts(megengine_python: str, tmp_path: Path, shared_data: Path) -> Scripts:
-    return Scripts(megengine_python, tmp_path, shared_data)
+def scripts(megengine_python: str, tmp_path: Path, testdata: Path) -> Scripts:
+    return Scripts(megengine_python, tmp_path, testdata)
 
 
 def test_only_flags_that_megenginelite_lacks_ask_for_a_pass() -> None:
@@ -219,14 +219,14 @@ def test_ioc16_makes_the_inside_half_and_leaves_inputs_and_outputs(scripts: Scri
 
 
 def test_static_memory_is_that_of_the_graph_that_load_and_run_compiles(
-    scripts: Scripts, shared_data: Path
+    scripts: Scripts, testdata: Path
 ) -> None:
     answer = scripts(_TRANSFORM, "resnet18_opt", get_static_mem_info="/memory/plan")
     assert answer["path"].endswith("resnet18_opt.mge")  # no pass was asked for
     folder = scripts.folder / "memory" / "plan"
     info = json.loads((folder / "StaticMemoryInfo.json").read_text())
     graph = json.loads((folder / "graph.json").read_text())
-    profile = shared_data / "load_and_run" / "resnet18_opt__profile" / "profile.json"
+    profile = testdata / "load_and_run" / "resnet18_opt__profile" / "profile.json"
     real = json.loads(profile.read_text())["graph_exec"]
     assert len(info["opr"]) == len(graph["comp_seq"]) == len(real["comp_seq"])
     with_bytes = [chunk for chunk in real["mem_chunk"].values() if chunk["size"]]
@@ -272,12 +272,12 @@ def test_the_graph_network_computes_what_megenginelite_does(scripts: Scripts, na
 
 
 def test_the_profiled_graph_is_load_and_runs_plus_input_and_output(
-    scripts: Scripts, shared_data: Path
+    scripts: Scripts, testdata: Path
 ) -> None:
     scripts(_NETWORK, "resnet18_opt", profile="p.json")
     profile = json.loads((scripts.folder / "p.json").read_text())
     graph = profile["graph_exec"]
-    path = shared_data / "load_and_run" / "resnet18_opt__profile" / "profile.json"
+    path = testdata / "load_and_run" / "resnet18_opt__profile" / "profile.json"
     real = json.loads(path.read_text())["graph_exec"]
     for key, more in (("operator", 1), ("var", 2), ("mem_chunk", -2)):
         assert len(graph[key]) == len(real[key]) + more, key
@@ -322,11 +322,11 @@ def test_a_range_that_holds_all_numbers_passes(scripts: Scripts) -> None:
 
 
 def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
-    scripts: Scripts, shared_data: Path
+    scripts: Scripts, testdata: Path
 ) -> None:
     answer = scripts(_RANGE, "resnet18_opt", range=0.001)
     assert answer["kind"] == "mgb::NumRangeCheckerError"
-    real = (shared_data / "load_and_run" / "err__range" / "stderr.txt").read_text()
+    real = (testdata / "load_and_run" / "err__range" / "stderr.txt").read_text()
     assert "float value out of range: var: {id:" in answer["text"]
     line = " value=-0.24229 range=0.001 index={0,0,0,0}/{1,3,224,224}"
     assert line in real

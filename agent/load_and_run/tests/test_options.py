@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.load_and_run.tests.running import DATA, FOLDER, TIMEOUT_S, Runner, assert_died, model
+from agent.load_and_run.tests.running import FOLDER, TIMEOUT_S, Runner, assert_died, model
+from testdata import DATA
 
 pytestmark = pytest.mark.megengine
 

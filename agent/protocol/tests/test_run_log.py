@@ -3,14 +3,14 @@
 import json
 import math
 import time
-from pathlib import Path
 
 import pytest
 
 from agent.protocol.run_log import LONGEST_LINE, RunLog, TensorInfo, parse_log
+from testdata import DATA
 
-RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "load_and_run"
-CASES = sorted(path.name for path in RECORDED.iterdir()) if RECORDED.is_dir() else []
+RECORDED = DATA / "load_and_run"
+CASES = sorted(path.name for path in RECORDED.iterdir())
 
 
 def read(case: str) -> tuple[RunLog, dict]:

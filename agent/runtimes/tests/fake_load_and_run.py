@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A load_and_run of any version from 1.6 to 1.13, for tests: its text, exit codes and signals.
 
-What it prints and how it fails is that of the real 1.13.0, recorded in shared/data/load_and_run, in
+What it prints and how it fails is that of the real 1.13.0, recorded in testdata/load_and_run, in
 the words of the version that it plays. Nothing is computed; times and profiles are recorded ones.
 The version is in FAKE_LOAD_AND_RUN_VERSION or the program's name (load_and_run-1.10.0), as is what
 the build lacks or has besides: -nocuda, -tensorrt. `install_fake` writes such a program.
@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[3] / "shared" / "data"
 PYTHON = sys.executable  # before a test hides it
 sys.path.insert(0, str(HERE))
 
@@ -52,17 +51,21 @@ DUMP = b"var0 produced: name=data\n val: [1, 2] min=1 max=2 mean=1.5 l2=1 sd=1 s
 
 def install_fake(folder, version="1.13.0", suffix=""):
     """Write a program `load_and_run-<version><suffix>` into the folder, return its path."""
+    from testdata import DATA  # the program itself runs without the repository on its path
+
     path = Path(folder) / f"load_and_run-{version}{suffix}"
     path.write_text(
         f"#!{PYTHON} -IS\nimport runpy, sys\n"
-        f"runpy.run_path({str(HERE / 'fake_load_and_run.py')!r})['main'](sys.argv)\n"
+        f"program = runpy.run_path({str(HERE / 'fake_load_and_run.py')!r})\n"
+        f"program['main'](sys.argv, {str(DATA)!r})\n"
     )
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
 
 
 class Program:
-    def __init__(self, argv):
+    def __init__(self, argv, data):
+        self.data = Path(data)
         name = os.environ.get("FAKE_LOAD_AND_RUN_VERSION") or Path(argv[0]).name
         found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", name)
         numbers = [int(number or 0) for number in found.groups()] if found else [1, 13, 0]
@@ -95,7 +98,7 @@ class Program:
             print(f"{self.banner()}\nusage: {name} <model file> [options...]")
             print(f"Where options are:{LEGACY_HELP}")
         else:
-            print((DATA / "load_and_run" / "err__no_args" / "stdout.txt").read_text(), end="")
+            print((self.data / "load_and_run" / "err__no_args" / "stdout.txt").read_text(), end="")
 
     def warn(self, text):
         """A line of the library's own log, which goes to stderr in every version."""
@@ -122,6 +125,7 @@ class Run:
     def __init__(self, program, model, flags):
         self.program, self.model, self.flags = program, model, flags
         self.say = program.say
+        self.runs = program.data / "load_and_run"
         self.known = None
 
     def on(self, name):
@@ -155,10 +159,11 @@ class Run:
         if len(content) < 16 or (content[8:12] == b"mgv2" and length > len(content)):
             raise Abort("assertion `nr == size' failed at /home/code/src/serialization/file.cpp:43")
         self.program.warn("creat mdl model use XPU as default comp node")
-        listed = DATA / "models" / "models.json"
+        listed = json.loads((self.program.data / "models" / "models.json").read_text())
         digest = hashlib.sha256(content).hexdigest()
-        for each in json.loads(listed.read_text()) if listed.is_file() else []:
-            if each["sha256"] == digest:
+        # the name too: large models are not in the repository, so tests have others in their place
+        for each in listed:
+            if each["sha256"] == digest or each["name"] == self.model.stem:
                 self.known = each
 
     def check_flags(self):
@@ -215,17 +220,17 @@ class Run:
                 ("record_comp_seq", "opt__record"),
             ):
                 if self.on(flag):
-                    return DATA / "load_and_run" / case
-        case = DATA / "load_and_run" / f"{name}__profile"
-        return case if case.is_dir() else DATA / "load_and_run" / "tiny__profile"
+                    return self.runs / case
+        case = self.runs / f"{name}__profile"
+        return case if case.is_dir() else self.runs / "tiny__profile"
 
     def profile(self):
         """Few runs were recorded with a profile: of the others it is that of their model."""
         name = (self.known or {}).get("name", "tiny")
-        for case in (self.recorded(), DATA / "load_and_run" / f"{name}__profile"):
+        for case in (self.recorded(), self.runs / f"{name}__profile"):
             if (case / "profile.json").is_file():
                 return case / "profile.json"
-        return DATA / "load_and_run" / "tiny__profile" / "profile.json"
+        return self.runs / "tiny__profile" / "profile.json"
 
     def times(self):
         text = (self.recorded() / "stderr.txt").read_text()
@@ -347,8 +352,8 @@ def writable(path):
     return os.access(Path(path).parent, os.W_OK) and not Path(path).is_dir()
 
 
-def main(argv):
-    program = Program(argv)
+def main(argv, data):
+    program = Program(argv, data)
     try:
         sys.exit(program.run(argv))
     except Abort as abort:
@@ -360,7 +365,3 @@ def main(argv):
         )
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGABRT)
-
-
-if __name__ == "__main__":
-    main(sys.argv)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.protocol.run_log import parse_log
-from agent.runtimes.tests.fake_load_and_run import DATA, install_fake
+from agent.runtimes.tests.fake_load_and_run import install_fake
+from testdata import DATA
 
-CASES = sorted((DATA / "load_and_run").iterdir()) if DATA.is_dir() else []
+CASES = sorted((DATA / "load_and_run").iterdir())
 #: it has no numbers in it that could be out of range
 LEFT_OUT = {"err__range"}
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from testdata import DATA
 from webprofile.embedded.demo import Visitor, confirm, upload
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
@@ -107,8 +108,7 @@ def look_at(visitor: Visitor, worker: dict) -> None:
 
 
 def submit(visitor: Visitor, worker: dict) -> None:
-    data = ROOT.parent / "shared" / "data"
-    files = [data / "models" / "tiny.mge", data / "inputs" / "tiny" / "data.npy"]
+    files = [DATA / "models" / "tiny.mge", DATA / "inputs" / "tiny" / "data.npy"]
     wanted = [
         described("model", files[0]),
         described("data", files[1], input="data"),

@@ -34,9 +34,8 @@ fi
 mount --rbind /dev {root}/dev
 mount -t proc proc {root}/proc
 mount -t tmpfs tmpfs {root}/tmp
-mkdir -p {root}/opt/source {root}/opt/shared/data
+mkdir -p {root}/opt/source
 mount --rbind {source} {root}/opt/source
-mount --rbind {data} {root}/opt/shared/data
 """
 
 
@@ -125,8 +124,7 @@ class Machine:
         for kind in ("uid_map", "gid_map"):
             Path(f"/proc/{outer}/{kind}").write_text("0 0 65536\n")
         self._first = str(children[0])
-        data = ROOT.parent / "shared" / "data"
-        script = _PREPARE.format(rule=_RULE, root=self.root, source=ROOT, data=data)
+        script = _PREPARE.format(rule=_RULE, root=self.root, source=ROOT)
         subprocess.run([*self._outside(), "sh", "-c", script], check=True)
 
     def _outside(self) -> list[str]:

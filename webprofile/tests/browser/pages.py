@@ -19,7 +19,6 @@ from profiles.tests.flows import MLP
 from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
 from profiles.tests.static_plans import graph_of, plan_of
 from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks import services
@@ -32,6 +31,7 @@ from tasks.tests.make import (
     make_worker,
 )
 from tasks.tests.scripts import make_script_task, make_script_worker
+from testdata import good_profile
 from webprofile.tests.browser.error_urls import ERRORS
 from webprofile.tests.permission_table import web_routes
 from webprofile.tests.permission_world import World

@@ -14,10 +14,10 @@ from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile
 from tasks import services
 from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
+from testdata import good_profile
 from webprofile import assets
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.pages import (

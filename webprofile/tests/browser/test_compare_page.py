@@ -7,8 +7,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

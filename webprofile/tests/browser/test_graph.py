@@ -13,9 +13,9 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from profiles import storage as object_store
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import DATA, good_profile
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
+from testdata import DATA, good_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -245,7 +245,7 @@ def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show):
 
 
 def test_a_model_that_cannot_be_read_is_explained_and_the_graph_stays(show):
-    graph = show(good_profile("resnet18"), model="resnet18_fbs1")
+    graph = show(good_profile("resnet18"), model="tiny_fbs1")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
     graph.wait(lambda: "FBS_V2" in graph.status, "no reason given")

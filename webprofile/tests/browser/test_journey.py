@@ -100,9 +100,9 @@ def person(browser, site) -> Person:
 
 
 @pytest.fixture
-def resnet(shared_data) -> tuple[Path, dict[str, Path]]:
-    data = {"data": shared_data / "inputs" / "resnet18" / "data.npy"}
-    return shared_data / "models" / "resnet18.mge", data
+def resnet(testdata) -> tuple[Path, dict[str, Path]]:
+    data = {"data": testdata / "inputs" / "resnet18" / "data.npy"}
+    return testdata / "models" / "resnet18.mge", data
 
 
 def test_register_log_in_upload_watch_and_open_the_result(person, resnet, screenshots):
@@ -271,12 +271,12 @@ def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
     person.wait(lambda: person.status("tbody [data-status]") == "cancelled", "cancelled")
 
 
-def test_a_page_that_lost_its_socket_catches_up(person, shared_data):
+def test_a_page_that_lost_its_socket_catches_up(person, testdata):
     """The site's web process is restarted under the page: the socket is gone for a while."""
     person.register("offline@example.com")
     person.open("/tasks/new/")
-    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
-    person.choose_files(shared_data / "models" / "deep_loop.mge", {data.stem: data})
+    (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
+    person.choose_files(testdata / "models" / "deep_loop.mge", {data.stem: data})
     person.see("#submit").click()
     person.see("#task-status")
     person.browser.execute_script("window.unchanged = true")

@@ -11,8 +11,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
-from profiles.tests.shared_data import DATA
 from tasks.tests.make import make_user
+from testdata import DATA
 from webprofile.tests.browser.conftest import DESK, PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -8,8 +8,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -12,8 +12,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
-from profiles.tests.shared_data import good_profile
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -173,9 +173,9 @@ def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, ali
 
 
 @pytest.fixture
-def result(alice, storage, shared_data) -> Task:
+def result(alice, storage, testdata) -> Task:
     """A script that ended, with its trace."""
-    folder = shared_data / "traces" / "dynamic_train_mlp_scopes"
+    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     left = {
         name: (folder / f"profile.{name}").read_bytes()
         for name in ("chrome_timeline.json", "memory_flow.svg")

@@ -7,9 +7,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.opened import make_opened
-from profiles.tests.shared_data import good_profile
 from profiles.tests.static_plans import graph_of, plan_of
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

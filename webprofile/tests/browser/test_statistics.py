@@ -10,9 +10,9 @@ from agent.protocol.measurement import PassRecord
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
-from profiles.tests.shared_data import good_profile
 from profiles.tests.test_measurement_build import measurement, profiled
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

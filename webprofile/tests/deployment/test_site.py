@@ -120,8 +120,8 @@ def client(stand: Stand, given: dict[str, str], *arguments: object) -> str:
     return done.stdout
 
 
-def submit(stand: Stand, given: dict[str, str], shared_data: Path, *more: str) -> str:
-    model, data = shared_data / "models" / "tiny.mge", shared_data / "inputs" / "tiny" / "data.npy"
+def submit(stand: Stand, given: dict[str, str], testdata: Path, *more: str) -> str:
+    model, data = testdata / "models" / "tiny.mge", testdata / "inputs" / "tiny" / "data.npy"
     words = ["submit", "-m", model, "-w", "x86-1", "-V", "1.13.0", "-d", f"data={data}"]
     return client(stand, given, *words, "-p", "quick", "--timeout", "240", *more)
 
@@ -134,9 +134,9 @@ def result(ask: Callable[[str], httpx2.Response]) -> dict:
 
 
 def test_a_task_goes_through_the_proxy_two_web_servers_and_the_agents_container(
-    device, given, shared_data
+    device, given, testdata
 ):
-    assert "succeeded" in submit(device, given, shared_data, "--json")
+    assert "succeeded" in submit(device, given, testdata, "--json")
     with device.client() as http:
         page = http.get("/accounts/login/")
         assert page.status_code == 200
@@ -202,7 +202,7 @@ def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.
                 asked.sendall(b"0\n")
 
 
-def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, shared_data, tmp_path):
+def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testdata, tmp_path):
     address, heard, done = tmp_path / "engine", [], threading.Event()
     program = tmp_path / "docker"
     program.write_text(_DOCKER.format(python=sys.executable, address=str(address)))
@@ -219,7 +219,7 @@ def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, share
     threads = [
         threading.Thread(target=serve_engine, args=(device, address, heard, done)),
         threading.Thread(target=read),
-        threading.Thread(target=lambda: started.append(submit(device, given, shared_data, "-r3"))),
+        threading.Thread(target=lambda: started.append(submit(device, given, testdata, "-r3"))),
     ]
     for thread in threads:
         thread.start()
@@ -239,10 +239,10 @@ def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, share
     assert len(started) == 1  # the client's exit code says that all three succeeded
 
 
-def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, shared_data, tmp_path):
+def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, testdata, tmp_path):
     kept = {"BACKUP_FOLDER": str(tmp_path / "backups"), "BACKUP_KEEP": "1"}
     first = device.once("backup", **kept).strip()
-    submit(device, given, shared_data)
+    submit(device, given, testdata)
     saved = device.once("backup", **kept).strip()
     assert Path(saved).is_dir() and (saved == first or not Path(first).exists())
 

@@ -10,9 +10,9 @@ from webprofile.tests.end_to_end.test_real_run import described, page, watch
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 
-def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, shared_data):
-    folder = shared_data / "inputs" / "two_inputs"
-    paths = [shared_data / "models" / "two_inputs.mge", folder / "data.npy", folder / "mask.npy"]
+def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testdata):
+    folder = testdata / "inputs" / "two_inputs"
+    paths = [testdata / "models" / "two_inputs.mge", folder / "data.npy", folder / "mask.npy"]
     body = {
         "worker": visitor.device()["id"],
         "runtime": "1.13.0",

@@ -116,14 +116,14 @@ def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Past
     assert not home.exists()
 
 
-def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, shared_data):
+def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, testdata):
     assert "This device is now 'pasted'." in pasted.said
     worker = device(visitor, "pasted")
     assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
     assert (pasted.home / "agent.token").stat().st_mode & 0o777 == 0o600
     assert pasted.home.stat().st_mode & 0o777 == 0o700
 
-    model = shared_data / "models" / "tiny.mge"
+    model = testdata / "models" / "tiny.mge"
     body = {
         "worker": worker["id"],
         "runtime": worker["runtimes"][0]["version"],

@@ -7,12 +7,12 @@ from webprofile.tests.end_to_end.test_real_run import send, watch
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 
-def test_a_site_that_ran_models_keeps_its_promises(site, visitor, shared_data):
-    model = shared_data / "models" / "two_inputs.mge"
-    folder = shared_data / "inputs" / "two_inputs"
+def test_a_site_that_ran_models_keeps_its_promises(site, visitor, testdata):
+    model = testdata / "models" / "two_inputs.mge"
+    folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
     good = send(visitor, model, data)
-    bad = send(visitor, shared_data / "bad" / "models" / "truncated_half.mge", {})
+    bad = send(visitor, testdata / "bad" / "models" / "truncated_half.mge", {})
     gone = send(visitor, model, data)
     visitor.post(f"/tasks/{gone}/cancel/", {})
     ends = [watch(visitor, task)[0][-1] for task in (good, bad, gone)]

@@ -36,11 +36,11 @@ def api(visitor, method, path, body=None, token=""):
     return answer.json() if answer.content else {}
 
 
-def secrets_used(site, visitor, shared_data):
+def secrets_used(site, visitor, testdata):
     """Do all that has a secret; what was secret, by name."""
     found = {"password": site.account["password"], "session": visitor._client.cookies["sessionid"]}
-    model = shared_data / "models" / "two_inputs.mge"
-    folder = shared_data / "inputs" / "two_inputs"
+    model = testdata / "models" / "two_inputs.mge"
+    folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
     task = send(visitor, model, data)
     assert watch(visitor, task)[0][-1] == "succeeded"
@@ -91,9 +91,9 @@ def kept_secrets(site):
     return found
 
 
-def test_no_log_holds_a_secret(talkative, shared_data):
+def test_no_log_holds_a_secret(talkative, testdata):
     site, visitor = talkative
-    found = secrets_used(site, visitor, shared_data) | kept_secrets(site)
+    found = secrets_used(site, visitor, testdata) | kept_secrets(site)
     assert "token of the agent" in found
     logs = {"terminal": site.text}
     for path in site.home.rglob("*.log"):

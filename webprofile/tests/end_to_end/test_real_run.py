@@ -62,10 +62,10 @@ def page(visitor: Visitor, task: int) -> str:
 
 
 def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints(
-    visitor, shared_data, megengine_python, tmp_path
+    visitor, testdata, megengine_python, tmp_path
 ):
-    model = shared_data / "models" / "resnet18.mge"
-    data = {"data": shared_data / "inputs" / "resnet18" / "data.npy"}
+    model = testdata / "models" / "resnet18.mge"
+    data = {"data": testdata / "inputs" / "resnet18" / "data.npy"}
     task = send(visitor, model, data)
     states, log = watch(visitor, task)
     assert states == ["waiting", "waiting", "running", "running", "succeeded"]
@@ -96,9 +96,9 @@ def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints
     assert "ConvolutionForward" in html
 
 
-def test_the_memory_plan_of_a_real_run_stands_beside_its_operators(visitor, shared_data):
-    model = shared_data / "models" / "resnet18_opt.mge"
-    data = {"data": shared_data / "inputs" / "resnet18_opt" / "data.npy"}
+def test_the_memory_plan_of_a_real_run_stands_beside_its_operators(visitor, testdata):
+    model = testdata / "models" / "resnet18_opt.mge"
+    data = {"data": testdata / "inputs" / "resnet18_opt" / "data.npy"}
     task = send(visitor, model, data, get_static_mem_info=True)
     states, _ = watch(visitor, task)
     assert states[-1] == "succeeded"
@@ -110,10 +110,10 @@ def test_the_memory_plan_of_a_real_run_stands_beside_its_operators(visitor, shar
     assert rows.count("data-row=") > 100
 
 
-def test_two_inputs_are_fed_by_name(visitor, shared_data):
-    folder = shared_data / "inputs" / "two_inputs"
+def test_two_inputs_are_fed_by_name(visitor, testdata):
+    folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
-    states, _ = watch(visitor, send(visitor, shared_data / "models" / "two_inputs.mge", data))
+    states, _ = watch(visitor, send(visitor, testdata / "models" / "two_inputs.mge", data))
     assert states[-1] == "succeeded"
 
 
@@ -128,9 +128,9 @@ def test_two_inputs_are_fed_by_name(visitor, shared_data):
     ],
 )
 def test_a_model_that_is_none_fails_with_the_cause_and_the_log_is_kept(
-    visitor, shared_data, model, says
+    visitor, testdata, model, says
 ):
-    task = send(visitor, shared_data / "bad" / "models" / f"{model}.mge", {})
+    task = send(visitor, testdata / "bad" / "models" / f"{model}.mge", {})
     states, log = watch(visitor, task)
     assert states[-1] == "failed"
     assert says in page(visitor, task)
@@ -150,11 +150,11 @@ def test_a_model_that_is_none_fails_with_the_cause_and_the_log_is_kept(
     ],
 )
 def test_a_data_file_that_does_not_fit_fails_with_the_cause(
-    visitor, shared_data, file, variable, title, says
+    visitor, testdata, file, variable, title, says
 ):
-    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
-    data = {variable: shared_data / "bad" / "inputs" / f"{file}.npy", "mask": mask}
-    task = send(visitor, shared_data / "models" / "two_inputs.mge", data)
+    mask = testdata / "inputs" / "two_inputs" / "mask.npy"
+    data = {variable: testdata / "bad" / "inputs" / f"{file}.npy", "mask": mask}
+    task = send(visitor, testdata / "models" / "two_inputs.mge", data)
     states, _ = watch(visitor, task)
     assert states[-1] == "failed"
     text = page(visitor, task)
@@ -172,36 +172,36 @@ def test_a_data_file_that_does_not_fit_fails_with_the_cause(
     ],
 )
 def test_a_data_file_that_is_none_is_refused_before_it_reaches_a_device(
-    visitor, shared_data, file, says
+    visitor, testdata, file, says
 ):
-    data = {"data": shared_data / "bad" / "inputs" / f"{file}.npy"}
+    data = {"data": testdata / "bad" / "inputs" / f"{file}.npy"}
     with pytest.raises(DemoError, match=says) as refused:
-        send(visitor, shared_data / "models" / "two_inputs.mge", data)
+        send(visitor, testdata / "models" / "two_inputs.mge", data)
     assert f"{file}.npy" in str(refused.value)
 
 
-def test_an_input_that_was_not_given_is_told_on_the_result_page(visitor, shared_data):
-    task = send(visitor, shared_data / "models" / "tiny.mge", {})
+def test_an_input_that_was_not_given_is_told_on_the_result_page(visitor, testdata):
+    task = send(visitor, testdata / "models" / "tiny.mge", {})
     assert watch(visitor, task)[0][-1] == "succeeded"
     text = html.unescape(visitor.get(f"/tasks/{task}/result/").text)
     assert 'Input "data" (float32' in text
     assert "it gets random numbers" in text
 
 
-def test_a_nan_is_warned_of_and_the_times_stay_good(visitor, shared_data, tmp_path):
-    original = (shared_data / "inputs" / "two_inputs" / "data.npy").read_bytes()
+def test_a_nan_is_warned_of_and_the_times_stay_good(visitor, testdata, tmp_path):
+    original = (testdata / "inputs" / "two_inputs" / "data.npy").read_bytes()
     poisoned = tmp_path / "data.npy"
     poisoned.write_bytes(original[:-4] + b"\x00\x00\xc0\x7f")
-    mask = shared_data / "inputs" / "two_inputs" / "mask.npy"
+    mask = testdata / "inputs" / "two_inputs" / "mask.npy"
     data = {"data": poisoned, "mask": mask}
-    states, log = watch(visitor, send(visitor, shared_data / "models" / "two_inputs.mge", data))
+    states, log = watch(visitor, send(visitor, testdata / "models" / "two_inputs.mge", data))
     assert states[-1] == "succeeded"
     assert "nan" in log.lower()
 
 
-def test_a_running_task_can_be_cancelled(visitor, shared_data):
-    model = shared_data / "models" / "deep_loop.mge"
-    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
+def test_a_running_task_can_be_cancelled(visitor, testdata):
+    model = testdata / "models" / "deep_loop.mge"
+    (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
     task = send(visitor, model, {data.stem: data}, iter=10_000)
     for message in visitor.events(task):
         if message.get("state") == "running":
@@ -209,12 +209,12 @@ def test_a_running_task_can_be_cancelled(visitor, shared_data):
         if message.get("state") == "finished":
             assert message["outcome"] == "cancelled"
             break
-    watch(visitor, send(visitor, shared_data / "models" / "tiny.mge", {}))  # the slot is free
+    watch(visitor, send(visitor, testdata / "models" / "tiny.mge", {}))  # the slot is free
 
 
-def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, visitor, shared_data):
-    model = shared_data / "models" / "deep_loop.mge"
-    (data,) = (shared_data / "inputs" / "deep_loop").glob("*.npy")
+def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, visitor, testdata):
+    model = testdata / "models" / "deep_loop.mge"
+    (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
     task = send(visitor, model, {data.stem: data}, iter=20)
     killed = False
     states = []
@@ -231,10 +231,10 @@ def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, vi
     assert message["outcome"] == "succeeded"
 
 
-def test_metadata_with_a_pickle_is_never_opened(visitor, shared_data):
-    cases = json.loads((shared_data / "bad" / "cases.json").read_text())
+def test_metadata_with_a_pickle_is_never_opened(visitor, testdata):
+    cases = json.loads((testdata / "bad" / "cases.json").read_text())
     (case,) = [c for c in cases["models"] if c["file"].endswith("user_info_pickle.mge")]
-    states, log = watch(visitor, send(visitor, shared_data / case["file"], {}))
+    states, log = watch(visitor, send(visitor, testdata / case["file"], {}))
     assert states[-1] == "succeeded"
     assert "pickle" not in log
 

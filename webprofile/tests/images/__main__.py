@@ -18,12 +18,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from testdata import DATA
 from webprofile.tests.deployment.composition import composition
 from webprofile.tests.images.engine import Engine, Failed
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
-DATA = ROOT.parent / "shared" / "data"
 HOSTS = {"SITE_HOST": "site.test", "VIEWER_HOST": "viewer.test", "STORAGE_HOST": "storage.test"}
 BUILT = ("migrate", "proxy", "minio", "backup", "agent")
 PERSON = "ada@example.org"
