@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import shutil
 import textwrap
 import zipfile
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ from agent.protocol import AttemptFinished, RuntimeInfo, Script
 from agent.runtimes.command import command_for
 from agent.sandbox import find_sandbox
 from agent.tests.fakes import TOKEN, FakeServer
+from webprofile.tests.needs import need
 
 if TYPE_CHECKING:
     from agent.tests.conftest import Device
@@ -40,12 +39,6 @@ with manager:
 optimizer.step().clear_grad()
 print("arguments", sys.argv, "loss is finite", bool(np.isfinite(loss.numpy())))
 """
-
-
-def need_bubblewrap() -> None:
-    if not shutil.which("bwrap"):
-        reason = "no bwrap: install the distribution's bubblewrap"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 def zip_bytes(files: dict[str, str | bytes]) -> bytes:
@@ -93,7 +86,7 @@ class Scripted:
 
 def allow_scripts(device: "Device", python: str) -> None:
     """Make it a device with a wheel and bubblewrap, whose owner allows scripts."""
-    need_bubblewrap()
+    need("bubblewrap")
     info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
     device.runtimes = {"1.13.0": Runtime(info, tuple(command_for("wheel", python)), path=python)}
     device.spool.mkdir(exist_ok=True)

@@ -9,13 +9,13 @@ import pytest
 from agent import closed_sandbox
 from agent.closed_sandbox import find_closed_sandbox, make_folders
 from agent.sandbox import Sandbox, find_sandbox
-from agent.tests.scripted import need_bubblewrap
+from webprofile.tests.needs import need
 
 
 @pytest.fixture
 def machine(tmp_path):
     """A spool with another's attempt, a token, and a file that the owner lets scripts see."""
-    need_bubblewrap()
+    need("bubblewrap")
     (tmp_path / "spool" / "attempts" / "another").mkdir(parents=True)
     (tmp_path / "agent.token").write_text("mgw_secret")
     (tmp_path / "library").write_text("shown")

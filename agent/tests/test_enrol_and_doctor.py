@@ -13,7 +13,7 @@ import pytest
 from agent.cli import main
 from agent.config import load_config
 from agent.tests.http_sites import Answering, serving
-from agent.tests.scripted import need_bubblewrap
+from webprofile.tests.needs import need
 
 
 class Site:
@@ -192,7 +192,7 @@ def test_doctor_tells_why_no_script_runs_where_they_are_allowed(
 
 @pytest.mark.megengine
 def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megengine_python):
-    need_bubblewrap()
+    need("bubblewrap")
     site.healthy()
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
@@ -210,7 +210,7 @@ def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megeng
 def test_doctor_tells_root_that_scripts_would_be_root(
     site, tmp_path, capsys, monkeypatch, megengine_python
 ):
-    need_bubblewrap()
+    need("bubblewrap")
     site.healthy()
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "setpriv" else which(name))
@@ -225,7 +225,7 @@ def test_doctor_tells_root_that_scripts_would_be_root(
 @pytest.mark.megengine
 @pytest.mark.skipif(os.geteuid() != 0, reason="root looks at another user's agent")
 def test_doctor_leaves_the_spool_of_another_user_as_it_is(site, tmp_path, capsys, megengine_python):
-    need_bubblewrap()
+    need("bubblewrap")
     site.healthy()
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)

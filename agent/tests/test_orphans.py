@@ -11,7 +11,8 @@ from agent import sandbox as sandboxes
 from agent.device.table import descendants, read_table
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
-from agent.tests.scripted import Scripted, need_bubblewrap
+from agent.tests.scripted import Scripted
+from webprofile.tests.needs import need
 
 #: an agent as `agent run` starts it, with a wheel, scripts and a process that waits
 AGENT = """\
@@ -68,7 +69,7 @@ async def test_trials_of_bubblewrap_leave_no_process(boxed_python):
 
 @pytest.fixture
 def boxed_python(tmp_path: Path) -> None:
-    need_bubblewrap()
+    need("bubblewrap")
     if problem := sandboxes.find_sandbox((tmp_path,), ()).problem:
         pytest.skip(problem)
 

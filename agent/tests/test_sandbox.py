@@ -10,7 +10,7 @@ import pytest
 
 from agent.protocol import AttemptStarted, Cancel, EndReason
 from agent.sandbox import find_sandbox
-from agent.tests.scripted import need_bubblewrap
+from webprofile.tests.needs import need
 
 LOOK_AROUND = """\
 import socket
@@ -41,7 +41,7 @@ write_profile()
 
 @pytest.fixture
 def boxed(device, monkeypatch):
-    need_bubblewrap()
+    need("bubblewrap")
     device.spool.mkdir()
     token = device.folder / "agent.token"
     token.write_text("mgw_secret")
@@ -136,7 +136,7 @@ asyncio.run(main())
 
 
 def test_the_cpu_time_of_a_sandboxed_run_is_not_taken_for_that_of_others():
-    need_bubblewrap()
+    need("bubblewrap")
     if problem := find_sandbox((Path("/var/tmp"),), ()).problem:
         pytest.skip(problem)  # the kernel does not offer one: nothing to test here
     done = subprocess.run(

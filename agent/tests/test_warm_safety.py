@@ -11,8 +11,9 @@ from agent.protocol import AttemptStarted, EndReason, Hello
 from agent.sandbox import find_sandbox
 from agent.tests.conftest import Device
 from agent.tests.fakes import is_alive
-from agent.tests.test_sandbox import LOOK_AROUND, need_bubblewrap
+from agent.tests.test_sandbox import LOOK_AROUND
 from agent.tests.warmed import until_gone
+from webprofile.tests.needs import need
 
 AGENT = """\
 import asyncio, sys
@@ -31,7 +32,7 @@ asyncio.run(work(config, Policies(), {"1.13.0": runtime}, sandbox))
 
 
 def box(device: Device) -> None:
-    need_bubblewrap()
+    need("bubblewrap")
     device.spool.mkdir(exist_ok=True)
     device.sandbox = find_sandbox((device.spool,), ())
     if device.sandbox.problem:

@@ -8,31 +8,20 @@ import subprocess
 from pathlib import Path
 
 import pika
-import pytest
 
 from webprofile.embedded.layout import free_ports
 from webprofile.tests.cluster import mortal, until
-
-#: the wrapper on PATH insists on its own user, this one runs as whoever starts it
-PROGRAMS = Path("/usr/lib/rabbitmq/bin")
-
-
-def program(name: str) -> str:
-    """Without RabbitMQ CI fails, others skip."""
-    if (found := PROGRAMS / name).exists():
-        return str(found)
-    reason = "no RabbitMQ: install the distribution's rabbitmq-server"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+from webprofile.tests.machine import RABBITMQ
+from webprofile.tests.needs import need
 
 
 class Rabbit:
     """A server that can be killed and started again over the same folder."""
 
     def __init__(self, folder: Path) -> None:
+        need("rabbitmq")
         folder.mkdir()
-        self._program = program("rabbitmq-server")
+        self._program = str(RABBITMQ)
         self.port, self._distribution_port, self._epmd_port = free_ports(3)
         (folder / "plugins").write_text("[].\n")
         self._environment = {

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
+
+from webprofile.tests.needs import need
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = Path("webprofile/locale/zh_Hans/LC_MESSAGES/django.po")
@@ -52,9 +53,7 @@ def test_a_pass_has_one_word_of_its_own():
 
 
 def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):
-    if not shutil.which("xgettext"):
-        reason = "no xgettext: install the distribution's gettext"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need("gettext")
     folders = ("accounts", "workers", "tasks", "profiles", "webprofile", "templates")
     for folder in folders:
         ignored = shutil.ignore_patterns("__pycache__", "tests")

@@ -15,6 +15,7 @@ import pytest
 
 from webprofile.embedded.layout import free_ports
 from webprofile.tests.deployment.stand import DOCKER
+from webprofile.tests.needs import need
 
 pytestmark = pytest.mark.production
 PATIENCE_S = 60
@@ -29,6 +30,7 @@ def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Pat
 
 @contextmanager
 def running(folder: Path, **more: str) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
+    need("caddy")
     log = folder / "log"
     site, viewer, files, http, health, nobody = free_ports(6)
     hosts = {

@@ -1,0 +1,85 @@
+"""What the tests need of a machine beyond the packages that pip and npm bring.
+
+`python3 webprofile/tests/machine.py` prints the Debian packages that are missing, one per line.
+It runs under any Python 3.11 or newer without further packages: `.ci/run` installs what it prints.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Part:
+    """`tests` completes "tests ..."; `is_there` tells whether it is installed."""
+
+    tests: str
+    packages: tuple[str, ...]
+    is_there: Callable[[], bool]
+
+
+def _programs(*names: str) -> Callable[[], bool]:
+    return lambda: all(shutil.which(name) for name in names)
+
+
+def find_chromium() -> str | None:
+    """The browser's program; distributions disagree about its name."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def _has_chromium() -> bool:
+    return find_chromium() is not None and shutil.which("chromedriver") is not None
+
+
+def _has_fonts() -> bool:
+    """Without fonts Chromium draws empty boxes; pages are in Chinese too."""
+    if not shutil.which("fc-list"):
+        return False
+    listed = subprocess.run(["fc-list"], capture_output=True, text=True, check=False).stdout
+    return "Noto Sans CJK" in listed and "DejaVu" in listed
+
+
+#: the wrapper on PATH insists on its own user, this program runs as whoever starts it
+RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+#: the library alone is used
+FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+
+PARTS = {
+    "chromium": Part("in a browser", ("chromium", "chromium-driver"), _has_chromium),
+    "fonts": Part(
+        "in a browser", ("fontconfig", "fonts-noto-cjk", "fonts-dejavu-core"), _has_fonts
+    ),
+    "gettext": Part("of the translations", ("gettext",), _programs("xgettext", "msgfmt")),
+    "bubblewrap": Part("of the sandbox and of scripts", ("bubblewrap",), _programs("bwrap")),
+    "rabbitmq": Part("of RabbitMQ", ("rabbitmq-server",), RABBITMQ.exists),
+    "caddy": Part("of the proxy", ("caddy",), _programs("caddy")),
+    # steps the clock of an agent
+    "libfaketime": Part("of faults", ("libfaketime",), lambda: bool(glob.glob(FAKETIME))),
+}
+#: no package of a distribution, and no part that CI installs with one
+MEGENGINE = "megengine"
+
+
+def missing() -> list[str]:
+    """Names of the parts that are not installed."""
+    return [name for name, part in PARTS.items() if not part.is_there()]
+
+
+def packages_of(names: Iterable[str]) -> list[str]:
+    """The packages that bring these parts, each once."""
+    return list(dict.fromkeys(each for name in names for each in PARTS[name].packages))
+
+
+def install_command(packages: Iterable[str]) -> str:
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return f"{sudo}apt-get install --no-install-recommends {' '.join(packages)}"
+
+
+if __name__ == "__main__":
+    for package in packages_of(missing()):
+        print(package)
