@@ -1,13 +1,23 @@
-"""A real Chromium, driven by selenium."""
+"""A real Chromium, driven by selenium: one for a process of tests, and a profile for each test."""
 
+import contextlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from webprofile.tests.machine import find_chromium
+from webprofile.tests.needs import need
 
 #: the sizes that pages are looked at in: a desk and a phone
 DESK, PHONE = (1440, 1000), (400, 800)
@@ -15,39 +25,104 @@ DESK, PHONE = (1440, 1000), (400, 800)
 NAMED = "profile.example.org"
 
 
-def program(*names: str) -> str:
-    """The distribution's program of one of these names; without it CI fails, others skip."""
-    for name in names:
-        if found := shutil.which(name):
-            return found
-    reason = f"no {names[0]}: install the distribution's chromium and chromium-driver"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+class Window(webdriver.Chrome):
+    """The driver, in the window of a test."""
+
+    #: the browser context of the window; commands to the browser as a whole name it
+    context_id: str = ""
+
+
+class Chromium:
+    """A running Chromium. It takes about a second to start, so that tests share it.
+
+    A test gets a window in a browser context of its own, as a private window has: no cookies,
+    storage or cache of another test, and none of what was emulated there. Only the browser's own
+    endpoint makes contexts, which chromedriver does not pass on.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        options = webdriver.ChromeOptions()
+        need("chromium", "fonts")
+        options.binary_location = find_chromium()
+        for flag in (
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--disable-quic", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", f"--user-data-dir={folder}",
+            "--lang=en", "--no-proxy-server", f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
+            f"--window-size={DESK[0]},{DESK[1]}",
+        ):  # fmt: skip
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = Window(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.implicitly_wait(0)
+        self._first = self.driver.current_window_handle
+
+    def quit(self) -> None:
+        self.driver.quit()
+
+    @property
+    def answers(self) -> bool:
+        """Whether it still runs; a test may have crashed it."""
+        try:
+            self.driver.switch_to.window(self._first)
+        except (WebDriverException, OSError):
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def window(self) -> Iterator[Window]:
+        """The driver in a fresh window, which is closed with those that the test opened."""
+        address = self.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
+        with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as answer:
+            endpoint = json.load(answer)["webSocketDebuggerUrl"]
+        with connect(endpoint, proxy=None, max_size=None) as browser:
+            context = _call(browser, "Target.createBrowserContext")["browserContextId"]
+            self.driver.context_id = context
+            target = _call(
+                browser, "Target.createTarget", url="about:blank", browserContextId=context,
+                newWindow=True, width=DESK[0], height=DESK[1],
+            )  # fmt: skip
+            self.driver.switch_to.window(target["targetId"])
+            self.driver.get_log("browser")
+            try:
+                yield self.driver
+            finally:
+                # its windows go as they are, whatever dialog is open in them
+                with contextlib.suppress(ConnectionClosed, TimeoutError):
+                    _call(browser, "Target.disposeBrowserContext", browserContextId=context)
+
+
+def _call(browser: ClientConnection, method: str, **parameters: Any) -> dict[str, Any]:
+    """What the browser itself answers; a connection has one question at a time."""
+    browser.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+    while True:
+        answer = json.loads(browser.recv(60))
+        if answer.get("id") == 1:
+            return answer["result"]
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Chromium]]:
+    """Gives the browser of this process of tests; a new one if it has crashed."""
+    running: list[Chromium] = []
+
+    def get() -> Chromium:
+        if not running or not running[-1].answers:
+            running.append(Chromium(tmp_path_factory.mktemp("chromium")))
+        return running[-1]
+
+    yield get
+    for each in running:
+        each.quit()
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium", "chromium-browser", "google-chrome")
-    for flag in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        "--disable-quic", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'chromium'}",
-        "--lang=en", "--no-proxy-server", f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
-        f"--window-size={DESK[0]},{DESK[1]}",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(program("chromedriver")))
-    driver.implicitly_wait(0)
-    if times := os.environ.get("MGW_SLOW_BROWSER"):
-        # finds tests that read what a slower machine has not drawn yet
-        driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": float(times)})
-    try:
+def browser(chromium: Callable[[], Chromium]) -> Iterator[Window]:
+    with chromium().window() as driver:
+        if times := os.environ.get("MGW_SLOW_BROWSER"):
+            # finds tests that read what a slower machine has not drawn yet
+            driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": float(times)})
         yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture

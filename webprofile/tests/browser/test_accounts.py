@@ -134,6 +134,7 @@ def test_a_browser_tells_its_zone_and_a_chosen_one_wins(browser, live_server):
 def test_a_new_token_is_copied_by_a_button(browser, live_server):
     make_user()
     grant = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    grant["browserContextId"] = browser.context_id
     browser.execute_cdp_cmd("Browser.grantPermissions", grant)
     login(browser, live_server)
     browser.get(f"{live_server.url}/accounts/tokens/")
