@@ -7,6 +7,7 @@ fails instead: there nothing is skipped for want of a part.
 import os
 from collections import Counter
 from collections.abc import Generator
+from typing import NoReturn
 
 import pytest
 
@@ -23,14 +24,14 @@ def need(*names: str) -> None:
             lacks(name, install_command(PARTS[name].packages))
 
 
-def lacks(name: str, remedy: str) -> None:
+def lacks(name: str, remedy: str) -> NoReturn:
     """Skip the running test for want of a part; in CI let it fail with what is to be done."""
     if os.environ.get("CI"):
         pytest.fail(f"{_MISSING}{name}: {remedy}", pytrace=False)
     pytest.skip(f"{_MISSING}{name}")
 
 
-def lacks_megengine() -> None:
+def lacks_megengine() -> NoReturn:
     """As `lacks`, of the interpreter with MegEngine."""
     lacks(MEGENGINE, _HOW_TO_GET_MEGENGINE)
 
