@@ -1,10 +1,16 @@
 """E-mail, password and second factor, as the log-in page asks for them, limits included."""
 
+import math
+import time
+from typing import Any
+
 from allauth.account import app_settings
 from allauth.account.adapter import get_adapter
 from allauth.account.models import EmailAddress
+from allauth.core.internal import ratelimit
 from allauth.mfa.base.forms import AuthenticateForm
 from allauth.mfa.utils import is_mfa_enabled
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
@@ -19,27 +25,45 @@ def user_of_credentials(request: HttpRequest, *, email: str, password: str, code
     code: of the authenticator app, or a recovery code, for accounts with a second factor
     Raises DomainError: login_failed (whatever is wrong), code_needed, login_throttled.
     """
+    adapter, address = get_adapter(request), email_canonical(email)
     try:
-        adapter, address = get_adapter(request), email_canonical(email)
         user = adapter.authenticate(request, email=address, password=password)
     except ValidationError as error:  # allauth's limit of failed attempts
-        raise DomainError("login_throttled", status=429) from error
+        key = adapter._get_login_attempts_cache_key(request, email=address)
+        raise login_throttled(request, "login_failed", key=key) from error
     if not isinstance(user, User) or not user.is_active or not _is_verified(user):
         raise DomainError("login_failed", status=401)
     if is_mfa_enabled(user):
-        _check_code(user, code)
+        _check_code(request, user, code)
     return user
 
 
-def _check_code(user: User, code: str) -> None:
+def login_throttled(request: HttpRequest, action: str, **whose: Any) -> DomainError:
+    """The error of a limit of allauth that was reached, with the seconds until it lets one pass.
+
+    allauth refuses without telling when to come back, so its own record is read: the moments of
+    the attempts that count, the newest first.
+    whose: `key` or `user`, as the limit was asked
+    """
+    until = now = time.time()
+    for rate in ratelimit.get_rates(app="allauth.account", action=action):
+        key = ratelimit.get_cache_key(
+            request, app="allauth.account", action=action, rate=rate, **whose
+        )
+        moments = cache.get(key, [])
+        if len(moments) >= rate.amount:
+            until = max(until, moments[-1] + rate.duration)
+    return DomainError("login_throttled", status=429, wait_s=max(1, math.ceil(until - now)))
+
+
+def _check_code(request: HttpRequest, user: User, code: str) -> None:
     if not code:
         raise DomainError("code_needed", field="code", status=401)
     form = AuthenticateForm({"code": code}, user=user)
     if not form.is_valid():
-        limited = form.has_error("code", "too_many_login_attempts")
-        raise DomainError(
-            "login_throttled" if limited else "login_failed", status=429 if limited else 401
-        )
+        if form.has_error("code", "too_many_login_attempts"):
+            raise login_throttled(request, "login_failed", key=f"mfa-auth-user-{user.pk}")
+        raise DomainError("login_failed", status=401)
     form.save()
 
 

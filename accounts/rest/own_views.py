@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import User
+from accounts.rest.logging_in import login_throttled
 from accounts.rest.serializers import OwnPasswordBody, OwnSessionAnswer
 from accounts.services import user_change_password
 from accounts.sessions import log_out_everywhere, sessions_of
-from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.throttling import CredentialsThrottle
 from webprofile.rest.views import ApiView
@@ -76,7 +76,7 @@ class OwnPassword(ApiView):
         """All other sessions end, and all pairs of tokens; access tokens stay."""
         body = self.read(OwnPasswordBody)
         if not ratelimit.consume(request._request, action="change_password", user=self.reader):
-            raise DomainError("login_throttled", status=429)
+            raise login_throttled(request._request, "change_password", user=self.reader)
         user_change_password(self.reader, **body)
         _tell(request, self.reader)
         return Response(status=204)

@@ -25,7 +25,7 @@ from accounts.rest.serializers import (
 )
 from webprofile.rest.authentication import SessionAuthentication, scopes_of
 from webprofile.rest.schema import documented
-from webprofile.rest.throttling import CredentialsThrottle
+from webprofile.rest.throttling import CredentialsThrottle, RefreshThrottle
 from webprofile.rest.views import ApiListView, ApiView
 
 
@@ -73,7 +73,7 @@ class PairRefresh(ApiView):
 
     is_public = True
     authentication_classes = ()
-    throttle_classes = (CredentialsThrottle,)
+    throttle_classes = (RefreshThrottle,)
 
     @documented(
         "Renew a pair",
@@ -93,7 +93,7 @@ class PairRevoke(ApiView):
 
     is_public = True
     authentication_classes = ()
-    throttle_classes = (CredentialsThrottle,)
+    throttle_classes = (RefreshThrottle,)
 
     @documented(
         "Log out",

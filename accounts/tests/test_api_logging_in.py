@@ -28,6 +28,7 @@ from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
 
 TOKEN = "/api/v1/auth/token/"
+REFRESH = f"{TOKEN}refresh/"
 PASSWORD = "correct horse battery"
 
 
@@ -143,7 +144,9 @@ def test_attempts_are_limited_as_on_the_page(settings):
     for _ in range(3):
         refused(log_in(user, password="guess"), 401, "login_failed")
     # the right password too: a guesser must not learn that it was right
-    refused(log_in(user), 429, "login_throttled")
+    answer = log_in(user)
+    refused(answer, 429, "login_throttled")
+    assert 280 < int(answer["Retry-After"]) <= 300
     assert log_in(make_user("bob")).status_code == 200
 
 
@@ -185,7 +188,25 @@ def test_codes_are_limited_too(settings):
     TOTP.activate(user, secret)
     for _ in range(3):
         refused(log_in(user, code="000000"), 401, "login_failed")
-    refused(log_in(user, code=codes_of(secret)), 429, "login_throttled")
+    answer = log_in(user, code=codes_of(secret))
+    refused(answer, 429, "login_throttled")
+    assert 280 < int(answer["Retry-After"]) <= 300
+
+
+@pytest.mark.django_db
+def test_those_who_renew_their_tokens_keep_nobody_from_logging_in(settings):
+    settings.API_RATES = {"credentials": "2/min", "refresh": "3/min"}
+    user = make_user()
+    refresh = log_in(user).json()["refresh"]
+    for _ in range(3):
+        answer = post(REFRESH, refresh=refresh)
+        assert answer.status_code == 200
+        refresh = answer.json()["refresh"]
+    limited = post(REFRESH, refresh=refresh)
+    refused(limited, 429, "throttled")
+    assert 50 < int(limited["Retry-After"]) <= 60
+    assert log_in(user).status_code == 200
+    refused(log_in(user), 429, "throttled")
 
 
 @pytest.mark.django_db

@@ -142,6 +142,7 @@ def test_whoever_found_an_open_browser_cannot_guess_the_password_for_long(settin
         refused(guess, 422, "password_wrong")
     right = here.post(PASSWORD, {"current": OLD, "password": NEW}, "application/json")
     refused(right, 429, "login_throttled")
+    assert 50 < int(right["Retry-After"]) <= 60
 
 
 def test_who_came_from_an_identity_provider_sets_a_first_password():

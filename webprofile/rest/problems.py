@@ -1,5 +1,6 @@
 """Problem details (RFC 9457) for every error: a stable code, and the reader's words."""
 
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -80,6 +81,9 @@ def problem(
         "field": error.field,
         "errors": errors or [],
     }
+    headers = dict(headers or {})
+    if error.status == 429 and "wait_s" in error.data:
+        headers["Retry-After"] = str(error.data["wait_s"])
     return JsonResponse(body, status=error.status, headers=headers, content_type=MEDIA_TYPE)
 
 
@@ -132,16 +136,12 @@ def _known(error: exceptions.APIException) -> DomainError:
 
 
 def _wait_s(error: exceptions.Throttled) -> int:
-    return max(1, int(getattr(error, "wait", None) or 1))
+    return max(1, math.ceil(getattr(error, "wait", None) or 1))
 
 
 def _headers(error: exceptions.APIException) -> dict[str, str]:
-    headers = {}
-    if challenge := getattr(error, "auth_header", None):
-        headers["WWW-Authenticate"] = challenge
-    if isinstance(error, exceptions.Throttled):
-        headers["Retry-After"] = str(_wait_s(error))
-    return headers
+    challenge = getattr(error, "auth_header", None)
+    return {"WWW-Authenticate": challenge} if challenge else {}
 
 
 def _flattened(detail: Any, path: str) -> list[dict[str, str]]:

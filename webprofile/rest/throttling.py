@@ -1,5 +1,6 @@
 """How often one caller may ask: `API_RATES`."""
 
+import time
 from typing import Any
 
 import structlog
@@ -12,7 +13,12 @@ log = structlog.get_logger()
 
 
 class CallerThrottle(SimpleRateThrottle):
-    """By user, or by address where nobody is logged in. A cache that is away limits nobody."""
+    """By user, or by address where nobody is logged in. A cache that is away limits nobody.
+
+    A caller's first request opens a window of the rate's length, in which at most so many pass;
+    the first request after it opens the next one. Requests are counted by the cache itself, so
+    that no two of them that arrive at once count as one, as they do in DRF's list of moments.
+    """
 
     scope = "user"
 
@@ -27,24 +33,44 @@ class CallerThrottle(SimpleRateThrottle):
         asks = request.user.pk if request.user.is_authenticated else self.get_ident(request)
         return self.cache_format % {"scope": self.scope, "ident": asks}
 
+    def wait(self) -> float:
+        """Seconds until the window of a refused request ends."""
+        # at most all of it: clocks of servers differ
+        return min(max(0.0, self._opened_at + self.duration - time.time()), self.duration)
+
     def _allow(self, request: Request, view: Any) -> bool:
         self.num_requests, self.duration = self.parse_rate(self.get_rate())
         if self.num_requests is None:
             return True
-        self.rate = self.get_rate()
         try:
-            return bool(super().allow_request(request, view))
+            return self._count(self.get_cache_key(request, view)) <= self.num_requests
         except RedisError:
             log.warning("throttle_without_cache")
             return True
+
+    def _count(self, key: str) -> int:
+        """Requests of the caller's window, with this one."""
+        self._opened_at = self.cache.get_or_set(key, time.time(), self.duration)
+        window = f"{key}:{self._opened_at}"
+        # it outlives the window: incr would make a counter that expired anew, and for ever
+        self.cache.add(window, 0, self.duration * 2)
+        return int(self.cache.incr(window))
 
 
 class CredentialsThrottle(CallerThrottle):
     """By address, for what takes a password or a secret; beside allauth's own limits."""
 
+    own_scope = "credentials"
+
     def allow_request(self, request: Request, view: Any) -> bool:
-        self.scope = "credentials"
+        self.scope = self.own_scope
         return self._allow(request, view)
 
     def get_cache_key(self, request: Request, view: Any) -> str:
         return self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)}
+
+
+class RefreshThrottle(CredentialsThrottle):
+    """By address, for refresh tokens: scripts behind one address keep nobody from logging in."""
+
+    own_scope = "refresh"

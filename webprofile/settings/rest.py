@@ -12,6 +12,7 @@ API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
     "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
     "credentials": env.str("API_RATE_CREDENTIALS", default="20/min"),
+    "refresh": env.str("API_RATE_REFRESH", default="120/min"),
 }
 #: an answer to a repeated `Idempotency-Key` is remembered this long
 IDEMPOTENCY_S = 24 * 3600

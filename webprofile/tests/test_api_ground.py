@@ -3,6 +3,10 @@
 import datetime
 import json
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from django.test import Client
@@ -13,6 +17,8 @@ from accounts.access_tokens import token_issue, token_revoke
 from accounts.models import AccessToken
 from accounts.refresh_tokens import pair_issue
 from tasks.tests.make import make_task, make_user
+from webprofile.rest.throttling import CallerThrottle
+from webprofile.watching.tests.parts import redis_server
 
 pytestmark = pytest.mark.django_db
 
@@ -261,6 +267,40 @@ def test_a_caller_who_asks_too_often_is_told_when_to_come_back(settings):
     problem(limited, 429, "throttled")
     assert 0 < int(limited["Retry-After"]) <= 60
     assert other.get(TASKS).status_code == 200
+
+
+def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settings, tmp_path):
+    settings.API_RATES = {"user": "40/min"}
+    with redis_server(tmp_path) as (address, _):
+        backend = "django.core.cache.backends.redis.RedisCache"
+        settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": address}}
+        user, barrier = make_user("eager"), threading.Barrier(60)
+
+        def ask(_):
+            throttle = CallerThrottle()
+            barrier.wait()
+            passes = throttle.allow_request(SimpleNamespace(user=user), None)
+            return passes or throttle.wait()
+
+        with ThreadPoolExecutor(60) as pool:
+            answers = list(pool.map(ask, range(60)))
+        waits = [each for each in answers if each is not True]
+        assert len(waits) == 20
+        assert all(50 < each <= 60 for each in waits)
+
+
+def test_a_window_that_is_over_counts_no_more(settings, monkeypatch):
+    settings.API_RATES = {"user": "2/min"}
+    request = SimpleNamespace(user=make_user())
+    begun = time.time()
+
+    def passed(after_s):
+        monkeypatch.setattr(time, "time", lambda: begun + after_s)
+        return CallerThrottle().allow_request(request, None)
+
+    assert [passed(s) for s in (0, 30, 59, 61, 62, 63, 122)] == [
+        True, True, False, True, True, False, True,
+    ]  # fmt: skip
 
 
 def test_a_cache_that_is_away_keeps_nobody_out(settings):
