@@ -25,7 +25,8 @@ _NEVER = Q(pk__in=[])
 class TaskFilterForm(forms.Form):
     """What the list shows. `#12` as text is the task of this number."""
 
-    q = forms.CharField(label=_("Search"), max_length=200, required=False)
+    # as written, like the API's filters: tasks are cancelled and deleted by what it finds
+    q = forms.CharField(label=_("Search"), max_length=200, required=False, strip=False)
     status = forms.MultipleChoiceField(label=_("Status"), choices=Status.choices, required=False)
     kind = forms.ChoiceField(
         label=_("What is profiled"), choices=[("", _("All")), *Kind.choices], required=False
@@ -77,7 +78,7 @@ class TaskFilterForm(forms.Form):
             narrow &= Q(kind=data["kind"])
         if data["version"]:
             narrow &= Q(runtime_version=data["version"])
-        if number := _number(data["q"]):
+        if number := _number(data["q"].strip()):
             within &= Q(pk=number)
         elif data["q"]:
             narrow &= _has_text(data["q"])

@@ -327,6 +327,9 @@ def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
     assert found(f"worker={x86.pk}") == found("worker_name=x86") == [first.pk]
     assert found("version=1.12.0") == [second.pk]
     assert found("title=NIGHT") == [first.pk]
+    # as written: "night" is in the title, "night " is before "run"
+    assert found("title=night%20") == [first.pk]
+    assert found("title=run%20") == []
     assert found("title=run&status=running") == []
     assert found("model_name=NET") == found("search=NET") == [second.pk, first.pk]
     assert found("search=night") == [first.pk]

@@ -91,7 +91,8 @@ def test_a_search_looks_into_model_names_and_titles(client, alice):
     make_task(alice)
     assert shown(client, q="resnet") == [two.pk, one.pk]
     assert shown(client, q="100%") == []
-    assert shown(client, q=f"#{one.pk}") == [one.pk]
+    assert shown(client, q=f"#{one.pk}") == shown(client, q=f" #{one.pk} ") == [one.pk]
+    assert shown(client, q="resnet ") == [two.pk]
     assert shown(client, q="data.npy") == []
 
 

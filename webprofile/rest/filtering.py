@@ -33,10 +33,10 @@ class KeyFilter(django_filters.NumberFilter):
 
 
 class TextFilter(django_filters.CharFilter):
-    """A text of at most `max_length` characters."""
+    """A text of at most `max_length` characters, taken as written: `"c "` is not `"c"`."""
 
     def __init__(self, *args: Any, max_length: int, **kwargs: Any) -> None:
-        super().__init__(*args, max_length=max_length, **kwargs)
+        super().__init__(*args, max_length=max_length, strip=False, **kwargs)
         shape = {"type": "string", "maxLength": max_length, "pattern": r"^[^\x00]*$"}
         _shaped(self, shape)
 

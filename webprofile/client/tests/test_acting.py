@@ -51,6 +51,15 @@ def test_cancel_says_of_each_task_what_became_of_it(client, alice, ended):
     ]  # fmt: skip
 
 
+def test_a_title_is_taken_as_written_before_tasks_are_ended_by_it(client, alice, ended):
+    first, other = (make_waiting_task(alice, title=title) for title in ("abc d", "abcd"))
+    assert lines(client.run("cancel", "--title", "c ", "--yes")) == [f"#{first.pk} cancelled"]
+    assert Task.objects.get(pk=other.pk).is_live
+    first, other = ended(title="abc d"), ended(title="abcd")
+    client.run("delete", "--title", "c ", "--status", "failed", "--yes")
+    assert [*Task.objects.filter(pk__in=[first.pk, other.pk])] == [other]
+
+
 def test_cancel_takes_filters_or_all_of_ones_own_but_never_nothing(client, alice):
     one, two = make_waiting_task(alice, title="nightly"), make_waiting_task(alice)
     theirs = make_waiting_task(make_user("bob"))
