@@ -68,7 +68,7 @@ class NetronGraph(DataView):
             scope=asked["scope"],
             row=asked["op"],
             colour=asked["colour"],
-            side=asked["side"] or None,
+            side=asked.get("side"),
         )
         return HttpResponse(body, content_type="application/json")
 

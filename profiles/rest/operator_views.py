@@ -162,7 +162,7 @@ class Text(DataView):
         printed = Printed(
             top=min(wanted["rows"], TEXT_ROWS),
             show_host=True,
-            print_only=wanted["only"],
+            print_only=wanted.get("only", ""),
             copy_time="copies" in wanted,
             only_operators=wanted["style"] == "names",
             wiki=wanted["style"] == "wiki",

@@ -155,7 +155,6 @@ class TextQuery(PassesQuery):
     only = fields.Choice(
         ["summary", "device", "host"],
         required=False,
-        default="",
         help_text="One part alone (`--print-only`); usually all: summary, device, host.",
     )
     copies = fields.Choice(
@@ -246,7 +245,6 @@ class NetronQuery(ViewQuery):
     side = fields.Choice(
         ["device", "host"],
         required=False,
-        default="",
         help_text="Whose times; usually the device's, where there are any.",
     )
 

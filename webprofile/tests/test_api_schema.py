@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 from django.core.management import call_command
 from drf_spectacular.generators import SchemaGenerator
+from openapi_spec_validator import OpenAPIV31SpecValidator
 from rest_framework.test import APIClient
 
 from accounts.access_tokens import token_issue
@@ -77,6 +78,11 @@ def test_the_schema_is_valid_and_made_without_a_warning(capsys):
     told = capsys.readouterr().err
     assert "Warning" not in told
     assert "Error" not in told
+
+
+def test_the_schema_is_valid_openapi(schema):
+    """Also its defaults and examples, which a generated client would send as they are."""
+    assert [str(each) for each in OpenAPIV31SpecValidator(schema).iter_errors()] == []
 
 
 def test_every_field_parameter_and_answer_is_described(schema):
