@@ -35,25 +35,26 @@ class CallerThrottle(SimpleRateThrottle):
 
     def wait(self) -> float:
         """Seconds until the window of a refused request ends."""
-        # at most all of it: clocks of servers differ
-        return min(max(0.0, self._opened_at + self.duration - time.time()), self.duration)
+        return self._wait_s
 
     def _allow(self, request: Request, view: Any) -> bool:
-        self.num_requests, self.duration = self.parse_rate(self.get_rate())
-        if self.num_requests is None:
+        allowed, window_s = self.parse_rate(self.get_rate())
+        if allowed is None or window_s is None:
             return True
         try:
-            return self._count(self.get_cache_key(request, view)) <= self.num_requests
+            return self._count(self.get_cache_key(request, view), window_s) <= allowed
         except RedisError:
             log.warning("throttle_without_cache")
             return True
 
-    def _count(self, key: str) -> int:
+    def _count(self, key: str, window_s: int) -> int:
         """Requests of the caller's window, with this one."""
-        self._opened_at = self.cache.get_or_set(key, time.time(), self.duration)
-        window = f"{key}:{self._opened_at}"
+        opened_at = self.cache.get_or_set(key, time.time(), window_s)
+        # at most all of it: clocks of servers differ
+        self._wait_s = min(max(0.0, opened_at + window_s - time.time()), float(window_s))
+        window = f"{key}:{opened_at}"
         # it outlives the window: incr would make a counter that expired anew, and for ever
-        self.cache.add(window, 0, self.duration * 2)
+        self.cache.add(window, 0, window_s * 2)
         return int(self.cache.incr(window))
 
 
