@@ -61,6 +61,9 @@ class Task(models.Model):
     purpose = models.CharField(max_length=6, choices=Purpose, default=Purpose.USER)
     #: a user's own words, to find it again
     title = models.CharField(_("title"), max_length=200, blank=True, default="")
+    #: what its owner allows a model, of all passes together; 0 for what the site allows
+    time_limit_s = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    #: what the device holds to
     timeout_s = models.PositiveIntegerField(_("time limit (s)"))
     state = models.CharField(
         _("state"), max_length=12, choices=TaskState, default=TaskState.INITIATED

@@ -68,6 +68,7 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         title=request.title.strip(),
         purpose=request.purpose,
         traceparent=traces.current.get(),
+        time_limit_s=request.time_limit_s,
         timeout_s=_timeout_s(request),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
@@ -91,9 +92,11 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
 
 
 def _timeout_s(request: TaskRequest) -> int:
+    """What the site allows, or less where less was asked for."""
     if request.script is not None:
         return script_timeout_s_of(request.script)
-    return timeout_s_of(request.plan)
+    most = timeout_s_of(request.plan)
+    return min(request.time_limit_s, most) if request.time_limit_s else most
 
 
 def _part_bytes(file: FileRequest) -> int:

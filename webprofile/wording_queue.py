@@ -15,6 +15,11 @@ QUEUE: dict[str, Any] = {
         "some, wait until some have finished, or ask an administrator to raise your limit."
     ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
+    "time_limit": _(
+        "The time limit is a whole number of seconds up to %(limit)s, for all passes of this plan "
+        "together; 0 or nothing for that."
+    ),
+    "time_limit_of_script": _("The time limit of a script is given with the script's own fields."),
     "title_bad": _("A title is one line of at most %(limit)s characters."),
     "not_waiting": _("The task waits no more, so this cannot be changed. Reload the page."),
     "not_ended": _(

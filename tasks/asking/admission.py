@@ -15,7 +15,7 @@ from agent.protocol.options import OptionError, Value, check_options, find_probl
 from agent.protocol.plan import Plan
 from tasks.asking.files import check_files
 from tasks.asking.inputs import read_inputs
-from tasks.asking.measuring import DEFAULT
+from tasks.asking.measuring import DEFAULT, timeout_s_of
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.asking.scripts import check_script
 from tasks.models import Purpose, Task
@@ -55,6 +55,7 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_seed(request.seed)
     check_priority(owner, request.priority)
     check_title(request.title)
+    check_time_limit(request)
     chosen = _first_that_fits(found, request)
     if request.script is not None:
         return Admitted(chosen.worker, chosen.runtime.version, {}, [])
@@ -204,6 +205,15 @@ def allowed_priority(owner: User, priority: int) -> int:
 def check_title(title: str) -> None:
     if len(title) > TITLE_LIMIT or not title.isprintable():
         raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
+
+
+def check_time_limit(request: TaskRequest) -> None:
+    """That of a model; a script's is one of its own fields."""
+    if request.script is not None and request.time_limit_s:
+        raise DomainError("time_limit_of_script", field="time_limit_s")
+    most = timeout_s_of(request.plan)
+    if not 0 <= request.time_limit_s <= most:
+        raise DomainError("time_limit", field="time_limit_s", limit=most)
 
 
 def check_seed(seed: int) -> None:

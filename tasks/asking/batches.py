@@ -106,6 +106,7 @@ def _request(cell: Cell, files: Mapping[Path, LocalFile]) -> TaskRequest:
         priority=cell.block.priority,
         title=cell.title,
         script=read_script(cell.block.script),
+        time_limit_s=cell.block.time_limit_s,
     )
 
 

@@ -35,6 +35,7 @@ def described(task: Task) -> TaskRequest:
         priority=task.priority,
         title=task.title,
         script=script_of(task),
+        time_limit_s=task.time_limit_s,
     )
 
 

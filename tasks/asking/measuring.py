@@ -92,7 +92,7 @@ def plan_fields() -> list[dict[str, Any]]:
 
 
 def timeout_s_of(plan: Plan) -> int:
-    """How long a run of this plan may take, all of its passes together."""
+    """How long the site lets a run of this plan take, all of its passes together."""
     return int(settings.RUN_TIMEOUT_S + PASS_S * plan.passes)
 
 

@@ -86,6 +86,8 @@ class TaskRequest:
     title: str = ""
     purpose: Purpose = Purpose.USER
     script: Script | None = None
+    #: of all passes together, s; 0 for what the site allows
+    time_limit_s: int = 0
 
     @property
     def model_name(self) -> str:

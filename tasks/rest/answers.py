@@ -221,11 +221,15 @@ class TaskAnswer(TaskRow):
     class Meta(TaskRow.Meta):
         fields = (
             *TaskRow.Meta.fields,
-            "purpose", "script", "options", "plan", "inputs", "seed", "target", "timeout_s",
-            "copied_from", "keeps_files", "files", "attempts",
+            "purpose", "script", "options", "plan", "inputs", "seed", "target",
+            "time_limit_s", "timeout_s", "copied_from", "keeps_files", "files", "attempts",
         )  # fmt: skip
         extra_kwargs = TaskRow.Meta.extra_kwargs | {
             "seed": {"help_text": "Of all random values."},
+            "time_limit_s": {
+                "help_text": "What was asked for, of all passes of a model, s; 0: what the site "
+                "allows."
+            },
             "timeout_s": {"help_text": "How long a run may take, s."},
             "keeps_files": {"help_text": "Whether rules leave its files alone."},
         }

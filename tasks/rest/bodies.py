@@ -251,6 +251,12 @@ class TaskBody(fields.Body):
     seed = fields.Integer(
         required=False, default=0, max_value=SEED_LIMIT, help_text="Of all random values."
     )
+    time_limit_s = fields.Integer(
+        required=False,
+        default=0,
+        help_text="Of all passes of a model together, s; 0: the site's, the longest. A script has "
+        "its own within `script`.",
+    )
     inputs = InputAsked(  # type: ignore[call-arg]
         many=True,
         required=False,
@@ -370,6 +376,7 @@ def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:
         priority=body["priority"],
         title=body["title"],
         script=read_script(body["script"]),
+        time_limit_s=body["time_limit_s"],
     )
     if body["copied_from"] is None:
         return asked

@@ -67,6 +67,7 @@ def test_a_model_has_no_script(client, alice):
         ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
         ({"plan": {"preset": "standard"}}, "script_takes_no_plan", "plan"),
         ({"seed": 3}, "script_takes_no_seed", "seed"),
+        ({"time_limit_s": 30}, "time_limit_of_script", "time_limit_s"),
         ({"inputs": [{"name": "x", "literal": "1"}]}, "script_takes_no_inputs", "inputs"),
         ({"script": None}, "model_is_script", "model"),
         ({"files": []}, "one_program_wanted", "model"),

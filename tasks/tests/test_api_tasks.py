@@ -81,6 +81,22 @@ def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
     assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"a model")
 
 
+def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, storage):
+    body = asked(plan={"preset": "quick"})
+    most = client.post(TASKS, body).json()["timeout_s"]
+    refused_ = refused(client.post(TASKS, body | {"time_limit_s": most + 1}), 422, "time_limit")
+    assert (refused_["field"], str(most) in refused_["detail"]) == ("time_limit_s", True)
+    judged = client.post(f"{TASKS}judge/", body | {"time_limit_s": most + 1}).json()
+    assert judged["refusal"]["code"] == "time_limit"
+    made = client.post(TASKS, body | {"time_limit_s": 45}).json()
+    assert (made["time_limit_s"], made["timeout_s"]) == (45, 45)
+    upload(made)
+    client.post(f"{TASKS}{made['id']}/submit/")
+    task_cancel(Task.objects.get(pk=made["id"]))
+    again = client.post(f"{TASKS}{made['id']}/retry/").json()
+    assert (again["time_limit_s"], again["timeout_s"]) == (45, 45)
+
+
 def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
     made = client.post(TASKS, asked()).json()
     model, data = made["uploads"]

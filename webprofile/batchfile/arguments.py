@@ -7,10 +7,11 @@ from typing import Any
 from webprofile.batchfile.calls import FORMATS
 from webprofile.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.values import KEYS
+from webprofile.batchfile.values import KEYS, PLAN_KEYS
 
 #: below the examples of `--help`
-FORMAT_HELP = """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):
+FORMAT_HELP = (
+    """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):
   models = ["resnet18.mge", "mobile*.mge"]
   workers = ["x86-1", "pi-4"]
   repeats = 3
@@ -22,7 +23,20 @@ FORMAT_HELP = """a file of tasks (TOML, or YAML with the same keys; [[tasks]] ma
   fast_run = true
 
 its keys; arguments replace what the file says:
-""" + "\n".join(f"  {key:<14} {text}" for key, text in KEYS.items())
+"""
+    + "\n".join(f"  {key:<14} {text}" for key, text in KEYS.items())
+    + """
+
+a plan of your own has at least one run; --plan clean=true,clean_min_s=5,profiled=0, or in a file
+  [plan]
+  clean = true
+  clean_min_s = 5
+  profiled = 0
+
+its keys:
+"""
+    + "\n".join(f"  {key:<20} {text}" for key, text in PLAN_KEYS.items())
+)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +49,6 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add("--arguments", metavar="TEXT", help="of the script, as typed into a shell")
     add("--format", action="append", choices=list(FORMATS), help="of a script; may be repeated")
     add("--sample-rate", type=int, metavar="N", help="of a script: memory every N operators")
-    add("--time-limit", type=int, metavar="S", help="of a script: seconds, all runs together")
     add("-w", "--worker", action="append", metavar="NAME", help="a device; may be repeated")
     add("-V", "--megengine", action="append", metavar="VERSION", help="or all; may be repeated")
     add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run")
@@ -47,7 +60,13 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         help="or a .json file; any beside a script",
     )
     add("-i", "--input", action="append", metavar="VARIABLE=NUMBERS", help="written out")
-    add("-p", "--plan", help="quick, standard or thorough")
+    add(
+        "-p",
+        "--plan",
+        metavar="PLAN",
+        help="quick, standard, thorough, or or one of your own, as below: clean=true,profiled=0",
+    )
+    add("--time-limit", type=int, metavar="S", help="seconds, of all passes or runs of a task")
     add("-r", "--repeats", type=int, metavar="N", help="how often each task is made")
     add("--seed", type=int, metavar="N", help="of random inputs")
     add("--title", metavar="TEXT", help="of the tasks; {model}, {worker} ... are filled in")
@@ -80,13 +99,20 @@ def _document(given: argparse.Namespace) -> dict[str, Any]:
         "options": _pairs("--option", given.option, _value),
         "data": _data(given.data),
         "inputs": _pairs("--input", given.input, str),
-        "plan": given.plan,
+        "plan": _plan(given.plan),
         "repeats": given.repeats,
         "seed": given.seed,
         "title": given.title,
         "priority": given.priority,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _plan(given: str | None) -> Any:
+    """A preset's name, or the numbers of a plan of one's own: clean=true,profiled=0."""
+    if given and "=" in given:
+        return _pairs("--plan", given.split(","), _value)
+    return given
 
 
 def _data(given: list[str] | None) -> Any:

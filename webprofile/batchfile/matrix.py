@@ -47,6 +47,7 @@ class Block:
     """One matrix. No version means the newest that a device has.
 
     script: how the programs that stand in `models` are called, as the API takes it; None for models
+    time_limit_s: of models; that of programs is a key of `script`
     """
 
     place: str
@@ -63,6 +64,7 @@ class Block:
     title: str = ""
     priority: int = 0
     script: Mapping[str, Any] | None = None
+    time_limit_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ def _block(place: str, reader: BlockReader) -> Block:
         title=reader.text("title"),
         priority=reader.whole("priority", default=0, low=-100, high=100),
         script=script,
+        time_limit_s=reader.time_limit_s() if script is None else 0,
     )
 
 

@@ -19,7 +19,6 @@ KEYS = {
     "formats": 'of scripts: "timeline", "memory" or both in a list, a run each',
     "sample_rate": "of scripts: memory is counted every so many operators; 0 for never",
     "profile_device": "of scripts: false to leave out the device's times",
-    "time_limit_s": "of scripts: after so many seconds, of all runs together, they are ended",
     "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
     "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
     "options": "a table: load_and_run's options of all tasks",
@@ -28,15 +27,24 @@ KEYS = {
     "data": "a table: input variable = file; or a list of .json files, which name theirs; "
     "of scripts a list of any files, which lie beside them",
     "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
-    "plan": '"quick", "standard", "thorough", or a table of a plan of your own',
+    "plan": '"quick", "standard", "thorough", or a table of a plan of your own: see below',
+    "time_limit_s": "a task ends after so many seconds, all passes or runs together; at most the "
+    "site's",
     "repeats": "how often each task is made",
     "seed": "of random inputs",
     "title": "{model}, {worker}, {version}, {options} and {repeat} are filled in",
     "priority": "more goes first among your own tasks",
 }
+#: of a plan of one's own
+PLAN_KEYS = {
+    "clean": "true: a run without profiling comes first, for the time of an iteration",
+    "clean_min_s": "it lasts at least so many seconds, 0 to 60",
+    "clean_min_iterations": "it has at least so many iterations, 0 to 10000",
+    "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
+}
 MOST_REPEATS = 1000
 LONGEST_TITLE = 200
-_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device", "time_limit_s")
+_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 _SCALARS = (bool, int, float, str)
 
 
@@ -90,9 +98,13 @@ class BlockReader:
             self._wrong("profile_device", "expected true or false")
         if "sample_rate" in given:
             given["sample_rate"] = self.whole("sample_rate", default=0, low=0, high=1_000_000)
-        if "time_limit_s" in given:
-            given["time_limit_s"] = self.whole("time_limit_s", default=0, low=0, high=2**31 - 1)
+        if limit_s := self.time_limit_s():
+            given["time_limit_s"] = limit_s
         return given
+
+    def time_limit_s(self) -> int:
+        """Of all passes of a model, or all runs of a script; 0 for what the site allows."""
+        return self.whole("time_limit_s", default=0, low=0, high=2**31 - 1)
 
     def _arguments(self) -> list[str]:
         value = self._values["arguments"]

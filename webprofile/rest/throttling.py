@@ -49,7 +49,7 @@ class CallerThrottle(SimpleRateThrottle):
 
     def _count(self, key: str, window_s: int) -> int:
         """Requests of the caller's window, with this one."""
-        opened_at = self.cache.get_or_set(key, time.time(), window_s)
+        opened_at = float(self.cache.get_or_set(key, time.time(), window_s) or 0)
         # at most all of it: clocks of servers differ
         self._wait_s = min(max(0.0, opened_at + window_s - time.time()), float(window_s))
         window = f"{key}:{opened_at}"

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -291,6 +292,7 @@ def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settin
 
 def test_a_window_that_is_over_counts_no_more(settings, monkeypatch):
     settings.API_RATES = {"user": "2/min"}
+    cache.clear()
     request = SimpleNamespace(user=make_user())
     begun = time.time()
 

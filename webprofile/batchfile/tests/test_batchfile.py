@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tasks.asking.measuring import FIELDS, limits_of
 from webprofile.batchfile.arguments import add_batch_arguments, blocks_asked
 from webprofile.batchfile.matrix import cells_of, newest_first, read_batch
 from webprofile.batchfile.mistakes import BatchError
+from webprofile.batchfile.values import PLAN_KEYS
 
 DEVICES = {"x86-1": ["1.13.0", "1.12.4"], "pi-4": ["1.13.0"], "bare": []}
 
@@ -270,6 +272,21 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
 def test_arguments_that_say_nothing_are_told(arguments, told):
     with pytest.raises(BatchError, match=told):
         asked(*arguments)
+
+
+def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    arguments = "-m net-a.mge -w x86-1 -p clean=true,clean_min_s=2.5,profiled=0 --time-limit 30"
+    (block,) = asked(*arguments.split())
+    assert block.plan == {"clean": True, "clean_min_s": 2.5, "profiled": 0}
+    assert (block.time_limit_s, block.script) == (30, None)
+
+
+def test_the_help_tells_the_numbers_of_a_plan_as_the_site_takes_them():
+    assert set(PLAN_KEYS) == set(FIELDS)
+    for name in set(FIELDS) - {"clean"}:
+        low, high = limits_of(name)
+        assert f"{low:g} to {high:g}" in PLAN_KEYS[name]
 
 
 def test_a_pattern_that_is_too_long_for_any_name_matches_nothing(tmp_path):

@@ -270,6 +270,8 @@ def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
         "inputs": [_input(each) for each in block.inputs],
         "files": [_file(run, asked, known) for asked in cell.files],
     }
+    if block.time_limit_s:  # sites of before take none of models
+        body["time_limit_s"] = block.time_limit_s
     if block.script is not None:
         body["script"] = dict(block.script)
     if cell.target is not None:
