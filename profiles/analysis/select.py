@@ -125,6 +125,8 @@ def _measured(columns: ProfileColumns, query: Query, matches: Compile) -> Measur
     times = columns.times(query.side)
     end_s = times.end_s if query.top_end == "end" else times.kern_s
     rows = np.flatnonzero(_passing(columns, query, times, end_s))
+    if query.text:
+        rows = _containing(columns, rows, query.text)
     if query.name:
         rows = _named(columns, rows, query.name, matches)
     return Measured(
@@ -160,6 +162,15 @@ def _holds(column: TextColumn, accepts: Callable[[str], bool]) -> NDArray[np.boo
     """Ask once for each different text; a missing one, whose code is -1, finds the last answer."""
     answers = np.array([*map(accepts, column.values), False], dtype=np.bool_)
     return answers[column.codes]
+
+
+def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
+    """Those of `rows` whose name or type contains a text, whatever its case."""
+    wanted, names = text.casefold(), columns.names
+    found = _holds(columns.types, lambda type_: wanted in type_.casefold())[rows]
+    others = np.flatnonzero(~found)
+    found[others] = [wanted in names[row].casefold() for row in rows[others].tolist()]
+    return rows[found]
 
 
 def _named(

@@ -74,7 +74,9 @@ def _duration(help_text: str) -> serializers.RegexField:
 
 
 class TableQuery(fields.Query):
-    """Which operators, in which order: every option of `profile_analyze`."""
+    """Which operators, in which order: every option of `profile_analyze`, and the text that pages
+    filter by.
+    """
 
     type = fields.List(
         child=serializers.CharField(max_length=LONGEST_TEXT),
@@ -87,6 +89,7 @@ class TableQuery(fields.Query):
         "A regular expression (RE2) that the name begins with; text as it is wants a backslash "
         "before ( ) [ ] { } . * + ? | ^ $."
     )
+    text = _text("Text that occurs anywhere in the name or in the type, whatever its case.")
     dtype = _text("Operators with an input of this data type, such as `Float32`.")
     min = _duration("Self time at least: `0.1ms`, `100us`, or `1e-4`, which is seconds.")
     max = _duration("Self time at most, written alike.")

@@ -22,6 +22,8 @@ from profiles.traces.summary import decode_summary
 
 #: operators that a finding links to; the rest is counted
 MOST_OPERATORS = 5
+#: findings that the top of the page names in a line each
+MOST_LINES = 3
 _LONGEST_TYPE = 60
 _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
 #: control characters, and those that turn the direction of text
@@ -71,19 +73,30 @@ def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
 def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
     """What the rules say, for `profiles/_advice.html`.
 
-    findings: as `_finding` makes them, in order; has_gain: whether any could save time
+    findings: as `_finding` makes them, in order; lines: those that the top of the page names
+    has_gain: whether any could save time
     checked: titles of the rules that were asked; unknown: titles of the others, and what they lack
     """
     advice = advise(data, facts)
     words = TRACE_RULES if facts.of_trace else RULES
+    findings = [_finding(finding, words, data, advice) for finding in advice.findings]
     return {
-        "findings": [_finding(finding, words, data, advice) for finding in advice.findings],
+        "findings": findings,
+        "lines": _lines(findings),
         "has_gain": any(finding.severity == "gain" for finding in advice.findings),
         "checked": [words[name].title for name in advice.checked],
         "unknown": [
             {"title": words[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
         ],
     }
+
+
+def _lines(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the top of the page says: one warning, then what saves most, then the others."""
+    gains = [each for each in findings if each["severity"] == "gain"]
+    others = [each for each in findings if each["severity"] != "gain"]
+    leads = others[:1] if others and others[0]["severity"] == "warning" else []
+    return [*leads, *gains, *others[len(leads) :]][:MOST_LINES]
 
 
 def _finding(

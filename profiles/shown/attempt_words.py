@@ -1,11 +1,13 @@
 """The reader's words for what an attempt left: its files, its passes, what disturbed it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
+from tasks.models import Task
 
 #: name -> (what it is called, what it is)
 ARTIFACTS: dict[str, tuple[Any, Any]] = {
@@ -62,6 +64,24 @@ _PASSES: dict[str, Any] = {
     "profiled": _("with profiling"),
     "dump": _("writing dumps"),
 }
+
+
+def input_words(task: Task) -> list[str]:
+    """The inputs that a task gives its model, one text each: `data float32 {1,3,224,224}`."""
+    words = []
+    for file in task.data_files:
+        arrays = file.arrays or [{}]
+        for array in arrays:
+            name = file.input or str(array.get("name", "")) or file.name
+            words.append(_tensor_words(name, array.get("dtype"), array.get("shape")))
+    for given in task.inputs:
+        words.append(_tensor_words(given["name"], given.get("dtype"), given.get("shape")))
+    return words
+
+
+def _tensor_words(name: str, dtype: str | None, shape: Sequence[int] | None) -> str:
+    axes = f"{{{','.join(map(str, shape))}}}" if shape else ""
+    return " ".join(filter(None, (name, dtype, axes)))
 
 
 def artifact_title(name: str) -> str:

@@ -56,7 +56,7 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
             query.input_dtype
             or query.top_end == "kern"
             or request.top
-            or any(request.typed.get(name) for name in ("min", "max", "rows"))
+            or any(request.typed.get(name) for name in ("name", "min", "max", "rows"))
         ),
         "columns": [
             {

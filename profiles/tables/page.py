@@ -246,6 +246,7 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
             {"types": ()},
             Query(types=query.types),
         ),
+        (_("Name or type contains"), query.text, {"text": ""}, Query(text=query.text)),
         (_("Name begins with"), query.name, {"name": ""}, Query(name=query.name)),
         (
             _("Type of an input"),

@@ -77,17 +77,12 @@ class TableRequest:
     @property
     def literal(self) -> tuple[str, str] | None:
         """Of a pattern that cannot be used, its text as it was typed, and the address of the same
-        question for names that begin with this very text; None where there is none.
+        question that looks for this very text; None where there is none.
         """
         typed = self.typed.get("name", "")
-        escaped = re.escape(typed)
-        if "name" not in self.problems or len(escaped) > _LONGEST_TEXT:
+        if "name" not in self.problems:
             return None
-        try:
-            linear_time(escaped)
-        except PatternError:
-            return None
-        return typed, replace(self, query=replace(self.query, name=escaped), page=1).address()
+        return typed, replace(self, query=replace(self.query, text=typed), page=1).address()
 
     @property
     def is_filtered(self) -> bool:
@@ -100,6 +95,7 @@ class TableRequest:
         query = self.query
         pairs: list[tuple[str, Any]] = [("type", each) for each in query.types]
         pairs += [
+            ("text", query.text),
             ("name", query.name),
             ("dtype", query.input_dtype),
             ("min", self.typed.get("min", "") if query.min_s is not None else ""),
@@ -136,6 +132,7 @@ def read_request(
     query = Query(
         types=_values(parameters, "type"),
         name=_pattern(typed, problems),
+        text=typed.get("text", "").strip(),
         input_dtype=typed.get("dtype", ""),
         top_end="kern" if _one_of(typed, "end", ("", "end", "kern"), problems) == "kern" else "end",
         min_s=_limit(typed, "min", problems),

@@ -10,10 +10,11 @@ from profiles.analysis.select import select
 from profiles.analysis.table import rows
 from profiles.derived.loading import profile_data
 from profiles.parsers.load_and_run import parse
+from profiles.services import profile_build
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
-from profiles.tests.pages import make_result
+from profiles.tests.pages import ended_attempt, make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
 
@@ -62,6 +63,9 @@ def slower(profile: bytes, factor: float) -> bytes:
         ("?order=computation&up=1", Query(order="computation", ascending=True)),
         ("?type=ConvolutionForward&min=0.1ms", Query(types=("ConvolutionForward",), min_s=1e-4)),
         ("?name=conv*&rows=3", Query(name="conv*")),
+        ("?text=batchNORMf", Query(types=("BatchNormForward",))),
+        ("?text=LAYER3.0.BN1", Query(name=".*layer3\\.0\\.bn1")),
+        ("?text=conv&name=.*layer3", Query(name="(?i).*(layer3.*conv|conv.*layer3)")),
         ("?dtype=Float32&end=kern", Query(input_dtype="Float32", top_end="kern")),
         ("?side=host", Query(side="host")),
         ("?order=in_shapes", Query(order="in_shapes")),
@@ -137,6 +141,66 @@ def test_text_that_is_no_pattern_has_a_link_to_its_operators(client, alice):
         link = re.search(r'id="problem-name".*?<a href="([^"]+)"', html)[1]
         found = text_of(client.get(link.replace("&amp;", "&")))
         assert operators(found) == [1, 0]
+
+
+@pytest.mark.parametrize("state", ["?text=nORMfORWARD", "?text=nORMfORWARD&agg=sum"])
+def test_the_text_filter_holds_in_every_piece_and_in_exports(client, alice, state):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    html = text_of(client.get(page_of(profile) + state))
+    pieces = text_of(client.get(f"/profiles/{profile.pk}/operators/{state}"))
+    body = re.search(r"<tbody.*?</tbody>", html, re.DOTALL)[0]
+    assert re.findall(r"<tr.*?</tr>", pieces) == re.findall(r"<tr.*?</tr>", body)
+    assert "BatchNormForward" in body and "ConvolutionForward" not in body
+    types = [
+        each["type"]
+        for each in client.get(f"/profiles/{profile.pk}/export/json/{state}").json()["operators"]
+    ]
+    assert set(types) == {"BatchNormForward"}
+
+
+def test_a_text_that_nothing_contains_can_be_removed(client, alice):
+    page = page_of(make_result(good_profile("resnet18"), owner=alice))
+    html = text_of(client.get(f"{page}?text=%25s%3Cb%3E.*&order=memory"))
+    assert operators(html) == []
+    assert "Name or type contains" in html and "%s&lt;b&gt;.*" in html
+    assert f'href="{page}?order=memory"' in html
+
+
+def test_the_header_names_what_tells_the_run_from_others(client, alice):
+    asked = {"title": "Nightly <b>", "options": {"fast_run": True, "iter": 20}}
+    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
+    profile_build(attempt)
+    html = text_of(client.get(f"/tasks/{attempt.task_id}/result/"))
+    head = html[html.index("<h1") : html.index('<nav class="parts"')]
+    for text in ("Nightly &lt;b&gt;", "net.mge", "--fast_run", "--iter=20", "MegEngine 1.13.0"):
+        assert text in head
+    assert attempt.worker.name in head
+    assert "<title>\u2068Nightly &lt;b&gt;\u2069 · Result of task" in html
+
+
+def test_what_is_looked_for_comes_first(client, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    html = text_of(client.get(page_of(profile)))
+    places = [
+        html.index(f'id="{name}"')
+        for name in (
+            "run-facts", "summary", "advice-lines", "device-operators",
+            "advice", "pictures", "graph", "statistics",
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    lines = re.findall(r'<a class="advice-lines__title" href="#(advice-\w+)"', html)
+    assert 1 <= len(lines) <= 3
+    assert all(f'id="{line}"' in html for line in lines)
+
+
+def test_the_list_of_profiles_names_title_and_changed_options(client, alice):
+    asked = {"title": "with fast run", "options": {"fast_run": True}}
+    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
+    profile_build(attempt)
+    html = text_of(client.get("/profiles/"))
+    results = html[html.index('id="results"') :]
+    assert "with fast run" in results and ">--fast_run<" in results
 
 
 def test_views_and_the_number_of_types_follow_the_filters(client, alice):

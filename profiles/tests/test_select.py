@@ -179,6 +179,17 @@ def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side)
     assert ids(name, select(columns_of(name), query)) == expected
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", ["FORWARD", "conv", ".*", "(", "1.", "ſ", "%"])
+def test_a_text_is_looked_for_anywhere_in_name_and_type(name: str, text: str) -> None:
+    expected = [
+        each["id"]
+        for each in sorted(operators_of(name, "device"), key=lambda e: -e["time"])
+        if text.casefold() in each["name"].casefold() or text.casefold() in each["type"].casefold()
+    ]
+    assert ids(name, select(columns_of(name), Query(text=text))) == expected
+
+
 def test_ratios_are_of_the_total_of_everything() -> None:
     entries = operators_of("resnet18", "device")
     total = sum(e["time"] for e in entries)

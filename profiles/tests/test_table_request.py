@@ -5,7 +5,6 @@ from urllib.parse import urlencode
 import pytest
 from django.http import QueryDict
 
-from profiles.analysis.name_pattern import linear_time
 from profiles.tables.request import duration_s, read_request
 
 
@@ -36,6 +35,7 @@ def test_times_are_read_with_their_units(text, seconds):
     [
         "",
         "?type=ConvolutionForward&type=Elemwise",
+        "?text=%28100%25%29+%5Bbn&order=memory",
         "?name=conv%7Cbn&dtype=Float32&min=0.1ms&max=1s&end=kern",
         "?agg=sum",
         "?agg=max&over=all&order=memory&up=1",
@@ -91,7 +91,15 @@ def test_text_that_is_no_pattern_can_be_looked_for_as_it_is(text):
     again = read_request(QueryDict(address[1:]))
     assert typed == text
     assert again.problems == {}
-    assert linear_time(again.query.name)(f"{text} and more")
+    assert (again.query.name, again.query.text) == ("", text.strip())
+
+
+@pytest.mark.parametrize("text", ["%", "a[0", "(?i)x", "\\", "x" * 10_000, "名\x00"])
+def test_any_text_is_looked_for_as_it_is(text):
+    asked = read_request(QueryDict(urlencode({"text": text})))
+    assert asked.problems == {}
+    assert asked.query.text == text[:500]
+    assert asked.is_filtered
 
 
 @pytest.mark.parametrize("sent", ["order=cv", "order=p90", "agg=sum&order=name", "order=evil"])

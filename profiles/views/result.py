@@ -17,6 +17,7 @@ from profiles.models import Artifact, Profile
 from profiles.originals import are_of_trace
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
+from profiles.shown.attempt_words import input_words
 from profiles.shown.memory_flow_view import memory_flow_view, read_flow_question
 from profiles.shown.run_sources import mismatches, sources_of
 from profiles.shown.static_memory_view import static_memory_view
@@ -52,6 +53,7 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
         "task": task,
         "measured": measurement_view(measurement),
         "plan": plan_title(task),
+        "inputs": input_words(task),
         "attempt": found.attempt,
         "artifacts": Artifact.objects.filter(attempt=found.attempt_id, is_stored=True).order_by(
             "pk"

@@ -5,17 +5,21 @@ import { onSelect, select, selected } from "./selection.js";
 /** The rows come first, and who runs through them with the arrow keys waits for no panel. */
 const PAUSE_MS = 40;
 
-/** Keep `panel` at the selected operator; `data-url` ends where the operator's row follows. */
+/**
+ * Keep `panel` at the selected operator; `data-url` ends where the operator's row follows. Its place
+ * beside the tables is always there, so that a selection moves nothing.
+ */
 export function startPanel(panel, { fetchFragment, announce }) {
+  const facts = panel.querySelector("#operator-facts");
   let latest = null;
   let timer = 0;
 
   function show(row) {
     latest = row;
     clearTimeout(timer);
-    panel.hidden = row === null;
+    panel.toggleAttribute("data-empty", row === null);
     if (row === null) {
-      panel.replaceChildren();
+      facts.replaceChildren();
       return;
     }
     panel.setAttribute("aria-busy", "true");
@@ -26,14 +30,15 @@ export function startPanel(panel, { fetchFragment, announce }) {
     try {
       const fragment = await fetchFragment(`${panel.dataset.url}${row}/?part=1`);
       if (latest !== row) return;
-      panel.replaceChildren(fragment);
+      facts.replaceChildren(fragment);
+      panel.scrollTop = 0;
       announce(panel.querySelector("[data-announce]")?.dataset.announce ?? "");
     } catch {
       if (latest !== row) return;
       const note = document.createElement("p");
       note.className = "card__note";
       note.textContent = panel.dataset.failed;
-      panel.replaceChildren(note);
+      facts.replaceChildren(note);
     } finally {
       if (latest === row) panel.removeAttribute("aria-busy");
     }

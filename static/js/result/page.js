@@ -29,7 +29,7 @@ document.addEventListener("keydown", (event) => {
     select(null, "keyboard");
     announce(panel.dataset.cleared);
   } else if (event.key === "/") {
-    const field = document.querySelector("#filter-name");
+    const field = document.querySelector("#filter-text");
     if (!field) return;
     event.preventDefault();
     field.focus();

@@ -1,0 +1,93 @@
+"""What a reader sees first of a result, in a real browser: header, totals, advice, operators."""
+
+import pytest
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from agent.protocol import Plan
+from agent.protocol.measurement import Contamination, PassRecord
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.tests.flows import MLP as FLOW
+from profiles.tests.opened import make_opened
+from profiles.tests.pages import ended_attempt
+from profiles.tests.passes import another_pass
+from profiles.tests.test_measurement_build import measurement, profiled
+from profiles.tests.traces import MLP as TRACE
+from tasks.tests.make import make_user
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LAPTOP = (1440, 900)
+PLAN = Plan(preset="standard", clean=True, profiled=2)
+#: the most that may stand above the first row of the table, px, and the least of rows below
+ABOVE, ROWS = 420, 10
+
+
+def make_measured(owner, *contaminations: Contamination) -> str:
+    """The address of a result of a task with a title and options."""
+    first = good_profile("resnet18")
+    clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
+    passes = (clean, profiled(2, 43.0), profiled(3, 44.0))
+    files = {
+        "profile.json": first,
+        "profile-2.json": another_pass(first, 1),
+        "measurement.json": measurement(*passes, plan=PLAN, contaminations=contaminations),
+    }
+    options = {"fast_run": True, "iter": 20}
+    attempt = ended_attempt(files, owner, plan=PLAN, title="Nightly resnet", options=options)
+    profile_build(attempt)
+    return f"/tasks/{attempt.task_id}/result/"
+
+
+def make_disturbed(owner) -> str:
+    found = make_measured(owner, Contamination(code="other_load", detail="cc1plus 80 %"))
+    Profile.objects.update(warnings=["weights were not preprocessed", "a layout is unknown"])
+    return found
+
+
+def make_imported(owner) -> str:
+    upload = make_opened(owner, good_profile("resnet18"), name="from my laptop")
+    return f"/profiles/{upload.profile.pk}/"
+
+
+def make_traced(owner) -> str:
+    upload = make_opened(owner, TRACE.read_bytes(), FLOW.read_bytes(), name="a training step")
+    return f"/profiles/{upload.profile.pk}/"
+
+
+@pytest.fixture
+def show(browser, storage, live_server):
+    """Open the result that `make` makes, in a window of some size."""
+
+    def shown(make, size=LAPTOP) -> None:
+        owner = make_user("alice")
+        client = Client()
+        client.force_login(owner)
+        browser.get(f"{live_server.url}/favicon.ico")
+        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get(live_server.url + make(owner))
+        WebDriverWait(browser, 15).until(
+            lambda _: browser.find_elements(By.CSS_SELECTOR, "#tables [role=grid]")
+        )
+
+    return shown
+
+
+def tops_of(browser, css: str) -> list[float]:
+    script = (
+        "return [...document.querySelectorAll(arguments[0])].map("
+        "(each) => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    )
+    return browser.execute_script(script, css)
+
+
+@pytest.mark.parametrize("make", [make_measured, make_disturbed, make_imported, make_traced])
+def test_the_operators_stand_in_the_first_view(show, browser, make):
+    show(make)
+    rows = tops_of(browser, "#device-operators tbody tr[data-row]")
+    assert rows[0][0] <= ABOVE
+    assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= ROWS
