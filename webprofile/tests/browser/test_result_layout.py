@@ -16,6 +16,7 @@ from profiles.tests.passes import another_pass
 from profiles.tests.test_measurement_build import measurement, profiled
 from profiles.tests.traces import MLP as TRACE
 from tasks.tests.make import make_user
+from testdata import good_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
