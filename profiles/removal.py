@@ -45,13 +45,25 @@ def task_delete(task: Task, *, by: User | None) -> None:
 
 
 def task_erase(row: Task) -> None:
-    """Remove an ended task in the caller's transaction; nobody is asked whether that is right."""
+    """Remove a task that no device holds, in the caller's transaction, without further checks."""
     prefixes = [f"tasks/{row.pk}/"]
     prefixes += [artifact_key(str(pk), "") for pk in row.attempts.values_list("pk", flat=True)]
     objects_remove_soon(prefixes)
     task_changed_on_commit(row)
     log.info("task_deleted", task=row.pk)
     row.delete()
+
+
+@transaction.atomic
+def draft_discard(task: Task) -> None:
+    """Remove a task that never entered the queue, with its files. Repeating it changes nothing.
+
+    For a request that is refused after its files were uploaded: the reader corrects the form and
+    sends it again, and no failed task stays in the list.
+    """
+    row = Task.objects.select_for_update().filter(pk=task.pk, submitted_at=None).first()
+    if row is not None:
+        task_erase(row)
 
 
 def objects_remove_soon(

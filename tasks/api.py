@@ -17,6 +17,7 @@ from agent.protocol.artifacts import artifact_of
 from agent.protocol.options import OPTIONS
 from profiles import storage
 from profiles.models import Artifact
+from profiles.removal import draft_discard
 from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
 from tasks.asking.admission import (
@@ -73,7 +74,11 @@ def create(request: HttpRequest) -> JsonResponse:
         wanted = replace(wanted, copied_from=origin)
     sources_check(files)
     task = services.task_create(owner=reader, worker=worker, request=wanted)
-    copy_sources(task, files)
+    try:
+        copy_sources(task, files)
+    except DomainError:
+        draft_discard(task)
+        raise
     answer = {
         "id": task.pk,
         "url": reverse("tasks:detail", args=[task.pk]),

@@ -3,6 +3,7 @@
 import math
 import shlex
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any, get_args
 
 from django.conf import settings
@@ -23,6 +24,7 @@ from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
 from profiles import storage
 from profiles.parts import part_targets, parts_join
+from profiles.removal import draft_discard
 from profiles.rules import refuse_removed, task_keep_files
 from profiles.selectors import (
     artifacts_of,
@@ -163,12 +165,17 @@ def _file_on_its_way(request: HttpRequest, task_id: int, file_id: int) -> TaskFi
 @login_required
 @require_POST
 def submit(request: HttpRequest, task_id: int) -> JsonResponse:
-    """Confirm that all files are stored; the task then waits for its device."""
+    """Confirm that all files are stored; the task then waits for its device.
+
+    A task whose files or device cannot be used is removed: the form shows the error, and sends a
+    corrected request as another task.
+    """
     task = _task(request, task_id)
     try:
         task_confirm(task)
     except DomainError as error:
-        api.end_refused(task, error)
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            draft_discard(task)
         raise
     return JsonResponse(
         {"status": task.status.value, "url": reverse("tasks:detail", args=[task.pk])}
