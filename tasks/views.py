@@ -38,6 +38,7 @@ from profiles.shown.retention_words import rules_shown
 from profiles.task_files import task_confirm, upload_targets
 from tasks import api, services
 from tasks.asking.copying import form_data
+from tasks.asking.file_words import file_words
 from tasks.asking.measuring import most_script_s, plan_fields, plan_rows
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.forms import read_ids_body, read_join_body, read_parts_body, read_priority
@@ -84,6 +85,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "plan_fields": plan_fields(),
         **api.where_rows(reader),
         "dtypes": ALL_DTYPES,
+        "file_words": file_words(),
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
             "data": settings.DATA_SIZE_LIMIT_BYTES,

@@ -1,5 +1,7 @@
 // The rows for inputs in the form: a file, numbers or random values, and the variable that they feed.
 
+import { fill } from "./format.js";
+
 /** What the variable is probably called: the file's name without its suffix. */
 export function stemOf(name) {
   return name.replace(/\.(npy|json|ppm|pgm)$/i, "");
@@ -51,6 +53,34 @@ function forget(row) {
   delete row.dataset.taken;
   delete row.dataset.takenName;
   row.querySelector(".taken").textContent = "";
+}
+
+/** Add a row for each file; rows that wait for their file get the first of them. */
+export function addFiles(files) {
+  const isEmpty = (row) => row.querySelector("[name=data-mode]").value === "file" && !fileName(row);
+  const choosers = [...list.querySelectorAll(".data-row")].filter(isEmpty).map((row) => row.querySelector("[name=data-file]"));
+  for (const file of files) {
+    // one that is asked for again knows its row
+    const chooser =
+      choosers.find(({ dataset }) => dataset.again === file.name) ?? choosers.find(({ dataset }) => !dataset.again);
+    if (chooser) give(chooser, file);
+    else addRow(file);
+    choosers.splice(choosers.indexOf(chooser), chooser ? 1 : 0);
+  }
+}
+
+/** Let a stored file {id, name} be the model, until another one is chosen. */
+export function takeModel({ id, name }) {
+  const { model } = document.getElementById("new-task").elements;
+  const place = document.getElementById("model-taken");
+  model.dataset.taken = id;
+  model.dataset.takenName = name;
+  place.textContent = fill(place.dataset.text, { name });
+  model.addEventListener("change", () => {
+    delete model.dataset.taken;
+    delete model.dataset.takenName;
+    place.textContent = "";
+  });
 }
 
 /** Put a file that was dropped into a chooser. */

@@ -1,6 +1,6 @@
 // Messages at the fields of the new-task form.
 
-import { bytesize, fill } from "./format.js";
+import { fill } from "./format.js";
 
 const form = document.getElementById("new-task");
 
@@ -26,13 +26,13 @@ export function showError(field, message) {
   if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
 }
 
-/** Bring an option into sight whose group is closed, or which a search left out. */
+/** Bring an option into sight that is folded away, or which a search left out. */
 function reveal(box) {
-  const group = box?.closest("details");
   if (box) box.hidden = false;
-  if (!group) return;
-  group.hidden = false;
-  group.open = true;
+  for (let fold = box?.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+    fold.hidden = false;
+    fold.open = true;
+  }
 }
 
 /** Show each problem, {field, text}, at its field. */
@@ -60,28 +60,39 @@ export function showRowError(row, message) {
 export function clearErrors(scope = "all") {
   const parts = scope === "live" ? [...form.querySelectorAll(LIVE)] : [form];
   for (const part of parts) {
-    for (const place of part.querySelectorAll(".field__error, #form-error")) {
+    // what is said of a chosen file holds as long as it is chosen
+    for (const place of part.querySelectorAll(".field__error:not([data-about]), #form-error")) {
       place.hidden = true;
       place.textContent = "";
     }
-    for (const control of part.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
+    for (const control of part.querySelectorAll("[aria-invalid]:not([data-refused])")) control.removeAttribute("aria-invalid");
   }
 }
 
 /** Take the reader to the first message. Returns whether there is one. */
 export function focusFirstError() {
-  const control = form.querySelector("[aria-invalid]");
-  const place = form.querySelector(".field__error:not([hidden]), #form-error:not([hidden])");
-  (control ?? place)?.focus();
+  const isShown = (each) => each.checkVisibility?.() ?? !each.closest("[hidden]");
+  const control = [...form.querySelectorAll("[aria-invalid]")].find(isShown);
+  const place = [...form.querySelectorAll(".field__error:not([hidden]), #form-error:not([hidden])")].find(isShown);
+  (control ?? place)?.focus({ preventScroll: true });
   place?.scrollIntoView({ block: "center" });
   return Boolean(place);
 }
 
-/** What is wrong with the files before the server is asked; shows it. */
+/**
+ * Show why the server refused the request after its files were uploaded: at the row of the file
+ * that the message names, else at its field.
+ */
+export function showRefusal({ field, message }, rows) {
+  const row = field === "data" && rows.find(({ name, mode }) => mode === "file" && name && message.includes(`“${name}”`));
+  if (row) showRowError(row.row, message);
+  else showError(field, message);
+}
+
+/** What is missing in the part with the files, and wrong with their variables; shows it. */
 export function checkFiles(model, rows) {
   const texts = document.getElementById("files").dataset;
-  if (model) sizeError(model, Number(texts.modelLimit), texts, (text) => showError("model", text));
-  else if (!form.elements.model.dataset.taken) showError("model", texts.noModel);
+  if (!model && !form.elements.model.dataset.taken) showError("model", texts.noModel);
   if (rows.length > Number(texts.filesLimit)) {
     showError("data", fill(texts.many, { limit: texts.filesLimit }));
   }
@@ -89,9 +100,6 @@ export function checkFiles(model, rows) {
   for (const row of rows) {
     const text = rowError(row, seen, texts);
     if (text) showRowError(row.row, text);
-    else if (row.mode === "file" && row.file) {
-      sizeError(row.file, Number(texts.dataLimit), texts, (found) => showRowError(row.row, found));
-    }
     if (row.input) seen.add(row.input);
   }
 }
@@ -99,18 +107,10 @@ export function checkFiles(model, rows) {
 function rowError({ mode, name, input, inFile, numbers }, seen, texts) {
   if (mode === "file") {
     if (!name) return texts.noFile;
-    if (!/\.(npy|json|ppm|pgm)$/i.test(name)) return fill(texts.suffix, { name });
     if (inFile) return null;
   }
   if (mode === "numbers" && !numbers) return texts.noNumbers;
   if (!input) return texts.noInput;
   if (/[:;]/.test(input)) return texts.badInput;
   return seen.has(input) ? texts.twice : null;
-}
-
-function sizeError(file, limit, texts, show) {
-  if (file.size === 0) show(fill(texts.empty, { name: file.name }));
-  else if (file.size > limit) {
-    show(fill(texts.large, { name: file.name, size: bytesize(file.size), limit: bytesize(limit) }));
-  }
 }

@@ -13,12 +13,13 @@ const AGAIN_MS = 10_000;
 const FRESH_MS = 60_000;
 
 export class LiveCommand {
-  /** read: returns the draft of the task, as the server takes it */
-  constructor(read, login) {
+  /** read: returns the draft of the task, as the server takes it; onAnswer: told after each check */
+  constructor(read, { login, onAnswer }) {
     this.box = document.getElementById("command");
     this.lines = document.getElementById("command-lines");
     this.read = read;
     this.login = login;
+    this.onAnswer = onAnswer;
     this.timer = null;
     this.asked = 0;
     this.latest = null;
@@ -74,6 +75,7 @@ export class LiveCommand {
     this.#show(answer.commands);
     document.getElementById("command-wrong").hidden = problems.length === 0;
     this.right = problems.length ? null : { text: toJson(draft), until: Date.now() + FRESH_MS };
+    this.onAnswer();
     return problems.length === 0;
   }
 
@@ -87,6 +89,7 @@ export class LiveCommand {
     } else throw error;
     this.#show([]);
     document.getElementById("command-wrong").hidden = true;
+    this.onAnswer();
     return false;
   }
 

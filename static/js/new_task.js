@@ -1,19 +1,24 @@
 // The form for a new task: choices that fit each other, checks, then the way to the queue.
 
+import { checkChosen, setUpChosenFiles } from "./chosen_files.js";
 import { acceptDrops } from "./drops.js";
-import { addRow, give, readRows } from "./file_rows.js";
-import { checkFiles, clearErrors, focusFirstError, showError } from "./form_errors.js";
+import { addFiles, addRow, give, readRows } from "./file_rows.js";
+import { checkFiles, clearErrors, focusFirstError, showError, showRefusal } from "./form_errors.js";
+import { bringBack, noteDraft, recall, remember, restore } from "./form_memory.js";
 import { LiveCommand } from "./live_command.js";
 import { readOptions, setUpOptions } from "./option_form.js";
 import { prefill } from "./prefill.js";
-import { NoAnswer, Refusal, postJson } from "./requests.js";
+import { NoAnswer, Refusal, loginAddress, onSessionEnd, postJson } from "./requests.js";
 import { checkScript, isScript, setUpScript } from "./script_form.js";
+import { freeze, showState } from "./submit_bar.js";
 import { readDraft, readTask, readUploads } from "./task_request.js";
 import { beginTrace, markPhase } from "./trace.js";
 import { Transfer } from "./transfer.js";
 import { setUpWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
+/** the files that are on their way, or were the last time */
+let transfer = null;
 
 function setUpFiles() {
   const model = form.elements.model;
@@ -23,7 +28,12 @@ function setUpFiles() {
     note.textContent = file && !/\.mge$/i.test(file.name) ? note.dataset.unusual : "";
   });
   acceptDrops(form.querySelector("[data-drop=model]"), (files) => give(model, files[0]));
-  acceptDrops(form.querySelector("[data-drop=data]"), (files) => files.forEach((file) => addRow(file)));
+  const several = document.getElementById("data-files");
+  several.addEventListener("change", () => {
+    addFiles([...several.files]);
+    several.value = "";
+  });
+  acceptDrops(form.querySelector("[data-drop=data]"), addFiles);
   // a file dropped beside the mark would replace the page
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
   document.getElementById("add-data").addEventListener("click", () => {
@@ -41,7 +51,7 @@ function setUpPlan() {
 
 /** Ask for the command line whenever something changes, also what a browser restores by itself. */
 function setUpCommand() {
-  const live = new LiveCommand(readDraft, form.dataset.login);
+  const live = new LiveCommand(readDraft, { login: form.dataset.login, onAnswer: () => showState(live) });
   for (const name of ["input", "change"]) {
     form.addEventListener(name, (event) => {
       if (event.target.id !== "option-search") live.ask();
@@ -62,21 +72,16 @@ async function create(request) {
   try {
     return await postJson(form.dataset.create, request, { login: form.dataset.login });
   } catch (error) {
-    if (error instanceof Refusal) showError(error.field, error.message);
+    if (error instanceof Refusal) showRefusal(error, readRows());
     else if (error instanceof NoAnswer) return error;
     else throw error;
     return null;
   }
 }
 
-function freeze(frozen) {
-  for (const part of form.querySelectorAll("fieldset")) part.disabled = frozen;
-  document.getElementById("submit").disabled = frozen;
-}
-
 async function start() {
   const uploads = readUploads();
-  const transfer = new Transfer(uploads.map(({ file }) => file), form.dataset.login);
+  transfer = new Transfer(uploads.map(({ file }) => file), form.dataset.login);
   freeze(true);
   if (form.dataset.traced) beginTrace();
   transfer.panel.scrollIntoView({ block: "nearest" });
@@ -85,32 +90,86 @@ async function start() {
     request = readTask(uploads, await transfer.hashAll());
   } catch (error) {
     showError(null, transfer.cause(error));
-    return back(transfer);
+    return back();
   }
   markPhase("hash");
   const made = await create(request);
-  if (made === null) return back(transfer);
+  if (made === null) return back();
   if (made instanceof NoAnswer) {
     showError(null, transfer.cause(made));
-    return back(transfer);
+    return back();
   }
-  return send(transfer, made);
+  return send(made);
 }
 
-async function send(transfer, made) {
+async function send(made) {
   const urls = {
     files: `${made.url}files/`,
     uploads: `${made.url}uploads/`,
     submit: `${made.url}submit/`,
     cancel: `${made.url}cancel/`,
   };
-  if (!(await transfer.run(made.uploads, urls))) back(transfer);
+  noteDraft(made.url);
+  // what cannot be met is corrected in the form: the server has removed the task
+  const isFinal = (error) => error instanceof Refusal && error.status === 422;
+  try {
+    if (await transfer.run(made.uploads, urls, isFinal)) return noteDraft("");
+  } catch (error) {
+    if (!isFinal(error)) throw error;
+    showRefusal(error, readRows());
+  }
+  noteDraft("");
+  back();
 }
 
-function back(transfer) {
+function back() {
   transfer.hide();
   freeze(false);
   focusFirstError();
+}
+
+/** A session that ended: what was entered survives the login, and so nothing is lost by asking. */
+function setUpSessionEnd() {
+  const dialog = document.getElementById("session-ended");
+  document.getElementById("log-in-again").href = loginAddress(form.dataset.login);
+  onSessionEnd(() => {
+    transfer?.release();
+    bringBack();
+    if (!dialog.open) dialog.showModal();
+  });
+}
+
+/** Who comes back finds the form as it was, and ready to be sent again. */
+function setUpReturn(live) {
+  window.addEventListener("pagehide", remember);
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (!persisted) return;
+    transfer?.hide();
+    noteDraft("");
+    freeze(false);
+    live.ask();
+  });
+}
+
+async function fillIn() {
+  const kept = recall();
+  if (kept) restore(kept);
+  else if (form.dataset.origin) await prefill().catch(() => showError(null, form.dataset.noOrigin));
+}
+
+async function submit(live) {
+  clearErrors();
+  // before minutes go into checksums; an answer takes away what was said at options and inputs
+  const isRight = await live.confirm();
+  await checkChosen();
+  if (isScript()) await checkScript(showError);
+  else {
+    checkFiles(form.elements.model.files[0] ?? null, readRows());
+    checkOptionFiles();
+  }
+  if (live.failure) showError(null, live.failure);
+  showState(live);
+  if (!focusFirstError() && isRight) start();
 }
 
 if (form) {
@@ -119,25 +178,20 @@ if (form) {
   setUpFiles();
   setUpPlan();
   setUpOptions();
+  setUpSessionEnd();
   const live = setUpCommand();
+  setUpChosenFiles(() => showState(live));
+  setUpReturn(live);
+  form.addEventListener("change", () => showState(live));
+  fillIn();
   let isAsking = false;
-  if (form.dataset.origin) prefill().catch(() => showError(null, form.dataset.noOrigin));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     // a second press meanwhile must not make a second task
     if (isAsking) return;
     isAsking = true;
-    clearErrors();
     try {
-      // before minutes go into checksums; an answer takes away what was said at options and inputs
-      const isRight = await live.confirm();
-      if (isScript()) await checkScript(showError);
-      else {
-        checkFiles(form.elements.model.files[0] ?? null, readRows());
-        checkOptionFiles();
-      }
-      if (live.failure) showError(null, live.failure);
-      if (!focusFirstError() && isRight) start();
+      await submit(live);
     } finally {
       isAsking = false;
     }

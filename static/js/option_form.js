@@ -120,19 +120,21 @@ function chooserOf(source) {
   return source.parentElement.querySelector("[type=file]");
 }
 
-/** How many options of each group are set, beside its title. */
+/** How many options are set in all and in each group, beside the title. */
 function showCounts() {
-  for (const group of groups) {
-    const switches = [...group.querySelectorAll("[data-kind][type=checkbox]")];
-    const checked = switches.filter((c) => c.checked !== c.defaultChecked).length;
-    const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox])")].filter((c) => c.value.trim());
-    const files = [...group.querySelectorAll("[data-source]")].filter((source) => source.value);
-    const set = checked + filled.length + files.length;
-    const mark = group.querySelector(".option-group__set");
-    mark.hidden = set === 0;
-    mark.classList.toggle("option-group__set--wrong", Boolean(group.querySelector(".option--wrong")));
-    mark.textContent = fill(part.dataset.set, { number: set });
-  }
+  showCount(part, document.getElementById("options-set"));
+  for (const group of groups) showCount(group, group.querySelector(".option-group__set"));
+}
+
+function showCount(group, mark) {
+  const switches = [...group.querySelectorAll("[data-kind][type=checkbox]")];
+  const checked = switches.filter((c) => c.checked !== c.defaultChecked).length;
+  const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox])")].filter((c) => c.value.trim());
+  const files = [...group.querySelectorAll("[data-source]")].filter((source) => source.value);
+  const set = checked + filled.length + files.length;
+  mark.hidden = set === 0;
+  mark.classList.toggle("option-group__set--wrong", Boolean(group.querySelector(".option--wrong")));
+  mark.textContent = fill(part.dataset.set, { number: set });
 }
 
 /** Show the options whose name or help, in any language, has every word of the query. */

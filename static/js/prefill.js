@@ -1,6 +1,6 @@
 // The form filled with the request of an earlier task, whose files are taken over unless replaced.
 
-import { addRow, take } from "./file_rows.js";
+import { addRow, take, takeModel } from "./file_rows.js";
 import { fill } from "./format.js";
 import { takeOption } from "./option_form.js";
 import { getJson } from "./requests.js";
@@ -59,16 +59,8 @@ function takeFile(file) {
     (file.kind === "model" ? takeProgram : takeBeside)(stored);
     return true;
   }
-  if (file.kind === "model") {
-    const place = document.getElementById("model-taken");
-    form.elements.model.dataset.taken = file.id;
-    place.textContent = fill(place.dataset.text, { name: file.name });
-    // a file that is chosen takes its place
-    form.elements.model.addEventListener("change", () => {
-      delete form.elements.model.dataset.taken;
-      place.textContent = "";
-    });
-  } else if (file.kind === "data") take(addRow(), stored, file.input);
+  if (file.kind === "model") takeModel(stored);
+  else if (file.kind === "data") take(addRow(), stored, file.input);
   else takeOption(file.option, stored);
   return true;
 }

@@ -77,8 +77,20 @@ export async function getFragment(url, { login }) {
 
 /** Go to the login page, and come back here afterwards. */
 export function toLogin(login) {
+  window.location.assign(loginAddress(login));
+}
+
+/** The login page's address, from where a reader comes back here. */
+export function loginAddress(login) {
   const here = window.location.pathname + window.location.search;
-  window.location.assign(`${login}?next=${encodeURIComponent(here)}`);
+  return `${login}?next=${encodeURIComponent(here)}`;
+}
+
+let whenSessionEnded = toLogin;
+
+/** What a page does when its session has ended, instead of leaving for the login page at once. */
+export function onSessionEnd(act) {
+  whenSessionEnded = act;
 }
 
 async function answer(url, options) {
@@ -90,8 +102,11 @@ async function answer(url, options) {
 }
 
 function leaveIfLoggedOut(response, login) {
-  if (response.redirected && new URL(response.url).pathname === login) {
-    toLogin(login);
+  const isLogin = response.redirected && new URL(response.url).pathname === login;
+  // a page of 403 is Django's answer to a token of an earlier session
+  const isStale = response.status === 403 && !response.headers.get("Content-Type")?.includes("json");
+  if (isLogin || isStale) {
+    whenSessionEnded(login);
     throw new NoAnswer(401);
   }
 }

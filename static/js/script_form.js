@@ -51,15 +51,18 @@ export function scriptFiles() {
   };
 }
 
+/** The files beside the program: [{name, taken}], `taken` {id, name} of one that is stored. */
+export function besideFiles() {
+  return beside.map(({ name, taken }) => ({ name, taken: taken ? { id: taken, name } : null }));
+}
+
 /** What is wrong with the files before the server is asked: calls `tell` with field and words. */
 export async function checkScript(tell) {
   const texts = part.dataset;
   const name = programName();
-  const file = form.elements.program.files[0];
   if (!name) tell("model", texts.noProgram);
   else if (/\.mg[eb]$/i.test(name)) tell("model", fill(texts.model, { name }));
   else if (!/\.(py|zip)$/i.test(name)) tell("model", fill(texts.suffix, { name }));
-  else if (file) tellSize(file, Number(texts.limit), (text) => tell("model", text));
   if (/\.zip$/i.test(name)) await checkEntry(texts, (text) => tell("entry", text));
   if (!chosenFormats().length) tell("formats", texts.noFormat);
   if (beside.length > Number(texts.filesLimit)) tell("data", fill(texts.many, { limit: texts.filesLimit }));
@@ -120,16 +123,19 @@ export function setUpScript(onKind) {
   showKind();
 }
 
-/** Show the parts of what is profiled, and hide those of the other kind. */
+/** Show the parts of what is profiled, and hide those of the other kind, or what no device takes. */
 export function showKind() {
   for (const each of form.querySelectorAll("[data-of]")) each.hidden = each.dataset.of !== form.elements.kind.value;
+  const isImpossible = isScript() && document.getElementById("script-rest").hidden;
+  for (const id of ["where", "command"]) document.getElementById(id).hidden = isImpossible;
 }
 
 function chosenFormats() {
   return [...form.elements.formats].filter((box) => box.checked).map((box) => box.value);
 }
 
-function programName() {
+/** The program's name, empty while none is chosen. */
+export function programName() {
   const { program } = form.elements;
   return program.files[0]?.name ?? program.dataset.takenName ?? "";
 }

@@ -96,14 +96,19 @@ export class Transfer {
     window.location.assign(answer.url);
   }
 
-  /** Upload and confirm until it works; false if the reader gave up, and `urls.cancel` was asked. */
-  async run(targets, urls) {
+  /**
+   * Upload and confirm until it works; false if the reader gave up, and `urls.cancel` was asked.
+   *
+   * isFinal(error): whether retrying cannot help; throws such errors
+   */
+  async run(targets, urls, isFinal = () => false) {
     let known = targets;
     for (;;) {
       try {
         await this.sendAll(known, urls);
         return true;
       } catch (error) {
+        if (isFinal(error)) throw error;
         if (!(await this.decide(error, urls.cancel))) return false;
         known = null;
       }
@@ -138,6 +143,7 @@ export class Transfer {
       return this.texts[error.kind] + (error.status ? ` (HTTP ${error.status})` : "");
     }
     if (error instanceof Refusal) return error.message;
+    if (error instanceof NoAnswer && error.status === 401) return this.texts.session;
     if (error instanceof NoAnswer) return error.status ? `${this.texts.unexpected} (HTTP ${error.status})` : this.texts.server;
     throw error;
   }
@@ -146,6 +152,7 @@ export class Transfer {
   problem(text) {
     document.getElementById("transfer-problem").hidden = text === null;
     document.getElementById("transfer-cause").textContent = text ?? "";
+    if (text !== null) document.getElementById("transfer-problem").scrollIntoView({ block: "center" });
   }
 
   hide() {

@@ -10,6 +10,12 @@ const form = document.getElementById("new-task");
 
 export const isForAny = () => form.elements.where.value === "any";
 
+/** "binary" for a compiled load_and_run, "wheel" for the Python package or where any may run it. */
+export function runtimeKind() {
+  const kind = isForAny() ? "" : form.elements.runtime.selectedOptions[0]?.dataset.kind;
+  return kind || "wheel";
+}
+
 /** What any device must have, as the server takes it. */
 export function readTarget() {
   const target = { labels: {}, pool: form.elements.pool?.value ?? "", versions: form.elements.versions.value.trim() };

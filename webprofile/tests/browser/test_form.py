@@ -22,6 +22,10 @@ from workers.models import Runtime, Worker
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
+#: begins as a model of MegEngine does, and is none
+MODEL = b"mgb0001 and no more"
+
+
 class Form:
     """Somebody at the form."""
 
@@ -31,6 +35,7 @@ class Form:
     def open(self, query: str = "") -> None:
         self.open_without_command(query)
         self.until(lambda: self.lines, "the command line")
+        self.unfold()
         # what comes later could move a button away from under a click
         self.until(lambda: self.find("#outlook").text, "the queue")
 
@@ -38,8 +43,18 @@ class Form:
         """Where something is wrong with what the form starts from."""
         self.browser.get(f"{self.address}/tasks/new/{query}")
 
+    def unfold(self) -> None:
+        script = "document.getElementById('options-fold').open = true"
+        self.browser.execute_script(script)
+
     def find(self, css: str):
         return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def click(self, css: str) -> None:
+        """In the middle of the window: the bar with the button covers what is at its edge."""
+        element = self.find(css)
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
 
     def all(self, css: str):
         return self.browser.find_elements(By.CSS_SELECTOR, css)
@@ -54,6 +69,7 @@ class Form:
         return self.until(lambda: [self.find(css).text], css)[0]
 
     def expand(self) -> None:
+        self.unfold()
         script = (
             "document.querySelectorAll('details[data-group]').forEach((d) => { d.open = true; })"
         )
@@ -100,7 +116,7 @@ def alice():
 @pytest.fixture
 def model(tmp_path) -> Path:
     path = tmp_path / "net.mge"
-    path.write_bytes(b"hello world")
+    path.write_bytes(MODEL)
     return path
 
 
@@ -134,13 +150,13 @@ def test_the_command_line_follows_and_problems_stand_at_their_options(form):
     form.open()
     form.find("#option-iter").send_keys("7")
     form.until(lambda: "--iter=7" in form.lines[0], "the option in the command")
-    form.find("#option-fast_run").click()
+    form.click("#option-fast_run")
     form.expand()
-    form.find("#option-full_run").click()
+    form.click("#option-full_run")
     form.until(lambda: "exclude each other" in form.error("fast_run"), "the problem")
     assert "exclude each other" in form.error("full_run")
     assert form.lines == []
-    form.find("#option-full_run").click()
+    form.click("#option-full_run")
     form.until(lambda: form.lines and "--fast_run" in form.lines[0], "the command again")
     assert form.error("fast_run") == ""
 
@@ -150,7 +166,7 @@ def test_a_switch_that_is_on_by_default_can_be_turned_off(form):
     form.expand()
     assert "--no_sanity_check" in form.lines[0]
     assert form.find("#option-no_sanity_check").is_selected()
-    form.find("#option-no_sanity_check").click()
+    form.click("#option-no_sanity_check")
     form.until(lambda: form.lines and "--no_sanity_check" not in form.lines[0], "it gone")
 
 
@@ -180,10 +196,10 @@ def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
     form.open()
     fields = form.find("#custom-plan")
     assert not fields.is_displayed()
-    form.find("[name=preset][value=standard]").click()
+    form.click("[name=preset][value=standard]")
     form.until(lambda: len(form.lines) == 2, "two kinds of passes")
     assert not fields.is_displayed()
-    form.find("[name=preset][value=custom]").click()
+    form.click("[name=preset][value=custom]")
     assert fields.is_displayed()
     form.find("[name=profiled]").clear()
     form.find("[name=profiled]").send_keys("0")
@@ -194,7 +210,7 @@ def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
 
 def test_a_ragged_input_is_marked_at_its_row(form):
     form.open()
-    form.find("#add-data").click()
+    form.click("#add-data")
     Select(form.find("[name=data-mode]")).select_by_value("numbers")
     form.find("[name=data-input]").send_keys("x")
     form.find("[name=data-numbers]").send_keys("[[1,2],[3]]")
@@ -209,7 +225,7 @@ def test_a_ragged_input_is_marked_at_its_row(form):
 def test_a_json_file_needs_no_variable(form, tmp_path):
     form.open()
     (tmp_path / "inputs.json").write_text("{}")
-    form.find("#add-data").click()
+    form.click("#add-data")
     form.find("[name=data-file]").send_keys(str(tmp_path / "inputs.json"))
     assert not form.find("[name=data-input]").is_enabled()
     form.until(lambda: "input-0.json" in form.lines[0], "the file in the command")
@@ -220,8 +236,8 @@ def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
     form.choose("#worker", "binary")
     form.expand()
     form.until(lambda: form.find("#option-check_dispatch").is_enabled(), "a switch to use")
-    form.find("#option-check_dispatch").click()
-    form.find("#option-enable_nchw4").click()
+    form.click("#option-check_dispatch")
+    form.click("#option-enable_nchw4")
     form.until(lambda: form.lines and "--check_dispatch" in form.lines[0], "the option")
     summary = form.find("#form-impossible")
     assert not summary.is_displayed()
@@ -244,7 +260,7 @@ def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
     form.find("#option-iter").clear()
     for name in ("check_dispatch", "enable_nchw4"):
         assert form.find(f"#option-{name}").is_selected()
-        form.find(f"#option-{name}").click()
+        form.click(f"#option-{name}")
     form.until(lambda: form.lines and "check_dispatch" not in form.lines[0], "it gone")
     assert not summary.is_displayed()
     assert form.error("check_dispatch") == ""
@@ -262,7 +278,7 @@ def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, mode
     form.choose("#worker", "wheel")
     form.until(lambda: form.error("c_opr_lib"), "that it is not there")
     assert "c_opr_lib" in form.text("#form-impossible")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.focused == "option-c_opr_lib", "the way to the problem")
     assert not form.find("#transfer").is_displayed()
     assert not Task.objects.exists()
@@ -288,7 +304,7 @@ def test_a_number_that_json_cannot_carry_is_a_problem_at_its_field(form, model):
     form.find("#option-iter").send_keys("1e999")
     form.until(lambda: "whole number" in form.error("iter"), "the problem")
     form.find("#model").send_keys(str(model))
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.focused == "option-iter", "the way to the problem")
     assert not form.find("#transfer").is_displayed()
     assert "whole number" in form.error("iter")
@@ -302,7 +318,7 @@ def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
     form.find("#option-workspace_limit").send_keys("9223372036854775807")
     form.until(lambda: "=9223372036854775807" in " ".join(form.lines), "the number as typed")
     form.find("#model").send_keys(str(model))
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(Task.objects.exists, "the task")
     assert Task.objects.get().options == {"workspace_limit": 2**63 - 1}
 
@@ -322,7 +338,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
     assert "net.mge" in form.text("#model-taken")
     form.find("#option-warmup_iter").send_keys("2")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: Task.objects.count() == 2, "the new task")
     old.refresh_from_db()
     made = Task.objects.exclude(pk=old.pk).get()
@@ -340,7 +356,7 @@ def test_no_option_makes_a_page_wider_than_the_window(form, size, language):
     form.browser.add_cookie({"name": "django_language", "value": language})
     form.open()
     form.expand()
-    form.find("#add-data").click()
+    form.click("#add-data")
     width = "return document.documentElement.scrollWidth"
     assert form.browser.execute_script(width) <= size[0]
     form.browser.get(form.address + reverse("options"))

@@ -10,7 +10,7 @@ from tasks.forms import read_draft_body
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from webprofile.tests.browser.test_form import Form
+from webprofile.tests.browser.test_form import MODEL, Form
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 @pytest.fixture
 def model(tmp_path) -> Path:
     path = tmp_path / "net.mge"
-    path.write_bytes(b"hello world")
+    path.write_bytes(MODEL)
     return path
 
 
@@ -43,7 +43,7 @@ def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
     failed = form.find("#command-failed")
     form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
     assert form.lines == []
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: "cannot be checked" in form.text("#form-error"), "why it stays")
     assert not form.find("#transfer").is_displayed()
     form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
@@ -62,7 +62,7 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
 
     monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
     form.find("#option-iter").send_keys("7")
-    form.find("#submit").click()
+    form.click("#submit")
     text = "could not be read"
     form.until(lambda: text in form.text("#command-failed"), "the refusal")
     assert text in form.text("#form-error")
@@ -83,7 +83,7 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
     form.until(lambda: "--iter=7" in form.lines[0], "the command line")
     later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
     form.browser.execute_script(later, later_s)
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.text("#model-error"), "that there is no model")
     assert len(asked) == questions
 
@@ -98,12 +98,12 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
         return read_draft_body(body)
 
     form.find("#model").send_keys(str(model))
-    form.find("#add-data").click()
+    form.click("#add-data")
     monkeypatch.setattr("tasks.drafts.read_draft_body", slow)
     # without a file: the request itself stays what the server found right
     form.find("[name=data-input]").send_keys("data")
     form.until(lambda: asked, "the question")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.text(".data-row__error"), "what is missing")
     answers = (
         "return performance.getEntriesByType('resource').filter((each) =>"
@@ -124,7 +124,7 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
         raise DomainError("storage_unreachable", status=503)
 
     monkeypatch.setattr("tasks.services.task_create", refuse)
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.text("#form-error"), "the refusal")
     form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
     assert form.find("#submit").is_enabled()

@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_is_refused_before_anything_is_sent(person, tmp_pa
     empty.touch()
     person.see("#model").send_keys(str(empty))
     person.see("#submit").click()
-    assert "empty" in person.see("#model-error").text
+    assert "empty" in person.see("#model-about").text
     person.open("/tasks/")
     assert not person.browser.find_elements(By.CSS_SELECTOR, "tbody [data-status]")
 
