@@ -79,7 +79,7 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     form.find("#versions").clear()
     form.find("#versions").send_keys("==1.13.*")
     form.until(lambda: form.error("versions") == "", "that it is right again")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: form.all("#task-status"), "the new task's page")
     made = Task.objects.exclude(pk=old.pk).get()
     assert (made.target, made.worker) == (

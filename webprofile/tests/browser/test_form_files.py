@@ -1,0 +1,241 @@
+"""The form for a new task in a real browser: its files, a refusal after the upload, and coming back."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from tasks.models import Task
+from tasks.tests.make import make_user, make_worker
+from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.pages import PASSWORD
+from webprofile.tests.browser.test_form import MODEL, Form
+from workers.models import Runtime, Worker
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def form(browser, live_server, settings) -> Form:
+    # a device stays online however slow the machine of the tests is
+    settings.HEARTBEAT_S = 600
+    make_worker("wheel")
+    Runtime.objects.filter(worker=make_worker("binary")).update(kind="binary")
+    client = Client()
+    client.force_login(make_user())
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Form(browser, live_server.url)
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    path = tmp_path / "net.mge"
+    path.write_bytes(MODEL)
+    return path
+
+
+@pytest.fixture
+def uploads(storage, settings) -> None:
+    """Pages may send files to the storage of the test."""
+    policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
+    policy["DIRECTIVES"]["connect-src"] = ["'self'", settings.S3_PUBLIC_ENDPOINT_URL]
+    settings.CONTENT_SECURITY_POLICY = policy
+
+
+def save(folder: Path, name: str, array: np.ndarray) -> Path:
+    np.save(folder / name, array)
+    return folder / name
+
+
+def about(form: Form) -> str:
+    return form.find(".data-row .data-row__about").text
+
+
+def test_a_file_that_is_no_model_is_refused_when_it_is_chosen(form, tmp_path, model):
+    form.open()
+    picture = tmp_path / "photo.mge"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    form.find("#model").send_keys(str(picture))
+    form.until(lambda: "looks like a picture" in form.text("#model-about"), "what it is")
+    assert "trace.dump" in form.text("#model-about")
+    assert "1" in form.text("#submit-state")
+    form.click("#submit")
+    form.until(lambda: form.focused == "model", "the way to the field")
+    assert not form.find("#transfer").is_displayed()
+    form.find("#model").send_keys(str(model))
+    form.until(lambda: "Ready: net.mge on binary" in form.text("#submit-state"), "the state")
+    assert not form.find("#model").get_attribute("aria-invalid")
+    assert not Task.objects.exists()
+
+
+def test_what_an_array_holds_stands_in_its_row_and_object_arrays_are_refused(form, tmp_path):
+    form.open()
+    choose = form.find("#data-files").send_keys
+    choose(str(save(tmp_path, "data.npy", np.zeros((1, 3, 8, 8), "f4"))))
+    form.until(lambda: about(form) == "float32 {1,3,8,8}", "type and shape")
+    assert form.find("[name=data-input]").get_attribute("value") == "data"
+    columns = np.asfortranarray(np.zeros((2, 3), "f4"))
+    form.find("[name=data-file]").send_keys(str(save(tmp_path, "columns.npy", columns)))
+    form.until(lambda: "float32 {2,3}, in Fortran order" in about(form), "the order of axes")
+    objects = np.array([{}], dtype=object)
+    form.find("[name=data-file]").send_keys(str(save(tmp_path, "objects.npy", objects)))
+    form.until(lambda: "Python objects" in about(form), "that it is refused")
+    form.find("[name=data-file]").send_keys(str(save(tmp_path, "wide.npy", np.zeros(2))))
+    form.until(lambda: "float64" in about(form) and "float32" in about(form), "the type to take")
+
+
+def test_a_type_is_judged_by_the_runtime_that_is_chosen(form, tmp_path):
+    form.open()
+    form.choose("#worker", "wheel")
+    form.find("#data-files").send_keys(str(save(tmp_path, "ids.npy", np.zeros((2, 3), "i8"))))
+    form.until(lambda: about(form) == "int64 {2,3}", "type and shape")
+    form.choose("#worker", "binary")
+    form.until(lambda: "compiled load_and_run cannot read" in about(form), "that it is refused")
+    form.choose("#worker", "wheel")
+    form.until(lambda: about(form) == "int64 {2,3}", "that it is taken again")
+
+
+def test_several_data_files_are_chosen_in_one_dialog(form, tmp_path, model):
+    form.open()
+    paths = [save(tmp_path, f"{name}.npy", np.zeros((1, 2), "f4")) for name in "abc"]
+    form.click("#add-data")
+    form.find("#data-files").send_keys("\n".join(map(str, paths)))
+    form.until(lambda: len(form.all(".data-row")) == 3, "a row for each, the empty one used")
+    names = [field.get_attribute("value") for field in form.all("[name=data-input]")]
+    assert names == ["a", "b", "c"]
+    form.until(lambda: form.lines and "c:input" in form.lines[0], "all in the command")
+
+
+def test_a_refusal_after_the_upload_leaves_no_task_and_can_be_corrected(
+    form, model, tmp_path, uploads
+):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    data = tmp_path / "x.json"
+    # what only the server sees: a key that stands twice
+    entry = '{"shape": [1], "type": "int8", "raw": [1]}'
+    data.write_text(f'{{"a": {entry}, "a": {entry}}}')
+    form.find("#data-files").send_keys(str(data))
+    for _ in range(3):
+        form.click("#submit")
+        error = ".data-row .data-row__error"
+        form.until(lambda: "stands twice" in form.find(error).text, "the refusal at its row")
+        form.until(lambda: form.find("#submit").is_enabled(), "the form again")
+        top = form.browser.execute_script(
+            "return document.querySelector(arguments[0]).getBoundingClientRect().top", error
+        )
+        assert 0 < top < DESK[1]
+        assert not form.find("#transfer").is_displayed()
+        assert not Task.objects.exists()
+    data.write_text(f'{{"a": {entry}}}')
+    form.find("[name=data-file]").send_keys(str(data))
+    form.click("#submit")
+    form.until(lambda: form.find("#task-status"), "the task's page")
+    assert Task.objects.count() == 1
+
+
+@pytest.mark.parametrize("is_cached", [True, False], ids=["from-cache", "loaded-anew"])
+def test_back_after_a_submission_gives_a_form_that_can_be_sent(
+    form, model, tmp_path, uploads, is_cached
+):
+    form.open()
+    if not is_cached:
+        form.browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
+        form.browser.execute_script("window.addEventListener('unload', () => {})")
+    form.find("#model").send_keys(str(model))
+    form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
+    form.find("#option-iter").send_keys("7")
+    form.until(lambda: form.lines and "--iter=7" in form.lines[0], "the command")
+    form.click("#submit")
+    form.until(lambda: form.find("#task-status"), "the task's page")
+    form.browser.back()
+    form.until(lambda: form.find("#submit").is_enabled(), "the form")
+    assert form.find("#option-iter").get_attribute("value") == "7"
+    assert form.find("[name=data-input]").get_attribute("value") == "x"
+    assert not form.find("#transfer").is_displayed()
+    assert form.find("#title").is_enabled()
+    for field, path in (("#model", model), ("[name=data-file]", tmp_path / "x.npy")):
+        if not form.find(field).get_attribute("value"):
+            form.find(field).send_keys(str(path))
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
+    form.click("#submit")
+    form.until(lambda: Task.objects.count() == 2, "another task")
+
+
+def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, tmp_path):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
+    form.find("#title").send_keys("what I tried")
+    form.choose("#worker", "binary")
+    Session.objects.all().delete()
+    form.find("#option-iter").send_keys("7")
+    form.until(lambda: form.find("#session-ended").is_displayed(), "that the session has ended")
+    form.click("#log-in-again")
+    form.until(lambda: form.find("[name=login]"), "the login")
+    form.find("[name=login]").send_keys("alice@example.com")
+    form.find("[name=password]").send_keys(PASSWORD)
+    form.click("main form [type=submit]")
+    form.until(lambda: form.find("#remembered").is_displayed(), "the form again")
+    assert "net.mge, x.npy" in form.text("#remembered-files")
+    assert form.find("#title").get_attribute("value") == "what I tried"
+    assert form.find("#option-iter").get_attribute("value") == "7"
+    assert form.find("[name=data-input]").get_attribute("value") == "x"
+    chosen = Select(form.find("#worker")).first_selected_option
+    assert chosen.get_attribute("data-name") == "binary"
+    form.until(lambda: "Choose “net.mge” again" in form.text("#model-about"), "what is wanted")
+    form.find("#data-files").send_keys(str(tmp_path / "x.npy"))
+    form.until(lambda: about(form) == "float32 {1,2}", "the file in its row")
+    assert len(form.all(".data-row")) == 1
+    form.click("#forget-form")
+    form.until(lambda: form.find("#title").get_attribute("value") == "", "an empty form")
+    assert not form.find("#remembered").is_displayed()
+
+
+def test_a_form_that_a_link_opens_is_empty(form):
+    form.open()
+    form.find("#title").send_keys("an earlier one")
+    form.browser.get(f"{form.address}/tasks/")
+    form.open()
+    assert form.find("#title").get_attribute("value") == ""
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_button_and_the_state_of_the_form_are_always_in_sight(form, size):
+    width, height = size
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    form.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    form.open()
+    for place in (0, 0.5, 1):
+        form.browser.execute_script(
+            "window.scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", place
+        )
+        for css in ("#submit", "#submit-state"):
+            box = form.find(css).rect
+            top = box["y"] - form.browser.execute_script("return window.scrollY")
+            assert 0 < top < height - box["height"], (css, place)
+
+
+def test_a_script_that_no_device_takes_has_no_form(form):
+    form.open_without_command("?kind=script")
+    form.until(lambda: "runs scripts" in form.text("#submit-state"), "why not")
+    assert not form.find("#submit").is_enabled()
+    for css in ("#program", "#worker", "#command"):
+        assert not form.find(css).is_displayed()
+    form.find("[name=kind][value=model]").click()
+    form.until(lambda: form.find("#submit").is_enabled(), "the other form")
+    assert form.find("#worker").is_displayed()
+
+
+def test_a_site_whose_devices_are_all_away_says_so_beside_the_button(form):
+    Worker.objects.update(is_enabled=False)
+    form.open_without_command("")
+    form.until(lambda: "No device can take" in form.text("#submit-state"), "why not")
+    assert form.browser.find_element(By.ID, "no-device").is_displayed()
+    assert not form.find("#submit").is_enabled()
