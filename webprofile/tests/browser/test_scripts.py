@@ -66,7 +66,7 @@ def files(tmp_path):
 
 
 def to_script(form: Form) -> None:
-    form.find("[name=kind][value=script]").click()
+    form.click("[name=kind][value=script]")
 
 
 def devices_offered(form: Form) -> dict[str, bool]:
@@ -91,11 +91,11 @@ def test_a_script_is_asked_for_in_the_form(form, files, storage):
     form.until(lambda: "quotation mark" in form.error("arguments"), "the problem")
     form.find("#arguments").send_keys("'")
     form.until(lambda: form.lines == ["python train.py --name 'two words'"], "the command")
-    form.find("[name=formats][value=memory]").click()
+    form.click("[name=formats][value=memory]")
     form.until(lambda: len(form.lines) == 2, "a run for each format")
     form.find("#beside").send_keys(files("table.csv", "net.mge"))
-    form.find("#beside-list li:last-child button").click()
-    form.find("#submit").click()
+    form.click("#beside-list li:last-child button")
+    form.click("#submit")
     task = form.until(lambda: Task.objects.first(), "the task")
     assert task.script["arguments"] == ["--name", "two words"]
     assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
@@ -105,19 +105,19 @@ def test_a_script_is_asked_for_in_the_form(form, files, storage):
 def test_what_is_missing_is_told_before_anything_is_sent(form, files):
     form.open_without_command("?kind=script")
     form.until(lambda: form.find("#outlook").text, "the queue")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: "Choose the program" in form.error("program"), "no program")
     form.find("#program").send_keys(files("net.mge"))
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: "Choose “Model” above" in form.error("program"), "a model")
     form.find("#program").send_keys(files("all.zip"))
-    form.find("[name=formats][value=timeline]").click()
-    form.find("#submit").click()
+    form.click("[name=formats][value=timeline]")
+    form.click("#submit")
     form.until(lambda: "Name the program" in form.error("entry"), "no entry point")
     assert "Programs in it: train.py, lib/net.py." in form.error("entry")
     assert "Choose what is recorded" in form.error("formats")
     assert not Task.objects.exists()
-    form.find("[name=kind][value=model]").click()
+    form.click("[name=kind][value=model]")
     assert devices_offered(form) == {"a-models-only": True, "lab": True}
     assert form.find("#model").is_displayed()
     assert not form.find("#program").is_displayed()
@@ -130,7 +130,7 @@ def test_the_program_within_a_zip_is_found_and_one_that_is_not_there_refused(for
     form.until(lambda: entry.get_attribute("value") == "app/main.py", "the program within")
     assert "Found in the archive: app/main.py." in form.text("#entry-hint")
     entry.send_keys("x")
-    form.find("#submit").click()
+    form.click("#submit")
     form.until(lambda: "has no “app/main.pyx”" in form.error("entry"), "no such program")
     assert "Programs in it: app/main.py, app/net.py." in form.error("entry")
     assert not Task.objects.exists()
@@ -148,7 +148,8 @@ def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_ser
     assert not form.find("#no-scripts").is_displayed()
     to_script(form)
     assert "Ask an administrator." in form.text("#no-scripts")
-    assert devices_offered(form) == {"box": False}
+    assert not form.find("#worker").is_displayed()
+    assert not form.find("#submit").is_enabled()
     log_in(make_user("root", is_staff=True))
     form.open_without_command("?kind=script")
     link = form.find("#no-scripts a")
