@@ -219,7 +219,7 @@ class Attempt:
             await tools.bench.end(watch)
             progress.pause()
         self._is_measured = True
-        await progress.finish()
+        await progress.finish(measuring.done.kept)
         return await asyncio.to_thread(self._keep, end, folder, report, measuring)
 
     async def _measure(
@@ -235,8 +235,9 @@ class Attempt:
         async def run(command: list[str]) -> RunResult:
             if self._halted.is_set():
                 raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "between passes")
+            progress.pass_ended(measuring.done.kept)
             process = await launcher.start(command)
-            progress.begin(shlex.join(command))
+            progress.begin(shlex.join(command), measuring.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
             # of all passes; waiting for calm and making inputs is not the user's time
             left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)

@@ -60,6 +60,11 @@ class Passes:
     run_s: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def kept(self) -> int:
+        """How many passes count: without those that only prepared others."""
+        return sum(record.kept for record in self.records)
+
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)
 

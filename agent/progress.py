@@ -1,4 +1,4 @@
-"""What the server hears of an attempt while it runs: its start once, its log as it grows."""
+"""What the server hears of an attempt while it runs: its start, its passes, its log as it grows."""
 
 import asyncio
 import time
@@ -24,8 +24,11 @@ class Progress:
         self._feed: Feed | None = None
         self._following: asyncio.Task[None] | None = None
 
-    def begin(self, command: str) -> None:
-        """A process runs. The server is told of the first one only, and follows its loading."""
+    def begin(self, command: str, passes: int) -> None:
+        """A process runs. The server is told of the first one only, and follows its loading.
+
+        passes: how many there will be
+        """
         if self._feed is not None:
             return
         started = AttemptStarted(
@@ -33,17 +36,27 @@ class Progress:
             at=time.time(),
             download_s=self._download_s,
             command=cut_to_bytes(command[:8000], COMMAND_BYTES),
+            passes=passes,
         )
         self._feed = Feed(started, self._tail, self._outbox)
         self._following = asyncio.create_task(self._feed.follow())
+
+    def pass_ended(self, done: int) -> None:
+        """A process has ended, and another one follows.
+
+        What is sent here leaves while the next process starts: nothing is sent while it is timed.
+        done: how many passes have ended
+        """
+        if self._feed is not None:
+            self._feed.pass_ended(done)
 
     def pause(self) -> None:
         """No process runs any more."""
         if self._following is not None:
             self._following.cancel()
 
-    async def finish(self) -> None:
-        """Send the rest of the log and keep it."""
+    async def finish(self, done: int) -> None:
+        """Send how many passes have ended and the rest of the log, and keep the log."""
         if self._feed is not None:
-            await self._feed.finish()
+            await self._feed.finish(done)
         await asyncio.to_thread(keep_log, self._folder, self._tail)

@@ -197,6 +197,9 @@ def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
         "HOME": str(work),
         "TMPDIR": str(work),
         "LANG": "C.UTF-8",
+        # the log is a file and a page; what prints colours all the same is cleaned (`agent.tail`)
+        "NO_COLOR": "1",
+        "TERM": "dumb",
         # a cache on disk would carry one attempt's measurements into the next
         "MGE_FASTRUN_CACHE_TYPE": "MEMORY",
         "PYTHONDONTWRITEBYTECODE": "1",

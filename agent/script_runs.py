@@ -13,6 +13,7 @@ from agent.measure import Feeder, Passes, PassFailed, Runner
 from agent.protocol import EndReason, Script, Start, TraceFormat
 from agent.protocol.artifacts import limit_of
 from agent.protocol.measurement import PassRecord
+from agent.protocol.run_log import ESCAPE
 from agent.results import size_of_plain_file
 from agent.runner import FILE_LIMIT_BYTES, RunResult
 from agent.script_program import lay_out
@@ -50,6 +51,10 @@ class ScriptRuns:
         for number, kind in enumerate(formats, start=1):
             program = await asyncio.to_thread(self._lay_out, last=number == len(formats))
             await self._once(run, number, kind, program)
+
+    def expected(self) -> int:
+        """How many runs there are."""
+        return len(self._script.formats)
 
     def promised(self) -> list[str]:
         """Options whose artifacts must be there: a script has none."""
@@ -158,7 +163,7 @@ class ScriptRuns:
             with self._folder.output.open("rb") as source:
                 source.seek(0, 2)
                 source.seek(max(offset, source.tell() - _END_BYTES))
-                text = source.read(_END_BYTES).decode("utf-8", errors="replace")
+                text = ESCAPE.sub("", source.read(_END_BYTES).decode("utf-8", errors="replace"))
         except OSError:
             return ""
         lines = _RAISED.findall(text)

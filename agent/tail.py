@@ -1,12 +1,16 @@
 """The log of a run: read from the file the process writes to, cut into chunks to send.
 
 The log is text: what the process printed, decoded as UTF-8 with replacement, the middle left out if
-it is long. Offsets and sizes count bytes of this text, so that all chunks joined are `log.txt`.
+it is long, without a terminal's colours: MegEngine's Python logger prints them into a file, too.
+Offsets and sizes count bytes of this text, so that all chunks joined are `log.txt`.
 """
 
 import codecs
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from agent.protocol.run_log import ESCAPE
 
 CHUNK_BYTES = 8 * 1024
 #: of a log that passes the limit, this much of the end is kept
@@ -18,6 +22,8 @@ QUIET_BEGIN = "going to warmup"
 PASS_HEAD = "==== pass "
 #: a line longer than this is not one of load_and_run's
 _LINE_CHARACTERS = 1000
+#: an escape sequence (`ESCAPE`) that may go on in what is printed next
+_BEGUN = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|\][^\x07\x1b]{0,200}\x1b?)?\Z")
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,27 @@ class Chunk:
     text: str
 
 
+class _Plain:
+    """Takes escape sequences out of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+
+    def take(self, piece: str, *, final: bool = False) -> str:
+        """The piece without them; what may be the begin of one is kept for the next piece."""
+        text = self._begun + piece
+        begun = None if final else _BEGUN.search(text)
+        self._begun = begun[0] if begun else ""
+        return ESCAPE.sub("", text.removesuffix(self._begun))
+
+
 class LogTail:
     """Follow a growing file. `chunks` only grows; nothing here waits.
 
-    `quiet` from the first warm-up until `finish`: another pass may follow any line, and loading it
-    is a part of what is measured. Not with `is_script`: what a script says of itself means nothing,
-    and nothing is measured that sending could disturb.
+    `quiet` from the first warm-up on: what follows is released when its process has ended
+    (`release`), also the loading of further passes, which is a part of what is measured. Not with
+    `is_script`: what a script says of itself means nothing, and nothing is measured that sending
+    could disturb.
     """
 
     def __init__(self, path: Path, limit_bytes: int, *, is_script: bool = False) -> None:
@@ -44,6 +65,7 @@ class LogTail:
         self._path, self._limit = path, limit_bytes
         self._is_script = is_script
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._plain = _Plain()
         self._position = 0
         self._offset = 0
         self._line = ""
@@ -58,19 +80,24 @@ class LogTail:
                 source.seek(self._position)
                 while block := source.read(min(_BLOCK, self._limit - self._position)):
                     self._position += len(block)
-                    self._take(self._decoder.decode(block))
+                    self._take(self._plain.take(self._decoder.decode(block)))
         except FileNotFoundError:
             return
         if not self.quiet:
-            self._release()
+            self._cut()
+
+    def release(self) -> None:
+        """A process has ended and the next one was not started: take all that it printed."""
+        self.read()
+        self._cut()
 
     def finish(self) -> None:
         """The last process has ended: take the rest, or its end if the log is too long."""
         self.read()
-        self._held.append(self._decoder.decode(b"", final=True))
+        self._held.append(self._plain.take(self._decoder.decode(b"", final=True), final=True))
         self._held.append(self._end())
         self.quiet = False
-        self._release()
+        self._cut()
 
     def text(self) -> str:
         """The whole log as far as it was released."""
@@ -85,7 +112,7 @@ class LogTail:
             # a character may be cut at the begin: its further bytes are 10xxxxxx
             raw = source.read(END_BYTES).lstrip(bytes(range(0x80, 0xC0)))
         note = f"\n[log truncated at {self._limit} bytes: {size} were printed, the end follows]\n"
-        return note + raw.decode("utf-8", errors="replace")
+        return note + ESCAPE.sub("", raw.decode("utf-8", errors="replace"))
 
     def _take(self, text: str) -> None:
         """Hold the text, and see from its lines whether the model warms up."""
@@ -99,7 +126,8 @@ class LogTail:
             if piece.endswith(("\n", "\r")):
                 self._line = ""
 
-    def _release(self) -> None:
+    def _cut(self) -> None:
+        """Cut what is held into chunks."""
         raw = "".join(self._held).encode()
         self._held.clear()
         begin = 0

@@ -41,7 +41,8 @@ def tasks_changed_on_commit(tasks: Iterable[Task]) -> None:
     transaction.on_commit(lambda: _send(groups, "task.changed"), robust=True)
 
 
-def log_grew_on_commit(task: Task) -> None:
+def attempt_progressed_on_commit(task: Task) -> None:
+    """Tell the pages of this task, and no list, that its log grew or a pass ended."""
     task_id = task.pk
     transaction.on_commit(lambda: _send({task_group(task_id)}, "task.changed"), robust=True)
 

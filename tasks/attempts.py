@@ -136,7 +136,7 @@ def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
     LOG_PIECES.labels("kept" if new else "repeated").inc()
     if new:
         LOG_BYTES.inc(size)
-        announce.log_grew_on_commit(attempt.task)
+        announce.attempt_progressed_on_commit(attempt.task)
 
 
 def leases_renew(worker: Worker, running: frozenset[uuid.UUID]) -> None:

@@ -18,7 +18,13 @@ from structlog.contextvars import bind_contextvars
 
 from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
 from tasks.models import Task, TaskEvent
-from tasks.selectors import events_after, log_after, tasks_visible_to
+from tasks.selectors import (
+    events_after,
+    last_attempt,
+    log_after,
+    progress_words,
+    tasks_visible_to,
+)
 from tasks.states import Status
 from webprofile.sockets import BAD_FRAME, TOO_MUCH, ClosesOnce, Pace, Places
 
@@ -109,6 +115,7 @@ class TaskConsumer(ReadersConsumer):
     log_id = 0
     following = False
     language = settings.LANGUAGE_CODE
+    progress = ""
 
     async def connect(self) -> None:
         if not await self.is_let_in():
@@ -149,6 +156,7 @@ class TaskConsumer(ReadersConsumer):
         """What came after the numbers seen last; moves them on."""
         with translation.override(self.language):
             news = [_event(event) for event in events_after(self.task, self.event_seq)]
+            progress = progress_words(self.task, last_attempt(self.task))
         self.event_seq = news[-1]["seq"] if news else self.event_seq
         log: list[dict[str, Any]] = [
             {
@@ -161,6 +169,9 @@ class TaskConsumer(ReadersConsumer):
             for chunk in log_after(self.task, self.log_id)
         ]
         self.log_id = log[-1]["id"] if log else self.log_id
+        if progress != self.progress:
+            self.progress = progress
+            log.append({"type": "progress", "text": progress})
         return log + news
 
 

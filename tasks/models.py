@@ -278,6 +278,9 @@ class Attempt(models.Model):
     command = models.TextField(blank=True, default="")
     download_s = models.FloatField(null=True)
     run_s = models.FloatField(null=True)
+    #: how many passes the agent is to make, 0 if it does not say, and how many have ended
+    passes = models.PositiveSmallIntegerField(default=0, db_default=0)
+    passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     detail = models.CharField(max_length=1000, blank=True, default="")

@@ -18,6 +18,7 @@ from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
 from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
+from tasks import announce
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
 from tasks.ends import RETRIED, about, attempt_again, attempts_cancelled, attempts_fail
@@ -35,7 +36,7 @@ Ended = list[tuple[Attempt, AttemptFinished]]
 #: the columns that reports change
 _WRITTEN = (
     "accepted_at", "started_at", "ended_at", "lease_expires_at", "command", "download_s", "run_s",
-    "exit_code", "end_reason", "detail",
+    "passes", "passes_done", "exit_code", "end_reason", "detail",
 )  # fmt: skip
 #: what only the device needs to know of a task, and is long
 _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__target")
@@ -80,7 +81,11 @@ def reports_take(reports: Iterable[tuple[Attempt, Report]]) -> Ended:
             case AttemptStarted() if attempt.started_at is None:
                 attempt.started_at, attempt.lease_expires_at = now, lease_end()
                 attempt.download_s, attempt.command = report.download_s, report.command
+                attempt.passes, attempt.passes_done = report.passes, report.passes_done
                 started.append(attempt)
+            case AttemptStarted() if attempt.passes_done < report.passes_done:
+                attempt.passes, attempt.passes_done = report.passes, report.passes_done
+                announce.attempt_progressed_on_commit(attempt.task)
             case AttemptFinished():
                 _note_end(attempt, report, now)
                 ended.append((attempt, report))

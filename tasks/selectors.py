@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from django.db.models import Max, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
@@ -47,6 +48,20 @@ def log_after(task: Task, chunk_id: int) -> QuerySet[LogChunk]:
 
 def last_attempt(task: Task) -> Attempt | None:
     return task.attempts.order_by("-number").first()
+
+
+def progress_words(task: Task, attempt: Attempt | None) -> str:
+    """How far a running attempt is, in the reader's words; empty if it has a single pass, or if
+    its agent does not count them.
+    """
+    if attempt is None or attempt.passes < 2:
+        return ""
+    if attempt.passes_done >= attempt.passes:
+        return _("All passes have ended; what they left is being sent.")
+    words = (
+        _("Run %(number)s of %(count)s") if task.is_script else _("Pass %(number)s of %(count)s")
+    )
+    return words % {"number": attempt.passes_done + 1, "count": attempt.passes}
 
 
 def known_sums(files: Iterable[TaskFile]) -> dict[int, str]:

@@ -54,6 +54,7 @@ from tasks.script_reasons import wording_for
 from tasks.selectors import (
     events_after,
     last_attempt,
+    progress_words,
     tasks_visible_to,
 )
 from tasks.states import TaskState
@@ -316,11 +317,12 @@ def _task(request: HttpRequest, task_id: int) -> Task:
 
 def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
     task = _task(request, task_id)
-    dump = dump_of(task)
+    dump, attempt = dump_of(task), last_attempt(task)
     return {
         "task": task,
         "arguments": shlex.join(task.script["arguments"]) if task.script else "",
-        "attempt": last_attempt(task),
+        "attempt": attempt,
+        "progress": progress_words(task, attempt),
         "plan": plan_title(task),
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),

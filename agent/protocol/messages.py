@@ -35,6 +35,8 @@ PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
 #: files of one question for places: their presigned addresses must fit into a frame
 MAX_FILES = 16
+#: of one attempt: what a plan may ask for, and a pass for dumps
+MOST_PASSES = 1000
 #: in `Hello.features` of an agent that runs plans of several passes, and gives inputs and files of
 #: options to a run
 FEATURE_PLANS = "plans"
@@ -118,13 +120,19 @@ class AttemptAccepted(Frozen):
 
 
 class AttemptStarted(Frozen):
-    """The load_and_run process runs; `download_s` is the time its files took to arrive."""
+    """The load_and_run process runs; `download_s` is the time its files took to arrive.
+
+    Sent again when one of several passes has ended: `passes_done` of `passes` have then, without those that only
+    looked at the model or were repeated. `passes` is 0 from an agent that does not count them.
+    """
 
     type: Literal["attempt.started"] = "attempt.started"
     attempt: UUID4
     at: float
     download_s: float = Field(default=0.0, ge=0)
     command: Text = Field(default="", max_length=8000)
+    passes: int = Field(default=0, ge=0, le=MOST_PASSES)
+    passes_done: int = Field(default=0, ge=0, le=MOST_PASSES)
 
 
 class AttemptLog(Frozen):

@@ -20,7 +20,8 @@ MOST_TESTS = 1000
 MOST_TRIALS = 200
 
 _N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
-_NOT_TEXT = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+#: what turns a terminal's colours on and off, moves its cursor or names its window
+ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
 _VERSION = re.compile(r"using MegBrain (\d{1,4}\.\d{1,4}(?:\.\d{1,6})?)")
 _LOAD = re.compile(rf"\bload model: {_N} ?ms")
 _PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
@@ -119,7 +120,7 @@ def _lines(text: str) -> Iterator[str]:
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         line = text[start : min(end, start + LONGEST_LINE)]
-        yield _NOT_TEXT.sub("", line).rstrip("\r")
+        yield ESCAPE.sub("", line).rstrip("\r")
         start = end + 1
 
 

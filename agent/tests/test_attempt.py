@@ -81,6 +81,7 @@ async def test_the_process_sees_its_files_and_no_secret(device, server, storage)
     assert "cwd model.mge\n" in text
     assert f"bytes {len(MODEL)}\n" in text
     assert "env MGE_FASTRUN_CACHE_TYPE=MEMORY\n" in text
+    assert "env NO_COLOR=1\n" in text
     assert "env LANG=C.UTF-8\n" in text
     assert "stdin ''" in text
     assert "core 0\n" in text

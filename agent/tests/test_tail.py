@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.protocol.run_log import ESCAPE
 from agent.tail import CHUNK_BYTES, LogTail
 
 
@@ -55,6 +56,53 @@ def test_the_timed_part_is_held_back_even_if_its_mark_comes_in_pieces(path):
     )
 
 
+def test_what_a_pass_printed_is_released_when_it_has_ended_and_the_next_one_is_held_back(path):
+    tail = LogTail(path, 1000)
+    add(path, b"going to warmup\niter 0\n")
+    tail.read()
+    assert tail.text() == ""
+    tail.release()
+    assert tail.text() == "going to warmup\niter 0\n"
+    add(path, b"load model\n")
+    tail.read()
+    assert tail.quiet
+    assert tail.text() == "going to warmup\niter 0\n"
+    tail.release()
+    assert tail.text() == "going to warmup\niter 0\nload model\n"
+
+
+@pytest.mark.parametrize(
+    "colour", [b"\x1b[32m", b"\x1b[1;31m", b"\x1b[0m", b"\x1b[K", b"\x1b]0;title\x07"]
+)
+@pytest.mark.parametrize("is_script", [False, True])
+def test_no_colour_of_a_terminal_is_left_wherever_a_look_cuts_it(path, colour, is_script):
+    for cut in range(len(colour) + 1):
+        path.unlink(missing_ok=True)
+        tail = LogTail(path, 1000, is_script=is_script)
+        add(path, b"24 22:58:28 " + colour[:cut])
+        tail.read()
+        assert tail.text() == "24 22:58:28 "
+        add(path, colour[cut:] + b"WRN slow [0m\n")
+        tail.finish()
+        assert tail.text() == "24 22:58:28 WRN slow [0m\n"
+        assert sum(chunk.size for chunk in tail.chunks) == len(tail.text())
+
+
+def test_no_colour_is_left_in_the_end_of_a_log_that_was_cut(path):
+    tail = LogTail(path, 10)
+    add(path, b"0123456789" + b"\x1b[31m-" * 20_000 + b"\x1b[0mthe end\n")
+    tail.finish()
+    assert tail.text().endswith("---the end\n")
+    assert "\x1b" not in tail.text()
+
+
+def test_an_escape_that_is_the_last_byte_is_kept(path):
+    tail = LogTail(path, 1000)
+    add(path, b"100 \x1b")
+    tail.finish()
+    assert tail.text() == "100 \x1b"
+
+
 def test_no_word_of_a_script_holds_its_output_back(path):
     tail = LogTail(path, 1000, is_script=True)
     add(path, b"going to warmup\nstep 1\n")
@@ -84,7 +132,13 @@ def test_a_log_a_little_too_long_shows_everything_once(path):
     assert (lines[0], lines[-1]) == ("0123456789", "abc")
 
 
-@given(st.lists(st.binary(max_size=30_000), max_size=6), st.booleans())
+#: a terminal's controls and what they consist of, in any order
+_CONTROLS = st.lists(
+    st.sampled_from([b"\x1b", b"[", b"]", b"0;31", b"m", b"\x07", b"\\", b"x"]), max_size=12
+).map(b"".join)
+
+
+@given(st.lists(st.binary(max_size=30_000) | _CONTROLS, max_size=6), st.booleans())
 def test_chunks_join_without_gaps(tmp_path_factory, pieces, looks):
     path = tmp_path_factory.mktemp("tail") / "output"
     tail = LogTail(path, 1 << 20)
@@ -93,7 +147,7 @@ def test_chunks_join_without_gaps(tmp_path_factory, pieces, looks):
         if looks:
             tail.read()
     tail.finish()
-    assert tail.text() == b"".join(pieces).decode("utf-8", errors="replace")
+    assert tail.text() == ESCAPE.sub("", b"".join(pieces).decode("utf-8", errors="replace"))
     offset = 0
     for number, chunk in enumerate(tail.chunks, 1):
         assert (chunk.seq, chunk.offset) == (number, offset)

@@ -14,6 +14,22 @@ export function ago(seconds, language) {
   return words.format(-Math.floor(past / length), unit);
 }
 
+/** How long something lasts, as `moments.elapsed` of the server says it: "24 s", "3 min 12 s", "1 h 5 min". */
+export function elapsed(seconds) {
+  const total = Math.max(0, Math.floor(seconds));
+  const [hours, minutes] = [Math.floor(total / 3_600), Math.floor(total / 60) % 60];
+  if (hours) return `${hours} h ${minutes} min`;
+  return minutes ? `${minutes} min ${total % 60} s` : `${total} s`;
+}
+
+/** Write how long it is since the moments below `root` that ask for it. */
+export function tellElapsed(root) {
+  for (const element of root.querySelectorAll("[data-since]")) {
+    const text = elapsed((Date.now() - Date.parse(element.dataset.since)) / 1000);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
 /** Write these words into the times below `root` that ask for them; the date goes to the tooltip. */
 export function tellAgo(root) {
   const now = Date.now();

@@ -1,12 +1,13 @@
 // Replace a part of the page by what the server rendered, without throwing the reader off.
 
-import { tellAgo } from "./ago.js";
+import { tellAgo, tellElapsed } from "./ago.js";
 import { localizeTimes } from "./format.js";
 
 /** Put `fragment` into `element`; focus and sideways scrolling stay where they were. */
 export function swap(element, fragment) {
   localizeTimes(fragment);
   tellAgo(fragment);
+  tellElapsed(fragment);
   if (sameContent(element, fragment)) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
   const scrolled = new Map();

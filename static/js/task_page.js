@@ -1,5 +1,6 @@
 // A task's page: events bring a fresh status, log lines come as they are written.
 
+import { tellElapsed } from "./ago.js";
 import { LogPane } from "./log_pane.js";
 import { hideNotice, showNotice } from "./notice.js";
 import { makeRefresher } from "./refresher.js";
@@ -22,6 +23,9 @@ window.setInterval(() => {
   if (state !== "finished" && document.visibilityState === "visible") refresh();
 }, INTERVAL_MS);
 
+const TICK_MS = 1_000;
+window.setInterval(() => tellElapsed(task), TICK_MS);
+
 /** The form for the rest of an upload makes sense only while the task waits for its files. */
 function hideResume() {
   const resume = document.getElementById("resume");
@@ -40,6 +44,9 @@ keepSocket(`/ws/tasks/${task.dataset.task}/`, {
   onMessage: (message) => {
     if (message.type === "log") {
       log.add(message);
+    } else if (message.type === "progress") {
+      const progress = document.getElementById("progress");
+      if (progress) progress.textContent = message.text;
     } else if (message.type === "event") {
       lastEvent = Math.max(lastEvent, message.seq);
       refresh();

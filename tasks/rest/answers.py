@@ -179,7 +179,7 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
         model = Attempt
         fields = (
             "number", "worker_name", "created_at", "started_at", "ended_at", "end_reason",
-            "exit_code", "download_s", "run_s", "command",
+            "exit_code", "download_s", "run_s", "passes", "passes_done", "command",
         )  # fmt: skip
         extra_kwargs = {
             "number": {"help_text": "From 1."},
@@ -190,6 +190,8 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
             "exit_code": {"help_text": "Of load_and_run; null if it did not end by itself."},
             "download_s": {"help_text": "How long the device fetched files, s."},
             "run_s": {"help_text": "How long it ran, s."},
+            "passes": {"help_text": "How many passes it makes; 0 if its agent does not say."},
+            "passes_done": {"help_text": "How many of them have ended, as far as was told."},
             "command": {"help_text": "The command line of its first process."},
         }
 

@@ -9,7 +9,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
 
-from agent.protocol import AttemptLog
+from agent.protocol import AttemptLog, AttemptStarted
 from tasks import attempts, services, submitting
 from tasks.announce import owner_group
 from tasks.models import Task
@@ -19,6 +19,7 @@ from tasks.tests.make import (
     make_task,
     make_user,
     make_waiting_task,
+    reported,
     stored,
 )
 from webprofile.asgi import application
@@ -95,6 +96,32 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
     assert [first["text"], second["text"], event["seq"]] == ["one\n", "two\n", 3]
     await socket.send_json_to({"after": 3, "log_after": second["id"]})
     assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+
+
+async def test_a_page_hears_between_passes_how_far_its_task_is():
+    alice = await in_thread(make_user)()
+    attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
+
+    def told(**passes) -> None:
+        reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, **passes))
+
+    await in_thread(told)(passes=7)
+    path = f"/ws/tasks/{attempt.task_id}/"
+    socket = await browser(path, alice)
+    await socket.send_json_to({"after": 3, "language": "zh-hans"})
+    assert await events(socket, 1) == [{"type": "progress", "text": "第 1 轮，共 7 轮"}]
+    await in_thread(told)(passes=7, passes_done=2)
+    assert await events(socket, 1) == [{"type": "progress", "text": "第 3 轮，共 7 轮"}]
+    await in_thread(told)(passes=7, passes_done=2)
+    assert await socket.receive_nothing(0.2)
+    await socket.disconnect()
+    socket = await browser(path, alice)
+    await socket.send_json_to({"after": 3, "language": "en"})
+    assert await events(socket, 1) == [{"type": "progress", "text": "Pass 3 of 7"}]
+    await in_thread(told)(passes=7, passes_done=7)
+    (last,) = await events(socket, 1)
+    assert last["text"].startswith("All passes have ended")
     await socket.disconnect()
 
 

@@ -1,24 +1,29 @@
 """What a browser does: ask for a task, upload, confirm, look, cancel; and what a stranger gets."""
 
+import datetime
 import hashlib
 import json
 from urllib.parse import quote
 
 import httpx2
 import pytest
+from django.utils import timezone
 
+from agent.protocol import AttemptStarted
 from profiles import storage as object_store
 from profiles.services import abandoned_uploads_purge
 from tasks import services, submitting
-from tasks.models import Task
+from tasks.models import Attempt, Task
 from tasks.tests.make import (
     data_file,
+    make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
     model_file,
     npy_bytes,
+    reported,
     stored,
 )
 
@@ -206,6 +211,28 @@ def test_a_failed_task_says_why_and_what_to_do(client, alice):
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert "went offline" in page
     assert "Choose another device" in page
+
+
+def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
+    attempt = make_attempt(make_waiting_task(alice))
+    begun = AttemptStarted(attempt=attempt.pk, at=0.0, passes=7)
+    reported(attempt, begun)
+    reported(attempt, begun.model_copy(update={"passes_done": 2}))
+    Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(seconds=192))
+    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    assert ">Pass 3 of 7<" in page
+    assert ">3 min 12 s<" in page
+    answer = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()
+    (told,) = answer["attempts"]
+    assert (told["passes"], told["passes_done"]) == (7, 2)
+
+
+def test_an_agent_that_counts_no_passes_leaves_the_page_without_their_number(client, alice):
+    attempt = make_attempt(make_waiting_task(alice))
+    reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0))
+    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    assert "load_and_run is working" in page
+    assert "Pass " not in page
 
 
 def test_names_of_users_are_escaped(client, alice):

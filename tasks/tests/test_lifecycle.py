@@ -35,8 +35,9 @@ def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -
     return AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, **fields)
 
 
-def started(attempt: Attempt) -> AttemptStarted:
-    return AttemptStarted(attempt=attempt.pk, at=0.0, command="load_and_run model.mge")
+def started(attempt: Attempt, **fields) -> AttemptStarted:
+    facts = {"command": "load_and_run model.mge"} | fields
+    return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
 
 
 def test_a_task_goes_all_the_way():
@@ -59,6 +60,23 @@ def test_a_task_goes_all_the_way():
         (4, "task.processing"),
         (5, "task.finished"),
     ]
+
+
+def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_back():
+    attempt = make_attempt()
+    accepted(attempt)
+    reported(attempt, started(attempt, passes=3))
+    assert (attempt.passes, attempt.passes_done) == (3, 0)
+    events, begun = attempt.task.events.count(), attempt.started_at
+    reported(attempt, started(attempt, passes=3, passes_done=2, command="another"))
+    reported(attempt, started(attempt, passes=3, passes_done=1))
+    reported(attempt, started(attempt))  # of an agent that was replaced by an older one
+    assert (attempt.passes, attempt.passes_done) == (3, 2)
+    assert (attempt.started_at, attempt.command) == (begun, "load_and_run model.mge")
+    assert attempt.task.events.count() == events
+    reported(attempt, finished(attempt, EndReason.TIMED_OUT))
+    reported(attempt, started(attempt, passes=3, passes_done=3))
+    assert attempt.passes_done == 2
 
 
 def test_submitting_twice_changes_nothing_the_second_time():

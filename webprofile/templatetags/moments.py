@@ -32,6 +32,21 @@ def moment(
     return format_html(form_html, at.isoformat(), mark, utc, local)
 
 
+@register.simple_tag
+def elapsed(since: dt.datetime | None) -> SafeString | str:
+    """How long it is since a moment: `24 s`, `3 min 12 s`, `1 h 5 min`; `js/ago.js` goes on."""
+    if since is None:
+        return ""
+    total = max(0, int((timezone.now() - since).total_seconds()))
+    hours, minutes, seconds = total // 3600, total // 60 % 60, total % 60
+    words = f"{seconds} s"
+    if hours:
+        words = f"{hours} h {minutes} min"
+    elif minutes:
+        words = f"{minutes} min {seconds} s"
+    return format_html('<span data-since="{}">{}</span>', since.isoformat(), words)
+
+
 def told(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:
     """A moment in the reader's zone and in UTC; twice the latter where the zone is unknown."""
     utc = f"{at.astimezone(dt.UTC):{_FORMS[precision]}} UTC"

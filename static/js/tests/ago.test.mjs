@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { ago } from "../ago.js";
+import { ago, elapsed } from "../ago.js";
 
 test("a recent moment is told by how long ago it was, in the page's language", () => {
   assert.equal(ago(5, "en"), "5 sec. ago");
@@ -16,4 +16,11 @@ test("an old moment, one to come and none at all are told by their date", () => 
 
 test("a clock that is a little off says now, not the future", () => {
   assert.equal(ago(-20, "en"), "0 sec. ago");
+});
+
+test("a span is told in two units at most, and never as less than nothing", () => {
+  assert.equal(elapsed(24.9), "24 s");
+  assert.equal(elapsed(192), "3 min 12 s");
+  assert.equal(elapsed(3_900), "1 h 5 min");
+  assert.equal(elapsed(-3), "0 s");
 });
