@@ -59,9 +59,7 @@ def file_words() -> dict[str, dict[str, str]]:
 
     A text has its values in braces, as `fill` of static/js/format.js takes it.
     """
-    server = {
-        code: text for code, text in WORDINGS.items() if code.startswith(_OF_THE_SERVER)
-    }
+    server = {code: text for code, text in WORDINGS.items() if code.startswith(_OF_THE_SERVER)}
     texts = {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
     return {"texts": texts, "looks": {kind: str(text) for kind, text in _LOOKS_LIKE.items()}}
 

@@ -42,8 +42,9 @@ def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
 def on_the_server(path: Path, kind: str) -> dict:
     """The same of the server's inspection of a data file."""
     data = path.read_bytes()
+    head = data[: bytes_wanted(path.name, len(data))]
     try:
-        arrays = inspect(path.name, data[: bytes_wanted(path.name, len(data))], len(data), kind=kind)
+        arrays = inspect(path.name, head, len(data), kind=kind)
     except DomainError as error:
         return {"code": error.code}
     return {"arrays": [array.as_row() for array in arrays]}

@@ -1,4 +1,4 @@
-"""The form for a new task in a real browser: its files, a refusal after the upload, and coming back."""
+"""The new-task form in a browser: its files, a refusal after the upload, and coming back."""
 
 import copy
 from pathlib import Path
@@ -122,9 +122,9 @@ def test_a_refusal_after_the_upload_leaves_no_task_and_can_be_corrected(
     entry = '{"shape": [1], "type": "int8", "raw": [1]}'
     data.write_text(f'{{"a": {entry}, "a": {entry}}}')
     form.find("#data-files").send_keys(str(data))
+    error = ".data-row .data-row__error"
     for _ in range(3):
         form.click("#submit")
-        error = ".data-row .data-row__error"
         form.until(lambda: "stands twice" in form.find(error).text, "the refusal at its row")
         form.until(lambda: form.find("#submit").is_enabled(), "the form again")
         top = form.browser.execute_script(
