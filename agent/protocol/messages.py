@@ -122,8 +122,9 @@ class AttemptAccepted(Frozen):
 class AttemptStarted(Frozen):
     """The load_and_run process runs; `download_s` is the time its files took to arrive.
 
-    Sent again when one of several passes has ended: `passes_done` of `passes` have then, without those that only
-    looked at the model or were repeated. `passes` is 0 from an agent that does not count them.
+    Sent again when one of several passes has ended: `passes_done` of `passes` have then, without
+    those that only looked at the model or were repeated. `passes` is 0 from an agent that does not
+    count them.
     """
 
     type: Literal["attempt.started"] = "attempt.started"

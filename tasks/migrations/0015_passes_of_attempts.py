@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tasks', '0013_scripts'),
+        ('tasks', '0014_model_time_limit'),
     ]
 
     operations = [
