@@ -233,6 +233,18 @@ class AttemptMeasurement(models.Model):
     def __str__(self) -> str:
         return f"{self.attempt} measurement"
 
+    @property
+    def iterations_s(self) -> dict[str, float]:
+        """The iteration, s, that each profiled pass holds, by the name of its file.
+
+        Rows of an earlier version do not say; `manage.py reprofile` makes them anew.
+        """
+        return {
+            row["profile"]: row["last_ms"] / 1000
+            for row in self.passes
+            if row.get("profile") and row.get("last_ms")
+        }
+
 
 class PartedUpload(models.Model):
     """A file on its way into storage in parts (`profiles.parts`).

@@ -24,6 +24,8 @@ from profiles.parsers.columns import Side
 from profiles.shown.advising import advice_of, facts_of, of_trace
 from profiles.shown.isolating import shortened, visible
 from profiles.shown.memory_flow_view import FlowQuestion, memory_flow_view
+from profiles.shown.picture_data import pass_sentence
+from profiles.shown.statistics import is_one_sample, side_statistics, total_words
 from profiles.shown.trace_view import trace_view
 
 #: more make the file large and slow; CSV has all
@@ -46,7 +48,8 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "script_hash": _sha256(script),
         "meta": meta,
         "facts": _facts(meta),
-        "totals": {side: data.columns.times(side).total_s() for side in SIDES},
+        "totals": {side: total_words(side_statistics(data, side)) for side in SIDES},
+        "is_one_sample": is_one_sample(data, profile),
         "operators": len(data.columns),
         "of_trace": facts.of_trace,
         "trace": trace_view(data),
@@ -59,6 +62,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "types": type_bars(data, "device"),
         "curve": curve(data, "device"),
         "timeline": timeline_drawing(data),
+        "timeline_pass": pass_sentence(data),
         "tables": [table for side in SIDES if (table := _table(data, side))],
         "most_rows": MOST_ROWS,
     }

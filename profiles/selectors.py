@@ -17,6 +17,7 @@ from profiles.shown.attempt_words import (
 )
 from profiles.shown.device_rows import device_rows
 from profiles.shown.explanations import EXPLANATIONS
+from profiles.shown.statistics import has_noisy_overhead, overhead_percent
 from tasks.asking.measuring import plan_rows
 from tasks.models import Task
 from tasks.selectors import tasks_listed_for
@@ -71,7 +72,8 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
         "device": device_rows(measurement.device),
         "cv_percent": _percent(measurement.cv),
         "device_cv_percent": _percent(measurement.device_cv),
-        "overhead_percent": _percent(measurement.overhead),
+        "overhead_percent": overhead_percent(measurement),
+        "overhead_is_noise": has_noisy_overhead(measurement),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
         "explain": EXPLANATIONS,
     }

@@ -36,15 +36,22 @@ class Latency:
 
 @dataclass(frozen=True)
 class PassRow:
-    """A pass as a table shows it: `median_ms` over its own iterations, None without any."""
+    """A pass as a table shows it.
+
+    median_ms: over its own iterations, None without any; last_ms: the last of them, which is the
+        iteration that a profile holds, None if it can be no time
+    profile: the artifact's name, empty without one
+    """
 
     number: int
     kind: str
     kept: bool
     iterations: int
     median_ms: float | None
+    last_ms: float | None
     exit_code: int | None
     run_s: float | None
+    profile: str
 
 
 @dataclass(frozen=True)
@@ -146,8 +153,10 @@ def _row(record: PassRecord) -> PassRow:
         kept=record.kept,
         iterations=times.size,
         median_ms=_median(times),
+        last_ms=_possible(record.e2e_ms[-1], LONGEST_MS) if record.e2e_ms else None,
         exit_code=record.exit_code,
         run_s=_possible(record.run_s, LONGEST_MS / 1000),
+        profile=record.profile,
     )
 
 

@@ -1,7 +1,9 @@
 """Which operators' times differ so much from pass to pass that their order means little."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,11 @@ from profiles.parsers.columns import Side
 #: coefficient of variation above which a time is called unstable
 CPU_LIMIT = 0.05
 GPU_LIMIT = 0.025
+#: sums of the same numbers in another order differ by less
+_ROUNDING = 1e-9
+
+#: of the sum of medians, beside the totals of the passes
+Place = Literal["among", "below", "above"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,20 @@ def stability(data: ProfileData, side: Side) -> Stability:
 def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:
     """Return the total of each pass, s, over all its operators; None for one that timed none."""
     return [data.times_of_pass(number, side).total_s() for number in range(len(data.passes))]
+
+
+def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> Place:
+    """Where the sum of the operators' medians lies: among the totals of the passes, or beyond all
+    of them. Each pass has slow moments at other operators; the medians leave them out.
+
+    passes_s: totals of single passes, s, finite
+    """
+    if total_s is None or len(passes_s) < 2:
+        return "among"
+    rounding = _ROUNDING * abs(total_s)
+    if total_s < min(passes_s) - rounding:
+        return "below"
+    return "above" if total_s > max(passes_s) + rounding else "among"
 
 
 def _share(times_s: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float | None:

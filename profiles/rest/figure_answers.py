@@ -24,6 +24,7 @@ class PassAnswer(serializers.Serializer):
     kept = serializers.BooleanField(help_text="Whether it counts.")
     iterations = serializers.IntegerField(help_text="How many were timed.")
     median_ms = kinds.number("Median of its own iterations, ms.")
+    last_ms = kinds.number("Its last iteration, which a profile holds, ms.")
     exit_code = serializers.IntegerField(allow_null=True, help_text="Null: it was ended.")
     run_s = kinds.number("How long it ran, s.")
 
@@ -75,7 +76,10 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "cv": {"help_text": "Standard deviation (n - 1) / mean."},
             "profiled_iterations": {"help_text": "How many were timed while profiling."},
             "profiled_median_ms": {"help_text": "Their median, ms."},
-            "overhead": {"help_text": "Median while profiling / median without - 1."},
+            "overhead": {
+                "help_text": "Median while profiling / median without - 1; below 0 it is lost in "
+                "noise."
+            },
             "device_cv": {"help_text": "Standard deviation / mean of `device_totals_s`."},
             "start_s": {"help_text": "What a process does beside iterations, s."},
             "load_ms": {"help_text": "How long the model loads, ms."},
@@ -96,21 +100,53 @@ class SideAnswer(serializers.Serializer):
     """One side: the device or the host."""
 
     side = serializers.CharField(help_text="`device` or `host`.")
-    total_s = kinds.number("Sum of all self times, s; of several passes, of their medians.")
+    total_s = kinds.number(
+        "Sum of all self times, s; with several passes, of the operators' medians over them."
+    )
+    passes_s = serializers.ListField(
+        child=kinds.number("s."),
+        help_text="Total of each pass, s, in the order of `passes` of the profile; null: nothing "
+        "was timed.",
+    )
     lowest_s = kinds.number("The least total of a pass, s.")
     highest_s = kinds.number("The greatest total of a pass, s.")
+    place = serializers.ChoiceField(
+        ["among", "below", "above"],
+        help_text="Whether `total_s` lies among the totals of the passes, or beyond all of them: "
+        "the median of an operator leaves out its slow or fast passes.",
+    )
     stability = StabilityAnswer(help_text="How steady the times are.")
 
 
-class CoverageAnswer(serializers.Serializer):
-    """How much of an iteration the operators explain."""
+class PassCoverageAnswer(serializers.Serializer):
+    """One profiled pass beside the iteration that it holds."""
 
+    number = serializers.IntegerField(help_text="Of the merged pass, from 1.")
+    name = serializers.CharField(help_text="Its file.")
+    operators_s = kinds.number("Sum of its operators' self times on the device, s.")
+    iteration_s = kinds.number("Its last iteration, the one that was profiled, s.")
     share = kinds.number("`operators_s` / `iteration_s`; above 1 where operators overlap.")
-    operators_s = kinds.number("Sum of the operators' times on the device, s.")
-    iteration_s = kinds.number("Time of an iteration, s.")
-    basis = serializers.CharField(
-        help_text="Where `iteration_s` is from: `clean`, `profiled` or `log`."
+    outside_s = kinds.number("`iteration_s` - `operators_s`, s.")
+
+
+class CoverageAnswer(serializers.Serializer):
+    """How much of an iteration the operators explain, pass by pass."""
+
+    share = kinds.number("Median over the passes; above 1 where operators overlap.")
+    lowest_share = kinds.number("The least share of a pass.")
+    highest_share = kinds.number("The greatest share of a pass.")
+    outside_s = kinds.number(
+        "Time not attributed to operators, median over the passes, s; see `withheld`."
     )
+    lowest_outside_s = kinds.number("The least of a pass, s.")
+    highest_outside_s = kinds.number("The greatest of a pass, s.")
+    withheld = serializers.ChoiceField(
+        ["disturbed", "overlap", "busy"],
+        allow_null=True,
+        help_text="Why pages do not show `outside_s`: the run was disturbed, operators overlap, or "
+        "the device runs operators nearly all the time.",
+    )
+    passes = PassCoverageAnswer(many=True, help_text="Those whose iteration is known.")
 
 
 class LeftOutAnswer(serializers.Serializer):
@@ -131,7 +167,7 @@ class StatisticsAnswer(serializers.Serializer):
         help_text="Why opened files cannot be of one run, in the reader's words; mostly empty.",
     )
     sides = SideAnswer(many=True, help_text="Device and host.")
-    coverage = CoverageAnswer(allow_null=True, help_text="Null: no iteration's time is known.")
+    coverage = CoverageAnswer(allow_null=True, help_text="Null: no pass's iteration is known.")
     latency = LatencyAnswer(
         allow_null=True, help_text="What the agent measured; null: nothing (an opened profile)."
     )
@@ -165,6 +201,11 @@ class FindingAnswer(serializers.Serializer):
         "`outside`, or empty.",
         allow_blank=True,
     )
+    overlaps = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Rules of other findings whose savings are, in part, the same time: these do "
+        "not add up.",
+    )
     options = serializers.ListField(
         child=serializers.CharField(), help_text="Options of load_and_run that may help."
     )
@@ -176,7 +217,7 @@ class FindingAnswer(serializers.Serializer):
 
 
 class UnknownRule(serializers.Serializer):
-    """A rule that could not be asked."""
+    """A rule that could not be evaluated."""
 
     title = serializers.CharField(help_text="The rule.")
     lacks = serializers.CharField(help_text="What it lacks.")
@@ -185,9 +226,21 @@ class UnknownRule(serializers.Serializer):
 class AdviceAnswer(serializers.Serializer):
     """What to do next."""
 
-    findings = FindingAnswer(many=True, help_text="In order of importance.")
-    has_gain = serializers.BooleanField(help_text="Whether any could save time.")
-    checked = serializers.ListField(
-        child=serializers.CharField(), help_text="Titles of the rules that were asked."
+    findings = FindingAnswer(
+        many=True,
+        help_text="Warnings, then what could save time, then notes. What names an option comes "
+        "first.",
     )
-    unknown = UnknownRule(many=True, help_text="Those that were not, and why.")
+    has_gain = serializers.BooleanField(help_text="Whether any could save time.")
+    one_sample = serializers.BooleanField(
+        help_text="Whether all times rest on a single sample of each operator."
+    )
+    checked = serializers.ListField(
+        child=serializers.CharField(), help_text="Titles of the rules that were evaluated."
+    )
+    suppressed = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Titles of the rules that were not, because they depend on times, and the run "
+        "was disturbed or is a first execution.",
+    )
+    unknown = UnknownRule(many=True, help_text="Those that lack a fact.")

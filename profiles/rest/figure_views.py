@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.analysis.advice import advise
+from profiles.analysis.coverage import Coverage
 from profiles.derived.cuts import trace_cut
 from profiles.models import AttemptMeasurement, Profile
 from profiles.rest import picture_answers as pictures
@@ -54,7 +55,7 @@ class Statistics(DataView):
             "left_out": found["left_out"],
             "mismatches": mismatches(data, profile),
             "sides": [asdict(each) for each in found["sides"]],
-            "coverage": found["coverage"] and asdict(found["coverage"]),
+            "coverage": _coverage(found["coverage"], found["withheld"]),
             "latency": measurement and _latency(measurement),
         }
         return Response(StatisticsAnswer(answer).data)
@@ -177,6 +178,7 @@ class Advice(DataView):
                 "step": "".join(piece["text"] for piece in shown["step"]),
                 "saves_s": finding.saves_s,
                 "estimate": finding.estimate,
+                "overlaps": finding.overlaps,
                 "options": finding.options,
                 "rows": finding.rows[:MOST_ROWS],
             }
@@ -292,6 +294,21 @@ def _measurement(profile: Profile) -> AttemptMeasurement | None:
     if profile.attempt_id is None:
         return None
     return AttemptMeasurement.objects.filter(attempt=profile.attempt_id).first()
+
+
+def _coverage(found: Coverage | None, withheld: str | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "share": found.share,
+        "lowest_share": found.lowest_share,
+        "highest_share": found.highest_share,
+        "outside_s": found.outside_s,
+        "lowest_outside_s": found.lowest_outside_s,
+        "highest_outside_s": found.highest_outside_s,
+        "withheld": withheld,
+        "passes": found.passes,
+    }
 
 
 def _latency(measurement: AttemptMeasurement) -> Any:

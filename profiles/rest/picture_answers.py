@@ -50,6 +50,10 @@ class TimelinePicture(_Words):
     count = whole("Operators in each bar.")
     rows = whole("Rows of these operators, bar after bar.")
     merged = serializers.BooleanField(help_text="Whether a bar has several operators.")
+    pass_number = serializers.IntegerField(help_text="The profiled pass that is drawn, from 1.")
+    passes = serializers.IntegerField(
+        help_text="Profiled passes that were merged; tables show medians over them."
+    )
 
 
 class TypesPicture(_Words):

@@ -29,15 +29,21 @@ RULES: Mapping[str, RuleWords] = {
             "A profile's clock begins with its first execution, and this one began sooner than it "
             "lasted: nothing as long can have run before it. A first execution also allocates "
             "memory and checks each variable. Without a warm-up, host times were about 90 times "
-            "and device times 1.2 to 3 times too high in our measurements. Rules that go by times "
-            "were not asked."
+            "and device times 1.2 to 3 times too high in our measurements. Rules that depend on "
+            "times were not evaluated."
         ),
         _("Profile again with at least one warm-up."),
     ),
     "contaminated": RuleWords(
         _("Disturbed run"),
-        _("Something else used the device during the run: its times may be worse than it can do."),
-        _("The agent looks at the device before, during and after each pass."),
+        _(
+            "Something else used the device during the run, so its times may be too high. "
+            "Recommendations that depend on times are left out."
+        ),
+        _(
+            "The agent looks at the device before, during and after each pass. Recommendations "
+            "that remain look at the graph; their savings are those of this run."
+        ),
         _("Measure again, best with the plan “thorough”, when the device is idle."),
     ),
     "unsteady": RuleWords(
@@ -65,6 +71,20 @@ RULES: Mapping[str, RuleWords] = {
             "are equal type, parameters, shapes and data types."
         ),
         _("Measure with the plan “standard” or “thorough”: the median leaves single ones out."),
+    ),
+    "spike": RuleWords(
+        _("One constant or copy in a single sample"),
+        _(
+            "One constant or copy (%(type)s) takes %(share)s of the device's time in the only "
+            "sample. That is probably a first use of memory or an interruption, not work."
+        ),
+        _(
+            "Fires with one profiled pass when one operator that holds a constant or copies takes "
+            "at least half of the device's time; a computed constant, if its FLOPs and bytes need "
+            "less than a tenth of that time on a slow core. Such operators are mostly short. "
+            "Other rules leave this operator out, and all shares are too low because of it."
+        ),
+        _("Measure again with the plan “standard”: five samples show whether it stays."),
     ),
     "dominant_operator": RuleWords(
         _("One operator dominates"),
@@ -302,13 +322,15 @@ RULES: Mapping[str, RuleWords] = {
         _("Read and print fewer values in the traced function, or less often."),
     ),
     "outside_operators": RuleWords(
-        _("Time outside of operators"),
-        _("The operators take only %(covered)s of an iteration without profiling."),
+        _("Time not attributed to operators"),
+        _("The operators take only %(covered)s of the iteration that was profiled."),
         _(
-            "Fires when the operators of the only comp node make less than 70 %% of the median "
-            "iteration of the clean pass. The rest is dispatch, inputs and outputs, and waiting."
+            "Fires when the operators of the only comp node make less than 70 %% of the iteration "
+            "that was profiled, in the median over the passes, and the device is idle for at least "
+            "10 %% of the time from its first to its last operator. Each pass is compared with its "
+            "own iteration. The rest is dispatch, inputs and outputs, and waiting."
         ),
-        _("Look at the host's lane of the timeline, and at the sizes of inputs and outputs."),
+        _("Check the host track in the timeline and the input/output sizes."),
     ),
     "dynamic_shapes": RuleWords(
         _("Shapes that depend on values"),
@@ -362,7 +384,7 @@ RULES: Mapping[str, RuleWords] = {
         _("Measure with the plan “standard”, or open your own files of several runs together."),
     ),
     "slow_profiling": RuleWords(
-        _("Profiling costs much"),
+        _("High profiling overhead"),
         _(
             "With profiling, iterations take %(overhead)s longer, so small operators look larger "
             "than they are."
@@ -387,7 +409,7 @@ ESTIMATES: Mapping[str, Any] = {
 
 #: what a rule lacks
 NEEDS: Mapping[str, Any] = {
-    "iteration": _("the time of an iteration without profiling is not known"),
+    "iteration": _("the time of the profiled iteration is not known"),
     "overhead": _("the time of an iteration without profiling is not known"),
     "roofs": _("the limits of the device were not measured (agent runtime check)"),
     "options": _("the options of the run are not known"),

@@ -1,11 +1,12 @@
 """What to do next, in the reader's words."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from profiles.analysis.advice import Advice, Facts, Finding, Waits, advise
 from profiles.analysis.data import ProfileData
@@ -17,7 +18,7 @@ from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES, Rul
 from profiles.shown.isolating import shortened
 from profiles.shown.roofs import roofs_of
 from profiles.shown.trace_advice_words import TRACE_RULES
-from profiles.templatetags.quantities import bytesize, seconds
+from profiles.templatetags.quantities import bytesize, listed, seconds
 from profiles.traces.summary import decode_summary
 
 #: operators that a finding links to; the rest is counted
@@ -60,10 +61,9 @@ def of_trace(data: ProfileData) -> Facts:
 
 
 def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
-    median_ms = measured.median_ms
     return replace(
         facts,
-        iteration_s=median_ms / 1000 if median_ms else None,
+        iterations_s=measured.iterations_s,
         iteration_cv=measured.cv,
         overhead=measured.overhead,
         contaminations=tuple(str(each.get("code", "")) for each in measured.contaminations),
@@ -75,7 +75,9 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
 
     findings: as `_finding` makes them, in order; lines: those that the top of the page names
     has_gain: whether any could save time
-    checked: titles of the rules that were asked; unknown: titles of the others, and what they lack
+    one_sample: whether each time rests on a single sample of each operator
+    checked: titles of the rules that were evaluated; suppressed: of those that depend on times
+        which mean little; unknown: of those that lack a fact, and what they lack
     """
     advice = advise(data, facts)
     words = TRACE_RULES if facts.of_trace else RULES
@@ -84,6 +86,8 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
         "findings": findings,
         "lines": _lines(findings),
         "has_gain": any(finding.severity == "gain" for finding in advice.findings),
+        "one_sample": len(data.passes) == 1 and not facts.of_trace,
+        "suppressed": [str(words[name].title) for name in advice.suppressed],
         "checked": [words[name].title for name in advice.checked],
         "unknown": [
             {"title": words[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
@@ -92,8 +96,11 @@ def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
 
 
 def _lines(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the top of the page says: one warning, then what saves most, then the others."""
-    gains = [each for each in findings if each["severity"] == "gain"]
+    """What the top of the page says: one warning, then what saves most, then the others.
+
+    Of savings that count the same time only the first stands there.
+    """
+    gains = [e for e in findings if e["severity"] == "gain" and not e["is_alternative"]]
     others = [each for each in findings if each["severity"] != "gain"]
     leads = others[:1] if others and others[0]["severity"] == "warning" else []
     return [*leads, *gains, *others[len(leads) :]][:MOST_LINES]
@@ -116,6 +123,8 @@ def _finding(
         "why": words.why % values,
         "step": _step(str(words.step), finding.options),
         "saves": _saves(finding, advice, unit),
+        "overlaps": _overlaps(finding, advice.findings, words_of),
+        "is_alternative": _is_alternative(finding, advice.findings),
         "estimate": ESTIMATES.get(finding.estimate, ""),
         "operators": [_operator(row, data, unit) for row in shown],
         "more": len(finding.rows) - len(shown),
@@ -146,6 +155,36 @@ def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] |
     whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
     share = _percent(finding.saves_s / whole_s) if whole_s > 0 else ""
     return {"time": seconds(finding.saves_s, unit), "share": share}
+
+
+def _overlaps(
+    finding: Finding, findings: Sequence[Finding], words_of: Mapping[str, RuleWords]
+) -> str:
+    """Which other savings are the same time, so that nobody adds them up; empty without any."""
+    if not finding.overlaps:
+        return ""
+    others = [each for each in findings if each.rule in finding.overlaps]
+    names = listed(_("“%(name)s”") % {"name": words_of[each.rule].title} for each in others)
+    group = {finding.rule, *finding.overlaps}
+    # all of them count time of each other
+    exclude_each_other = all(group - {each.rule} <= set(each.overlaps) for each in others)
+    if exclude_each_other:
+        text = _("Counts the same time as %(names)s: of these savings at most one.")
+    else:
+        text = _("Counts some of the time of %(names)s: these savings do not add up.")
+    return text % {"names": names}
+
+
+def _is_alternative(finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Whether it counts the time of a finding before it that is none itself."""
+    leading: list[str] = []
+    for each in findings:
+        is_alternative = any(rule in leading for rule in each.overlaps)
+        if each is finding:
+            return is_alternative
+        if not is_alternative:
+            leading.append(each.rule)
+    return False
 
 
 def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:

@@ -83,7 +83,8 @@ _ALL = (
         _("Cost of profiling"),
         _(
             "How much slower an iteration is while operators are timed. It falls on small "
-            "operators most: one to two µs each. Slightly below zero is noise."
+            "operators most: one to two µs each. It cannot be negative: where iterations were "
+            "faster with profiling, it is lost in noise."
         ),
         _RATIO,
         _("median of profiled iterations / median of the clean pass − 1"),
@@ -92,12 +93,23 @@ _ALL = (
         "coverage",
         _("Coverage"),
         _(
-            "How much of an iteration the operators explain. The rest is time between operators: "
-            "issuing them, waiting, copying results. Above 100 per cent, operators overlap on "
-            "several computing nodes, or took longer while they were profiled."
+            "How much of an iteration the operators explain, pass by pass: a profile holds the "
+            "last iteration of its process, so each pass is compared with that iteration. Above "
+            "100 per cent, operators overlap on several computing nodes."
         ),
         _RATIO,
-        _("sum of the medians of all operators on the device / median of an iteration"),
+        _("median over passes of: sum of the operators on the device / last iteration of the pass"),
+    ),
+    Explanation(
+        "outside",
+        _("Time not attributed to operators"),
+        _(
+            "The rest of the iterations that were profiled: issuing operators, waiting, copying "
+            "inputs and results. Not shown for a disturbed run, where operators overlap, or where "
+            "the device runs operators nearly all the time."
+        ),
+        _TIME,
+        _("median over passes of: last iteration of the pass − sum of its operators on the device"),
     ),
     Explanation(
         "device_total",

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from numpy.typing import NDArray
 
+from agent.protocol.artifacts import profile_number
 from profiles.analysis.by_type import Scope, scope_paths, scope_tree, time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
@@ -61,8 +62,29 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> J
         "count": bars.counts.tolist(),
         "rows": bars.rows.tolist(),
         "merged": bool((bars.counts > 1).any()),
-        "sentence": _timeline_sentence(drawn),
-        "notes": [*_copy_notes(data), *_timeline_notes(drawn, len(data.passes))],
+        "pass_number": drawn_pass(data),
+        "passes": len(data.passes),
+        "sentence": " ".join(filter(None, [pass_sentence(data), _timeline_sentence(drawn)])),
+        "notes": [*_copy_notes(data), *_timeline_notes(drawn)],
+    }
+
+
+def drawn_pass(data: ProfileData) -> int:
+    """The number of the pass whose intervals a timeline draws: the leading one of those merged."""
+    return (profile_number(data.passes[0]) if data.passes else None) or 1
+
+
+def pass_sentence(data: ProfileData) -> str:
+    """Which of several passes a timeline draws, with its total; empty for a single pass."""
+    if len(data.passes) < 2:
+        return ""
+    return _(
+        "Drawn is profiled pass %(number)s, one iteration: %(total)s in operators on the device. "
+        "The tables show medians over %(passes)s passes."
+    ) % {
+        "number": drawn_pass(data),
+        "total": seconds(data.times_of_pass(0, "device").total_s()),
+        "passes": len(data.passes),
     }
 
 
@@ -110,7 +132,7 @@ def _copy_notes(data: ProfileData) -> list[str]:
     ]
 
 
-def _timeline_notes(drawn: Timeline, passes: int) -> list[str]:
+def _timeline_notes(drawn: Timeline) -> list[str]:
     notes = []
     if drawn.shift_us is not None:
         notes.append(
@@ -122,8 +144,6 @@ def _timeline_notes(drawn: Timeline, passes: int) -> list[str]:
             )
             % {"shift": seconds(drawn.shift_us / 1e6)}
         )
-    if passes > 1:
-        notes.append(_("Times of the first profiled pass; medians over passes are no timeline."))
     odd = {
         "not_finite": _("no finite number"),
         "negative": _("negative"),

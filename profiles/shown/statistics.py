@@ -4,34 +4,55 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
+from profiles.analysis.advice import Facts
+from profiles.analysis.advice.scene import Scene
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.stability import Stability, stability, totals_of_passes
+from profiles.analysis.durations import unit_of
+from profiles.analysis.stability import (
+    Place,
+    Stability,
+    place_of_total,
+    stability,
+    totals_of_passes,
+)
 from profiles.models import AttemptMeasurement, Profile
-from profiles.originals import originals_of
+from profiles.originals import are_of_trace, originals_of
 from profiles.parsers.columns import Side
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.file_names import own_names
 from profiles.shown.isolating import isolated
+from profiles.templatetags.quantities import seconds
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
 SIDES: tuple[Side, ...] = ("device", "host")
 
+#: why the time that is not attributed to operators is not shown
+Withheld = Literal["disturbed", "overlap", "busy"]
+
 
 @dataclass(frozen=True)
 class SideStatistics:
-    """One side of a merged profile; times in s, None where nothing was timed."""
+    """One side of a merged profile; times in s, None where nothing was timed.
+
+    total_s: sum of the operators' medians; lowest_s, highest_s: range of `passes_s`
+    passes_s: total of each pass
+    place: where `total_s` lies beside them
+    """
 
     side: Side
     total_s: float | None
+    passes_s: tuple[float | None, ...]
     lowest_s: float | None
     highest_s: float | None
+    place: Place
     stability: Stability
     unstable_percent: str
     cv_percent: str
@@ -47,42 +68,157 @@ def statistics_view(
     left_out = [_left_out(each, names, data, profile) for each in data.left_out] if data else []
     if data is not None and not data.has_operators:
         data = None
-    found = _coverage(data, profile, measurement)
+    sides = [side_statistics(data, side) for side in SIDES] if data else []
+    found = coverage(data, measurement.iterations_s) if data and measurement else None
+    reason = withheld(data, found, measurement) if data and found else None
     return {
         "explain": EXPLANATIONS,
         "merged": len(data.passes) if data else 0,
+        "is_one_sample": data is not None and is_one_sample(data, profile),
         "left_out": left_out,
         "other_lead": _other_lead(data, names) if data else "",
-        "sides": [_side(data, side) for side in SIDES] if data else [],
+        "sides": sides,
+        "totals": {each.side: total_words(each) for each in sides},
         "coverage": found,
-        "coverage_percent": _percent(found.share) if found else "",
-        "overhead_percent": _percent(measurement.overhead) if measurement else "",
+        "withheld": reason,
+        "coverage_words": coverage_words(found, reason) if found else {},
+        "overhead_percent": overhead_percent(measurement),
+        "overhead_is_noise": has_noisy_overhead(measurement),
         "histogram": _histogram(measurement) if measurement else None,
         "row": measurement,
     }
 
 
-def _coverage(
-    data: ProfileData | None, profile: Profile | None, measurement: AttemptMeasurement | None
-) -> Coverage | None:
-    if data is None or profile is None:
-        return None
-    return coverage(
-        data.columns.device.total_s(),
-        clean_ms=measurement.median_ms if measurement else None,
-        profiled_ms=measurement.profiled_median_ms if measurement else None,
-        log_ms=profile.mean_ms,
-    )
+def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
+    """Whether each operator was timed once; a trace may hold several executions of one."""
+    is_trace = "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
+    return len(data.passes) == 1 and not is_trace
 
 
-def _side(data: ProfileData, side: Side) -> SideStatistics:
-    totals = [each for each in totals_of_passes(data, side) if each is not None]
+def total_words(each: SideStatistics) -> dict[str, Any]:
+    """The total of one side, as the head of a page shows it.
+
+    value: with its unit; about: what a total is
+    note: that of several passes it is a sum of medians, and their range; empty for one pass
+    beyond: why the value lies outside of that range, else empty; row: `each`
+    """
+    unit = unit_of([each.total_s, each.lowest_s, each.highest_s])
+    about = {
+        "device": _(
+            "Sum of operator self times on the device. Overlapping operators are counted in full."
+        ),
+        "host": _("Sum of operator self times on the host (dispatch)."),
+    }
+    note, beyond = _MEDIANS[each.place]
+    has_range = len(each.passes_s) > 1 and each.lowest_s is not None
+    limits = {"low": seconds(each.lowest_s, unit), "high": seconds(each.highest_s, unit)}
+    return {
+        "value": seconds(each.total_s, unit),
+        "about": about[each.side],
+        "note": str(note) % limits if has_range else "",
+        "beyond": str(beyond) if has_range else "",
+        "row": each,
+    }
+
+
+#: by the place of the sum of medians: what it is, and why it lies there
+_MEDIANS: dict[Place, tuple[Any, Any]] = {
+    "among": (gettext_lazy("Sum of the operators’ medians; passes %(low)s to %(high)s."), ""),
+    "below": (
+        gettext_lazy(
+            "Sum of the operators’ medians, below every single pass: %(low)s to %(high)s."
+        ),
+        gettext_lazy(
+            "Each pass is slow at other operators, and the median of an operator leaves its slow "
+            "passes out."
+        ),
+    ),
+    "above": (
+        gettext_lazy(
+            "Sum of the operators’ medians, above every single pass: %(low)s to %(high)s."
+        ),
+        gettext_lazy(
+            "Each pass is fast at other operators, and the median of an operator leaves its fast "
+            "passes out."
+        ),
+    ),
+}
+
+
+def coverage_words(found: Coverage, reason: Withheld | None) -> dict[str, Any]:
+    """Coverage, and the time that is not attributed to operators, as text.
+
+    percent, outside: medians over the passes; passes, outside_passes: their ranges, empty for one
+    withheld: why `outside` is empty; overlap: how a share can be above 100 per cent, else empty
+    """
+    times_s = (found.outside_s, found.lowest_outside_s, found.highest_outside_s)
+    unit = unit_of(times_s)
+    outside, lowest, highest = (seconds(each, unit) for each in times_s)
+    shares = {"low": _percent(found.lowest_share), "high": _percent(found.highest_share)}
+    has_range = len(found.passes) > 1
+    return {
+        "percent": _percent(found.share),
+        "passes": _("passes %(low)s to %(high)s") % shares if has_range else "",
+        "outside": "" if reason else outside,
+        "outside_passes": _("passes %(low)s to %(high)s") % {"low": lowest, "high": highest}
+        if has_range and not reason
+        else "",
+        "withheld": _WITHHELD[reason] if reason else "",
+        "overlap": _OVERLAP if found.highest_share > 1 else "",
+    }
+
+
+_WITHHELD = {
+    "disturbed": gettext_lazy("Not shown: the run was disturbed."),
+    "overlap": gettext_lazy("Not shown: operators overlap, so their times cannot be subtracted."),
+    "busy": gettext_lazy(
+        "Not shown: the device runs operators nearly all the time, so the rest of an iteration is "
+        "noise of the machine."
+    ),
+}
+_OVERLAP = gettext_lazy(
+    "Above 100 per cent: operators overlap, so their times add up to more than the iteration."
+)
+
+
+def withheld(
+    data: ProfileData, found: Coverage, measurement: AttemptMeasurement | None
+) -> Withheld | None:
+    """Why the time that is not attributed to operators is not shown; None if it is."""
+    if measurement is not None and measurement.contaminations:
+        return "disturbed"
+    if found.lowest_outside_s < 0:
+        return "overlap"
+    return "busy" if Scene(data, Facts()).device.is_busy else None
+
+
+def overhead_percent(measurement: AttemptMeasurement | None) -> str:
+    """What profiling costs; empty where it is not known, or lost in noise: it cannot be negative,
+    so a negative figure is the noise of the measurement.
+    """
+    if measurement is None or has_noisy_overhead(measurement):
+        return ""
+    return _percent(measurement.overhead)
+
+
+def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
+    """Whether iterations with profiling were measured to be faster than those without."""
+    return measurement is not None and measurement.overhead is not None and measurement.overhead < 0
+
+
+def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
+    """Sum up one side."""
+    passes_s = totals_of_passes(data, side)
+    known = [each for each in passes_s if each is not None and math.isfinite(each)]
+    total_s = data.columns.times(side).total_s()
     steady = stability(data, side)
     return SideStatistics(
         side=side,
-        total_s=data.columns.times(side).total_s(),
-        lowest_s=min(totals, default=None),
-        highest_s=max(totals, default=None),
+        total_s=total_s,
+        passes_s=tuple(passes_s),
+        lowest_s=min(known, default=None),
+        highest_s=max(known, default=None),
+        place=place_of_total(total_s, known),
         stability=steady,
         unstable_percent=_percent(steady.share),
         cv_percent=_percent(steady.total_cv),

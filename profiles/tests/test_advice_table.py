@@ -10,7 +10,7 @@ SHARED = {
     # transposes of heads and the reshapes that copy after them take 9 %; its largest type has 36 %
     "bert_tiny": "layout_changes no_memory_plan",
     # 5,314 elementwise operators on 64 numbers each: nothing but launches
-    "deep_loop": "tiny_operators dominant_type host_bound no_memory_plan",
+    "deep_loop": "tiny_operators host_bound dominant_type no_memory_plan",
     # CondTake's output has as many elements as the mask has ones; 60 us are too short for shares
     "dynamic_shape": "dynamic_shapes no_memory_plan too_short",
     "hostile_names": "no_memory_plan too_short",
@@ -21,7 +21,7 @@ SHARED = {
     # already fused by quantisation
     "quantized": "dominant_type dominant_operator no_memory_plan",
     # the largest convolution has 14 %, so none dominates alone
-    "resnet18": "dominant_type unfused_batch_norm no_memory_plan",
+    "resnet18": "unfused_batch_norm dominant_type no_memory_plan",
     # a narrow one: convolutions have 49 % only, and the device is idle for 13 %
     "resnet18_fbs1": "unfused_batch_norm host_bound no_memory_plan",
     # folded and fused: the residual additions behind it are no biases; the first has 24 %
@@ -39,7 +39,7 @@ SHARED = {
     "two_inputs__profile": "too_short",
 }
 OWN = {
-    "conv_bias": "dominant_operator unfused_bias",
+    "conv_bias": "unfused_bias dominant_operator",
     "conv_bias_fused": "dominant_operator",
     "constant_work": "constant_work dominant_operator",
     "transposes": "layout_changes dominant_type dominant_operator",
@@ -57,7 +57,7 @@ OWN = {
     "interrupted": "interrupted",
     # 0.4 GFLOP/s
     "float16": "slow_float16 dominant_type",
-    "resnet18_planned": "dominant_type unfused_batch_norm",
+    "resnet18_planned": "unfused_batch_norm dominant_type",
 }
 
 
@@ -89,13 +89,13 @@ def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
 
 
 @pytest.mark.parametrize("name", [*SHARED, *OWN])
-def test_what_saves_most_stands_first_and_nothing_saves_more_than_there_is(name):
+def test_options_to_try_stand_first_then_what_saves_most_and_never_more_than_there_is(name):
     advice = advise(data_of(recorded(name)), Facts())
 
-    gains = [each.saves_s for each in advice.findings if each.severity == "gain"]
+    gains = [each for each in advice.findings if each.severity == "gain"]
     order = [each.severity for each in advice.findings]
-    assert gains == sorted(gains, reverse=True)
-    assert all(0 < saved <= advice.total_s for saved in gains)
+    assert gains == sorted(gains, key=lambda each: (not each.options, -each.saves_s))
+    assert all(0 < each.saves_s <= advice.total_s for each in gains)
     assert order == sorted(order, key=["warning", "gain", "note"].index)
 
 
@@ -110,6 +110,8 @@ def test_each_rule_fires_on_some_real_profile_or_has_a_test_of_its_own():
         "outside_operators",
         "slow_profiling",
         "single_sample",
+        # of recorded profiles none has it: test_advice_trust
+        "spike",
         # of traces alone: test_advice_traces
         "waiting",
     }

@@ -1,4 +1,4 @@
-"""Iterations as a histogram, and how much of one the operators explain."""
+"""Iterations as a histogram."""
 
 import itertools
 import math
@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from profiles.analysis.coverage import coverage
 from profiles.analysis.histogram import histogram
 
 
@@ -55,19 +54,3 @@ def test_without_a_spread_there_is_nothing_to_draw(times):
 
 def test_times_that_differ_in_the_last_digit_only_break_nothing():
     assert histogram([1.0, math.nextafter(1.0, 2.0)]) is None
-
-
-def test_coverage_takes_the_best_iteration_time_that_there_is():
-    clean = coverage(0.009, clean_ms=10.0, profiled_ms=12.0, log_ms=13.0)
-    profiled = coverage(0.009, clean_ms=None, profiled_ms=12.0, log_ms=13.0)
-    log = coverage(0.009, clean_ms=None, log_ms=13.0)
-    assert clean and profiled and log
-    assert (clean.share, clean.basis) == (pytest.approx(0.9), "clean")
-    assert (profiled.share, profiled.basis) == (pytest.approx(0.75), "profiled")
-    assert log.basis == "log"
-
-
-@pytest.mark.parametrize("operators_s", [None, math.nan, math.inf, -1.0])
-def test_coverage_of_what_is_no_sum_is_not_told(operators_s):
-    assert coverage(operators_s, clean_ms=10.0) is None
-    assert coverage(0.01, clean_ms=0.0, profiled_ms=math.nan) is None

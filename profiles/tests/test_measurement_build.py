@@ -32,8 +32,10 @@ CLEAN = PassRecord(number=1, kind="clean", e2e_ms=(10.0, 12.0, 11.0), run_s=2.0,
                    load_ms=25.0, exit_code=0)  # fmt: skip
 
 
-def profiled(number: int, *times: float) -> PassRecord:
-    return PassRecord(number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0)
+def profiled(number: int, *times: float, profile: str = "") -> PassRecord:
+    return PassRecord(
+        number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0, profile=profile
+    )
 
 
 def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
@@ -63,9 +65,9 @@ def standard(storage) -> Attempt:
         "log.txt": b"iter 0/1: e2e=99.000 ms (host=0.224 ms)\n",
         "measurement.json": measurement(
             CLEAN,
-            profiled(2, 11.0, 13.2),
-            profiled(3, 12.1),
-            profiled(4, 12.1),
+            profiled(2, 11.0, 13.2, profile="profile.json"),
+            profiled(3, 12.1, profile="profile-2.json"),
+            profiled(4, 12.1, profile="profile-3.json"),
             plan=STANDARD,
             device=DEVICE,
             gate={"waited_s": 4.5, "passed": True},
@@ -88,6 +90,29 @@ def test_latency_overhead_and_the_totals_of_all_passes_are_kept(standard):
     assert row.device_totals_s == [pytest.approx(0.010), pytest.approx(0.012), None]
     assert row.device_cv == pytest.approx(2**0.5 / 11)
     assert (row.start_s, row.load_ms) == (0.5, 25.0)
+
+
+def test_the_last_iteration_of_each_profiled_pass_is_kept_as_that_of_its_file(standard):
+    built(standard)
+    row = AttemptMeasurement.objects.get(attempt=standard)
+    assert row.iterations_s == {
+        "profile.json": pytest.approx(0.0132),
+        "profile-2.json": pytest.approx(0.0121),
+        "profile-3.json": pytest.approx(0.0121),
+    }
+
+
+def test_a_row_of_an_earlier_version_has_no_iteration_to_compare_with(client, standard):
+    task = built(standard)
+    row = AttemptMeasurement.objects.get(attempt=standard)
+    for each in row.passes:
+        del each["last_ms"], each["profile"]
+    row.save()
+    client.force_login(task.owner)
+    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    assert row.iterations_s == {}
+    assert 'id="merged-passes"' in text
+    assert 'id="coverage"' not in text
 
 
 def test_a_profiles_iterations_are_those_of_profiled_passes_not_of_the_whole_log(standard):

@@ -64,7 +64,16 @@ def test_a_window_of_the_timeline_has_only_what_touches_it(show):
 def test_the_timeline_of_several_passes_says_whose_it_is(show):
     one = good_profile("tiny")
     get = show(one, another_pass(one, 2))
-    assert any("first profiled pass" in note for note in get("timeline").json()["notes"])
+    found = get("timeline").json()
+    assert (found["pass_number"], found["passes"]) == (1, 2)
+    assert found["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
+    assert "medians over 2 passes" in found["sentence"]
+
+
+def test_the_timeline_of_one_pass_needs_no_word_of_it(show):
+    found = show(good_profile("tiny"))("timeline").json()
+    assert (found["pass_number"], found["passes"]) == (1, 1)
+    assert found["sentence"].startswith("From the first start")
 
 
 def test_a_stranger_finds_no_picture(show):

@@ -81,7 +81,7 @@ def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, ali
     assert 'id="trace-phases"' in page
     assert 'id="device-total"' in page
     assert 'id="left-out"' not in page
-    assert "The times are those of the last iteration." in page
+    assert "One sample: each time is that of the last iteration of one run." in page
     listed = page.split('id="opened-files"')[1].split("</ul>")[0]
     assert "trace ·" in listed
     assert "profiled pass ·" in listed

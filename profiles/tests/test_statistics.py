@@ -57,34 +57,47 @@ FIVE = [{"0": 0.006 + n * 1e-5, "1": 0.003 * (1 + n / 10)} for n in range(5)]
 
 
 def test_figures_of_five_passes_and_a_clean_one():
-    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0), profiled(3, 11.5))
+    row = row_of(
+        clean(*CLEAN_MS),
+        profiled(2, 11.0, 12.0, profile="profile-1.json"),
+        profiled(3, 11.5, profile="profile-2.json"),
+    )
     html = page(data_of(*FIVE), row)
     assert text_of(html, "merged-passes") == "5"
     assert text_of(html, "device-median-total") == "9.620 ms"
     assert "passes 9.000 ms to 10.24 ms" in html
     assert text_of(html, "device-unstable").startswith("1 of 2 operators is unstable (37.4 %")
-    assert text_of(html, "coverage") == "91.6 %"
-    assert "9.620 ms in operators of 10.50 ms" in html
+    # of two passes the iteration is known: 9 of 12 ms, the last one, and 9.31 of 11.5 ms
+    assert text_of(html, "coverage") == "78.0 %"
+    assert "passes 75.0 % to 81.0 %" in html
     assert text_of(html, "profiling-cost") == "9.5 %"
     assert "median 11.50 ms with profiling, 10.50 ms without" in html
     assert "Above 100 per cent: " not in html
 
 
-def test_operators_that_take_longer_than_an_iteration_are_explained():
-    html = page(data_of({"0": 0.02}), row_of(clean(10.0, 10.0)))
+def test_operators_that_take_longer_than_their_iteration_are_explained():
+    row = row_of(profiled(1, 10.0, profile="profile-1.json"))
+    html = page(data_of({"0": 0.02}), row)
     assert text_of(html, "coverage") == "200.0 %"
-    assert "Above 100 per cent: " in html
+    assert "Above 100 per cent: operators overlap" in html
+    assert text_of(html, "outside") == "–"
+    assert "operators overlap, so their times cannot be subtracted" in html
 
 
-def test_without_a_clean_pass_coverage_says_what_it_compares_with():
-    html = page(data_of({"0": 0.006}), row_of(profiled(1, 12.0)))
-    assert text_of(html, "coverage") == "50.0 %"
-    assert "no clean pass: compared with the median of profiled" in html
-    assert "latency-histogram" not in html
-    assert "The plan has no clean pass" in html
-    html = page(data_of({"0": 0.006}), None, log_ms=8.0)
-    assert text_of(html, "coverage") == "75.0 %"
-    assert "mean of profiled iterations in the log" in html
+def test_operators_are_compared_with_no_iteration_of_another_process():
+    html = page(data_of({"0": 0.006}), row_of(clean(10.0, 10.0), profiled(2, 12.0)), log_ms=8.0)
+    assert 'id="coverage"' not in html
+    assert 'id="outside"' not in html
+
+
+@pytest.mark.parametrize(
+    ("profiled_ms", "cost"), [(11.5, "9.5 %"), (8.7, "within noise"), (10.5, "0.0 %")]
+)
+def test_profiling_never_costs_less_than_nothing(profiled_ms, cost):
+    row = row_of(clean(*CLEAN_MS), profiled(2, profiled_ms))
+    html = page(data_of(*FIVE), row)
+    assert text_of(html, "profiling-cost") == cost
+    assert "-17" not in html
 
 
 def test_one_pass_says_that_its_spread_is_unknown_and_what_to_do():
@@ -92,6 +105,8 @@ def test_one_pass_says_that_its_spread_is_unknown_and_what_to_do():
     assert "One sample of each operator" in html
     assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
     assert 'id="coverage"' not in html
+    assert html.count(">one sample</span>") == 1  # beside the device's total; no host was timed
+    assert ">one sample</span>" not in page(data_of(*FIVE))
 
 
 def test_the_histogram_is_drawn_with_its_marks_and_stands_in_a_table_too():
@@ -165,13 +180,21 @@ class _Explanations(HTMLParser):
 
 
 def test_each_figure_has_an_explanation_that_opens_without_a_script():
-    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0))
+    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0, profile="profile-1.json"))
     found = _Explanations()
     found.feed(page(data_of(*FIVE), row))
     assert len(found.targets) >= 11
     assert set(found.targets) == set(found.texts)
     assert len(found.ids) == len(set(found.ids))
-    for key in ("passes", "device_total", "coverage", "overhead", "unstable", "latency_p99"):
+    for key in (
+        "passes",
+        "device_total",
+        "coverage",
+        "outside",
+        "overhead",
+        "unstable",
+        "latency_p99",
+    ):
         assert any(target.endswith(f"-{key}") for target in found.targets), key
 
 

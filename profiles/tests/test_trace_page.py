@@ -48,7 +48,7 @@ def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
     assert "cpu0:0_alloc_mem" in page
     assert "26.54 ms" in page  # of 30.10 ms on the device, the backward pass
     assert "88.2 %" in page
-    assert "The times are those of the last iteration." not in page
+    assert "One sample: each time is that" not in page
 
 
 def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):

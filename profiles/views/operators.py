@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data
 from profiles.shown.operator_facts import operator_facts
+from profiles.shown.statistics import is_one_sample
 from profiles.tables.columns import columns_without
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
@@ -70,6 +71,7 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
         "profile": profile,
         "is_part": is_part,
         "operator": operator_facts(data, row),
+        "is_one_sample": is_one_sample(data, profile),
         "page": page,
         "without": f"{page}{state}",
     }

@@ -4,6 +4,7 @@ import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import NOTICEABLE_S, Scene
+from profiles.analysis.advice.shares import spiked
 from profiles.parsers.columns import MISSING
 
 SHARE = 0.01
@@ -21,6 +22,8 @@ def constant_work(scene: Scene) -> Finding | None:
     operator = scene.operator
     constant = (operator != MISSING) & ~scene.glue & (scene.device_s > 0)
     constant[constant] = scene.wiring.constant[operator[constant]]
+    if (row := spiked(scene)) is not None:
+        constant[row] = False
     time_s = scene.sum_s(constant)
     if time_s < NOTICEABLE_S or scene.share(time_s) < SHARE:
         return None

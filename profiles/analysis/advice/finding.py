@@ -27,8 +27,8 @@ class Waits:
 class Facts:
     """What is known of a profile's run. An opened profile has none of it.
 
-    iteration_s: median iteration without profiling, s
-    iteration_cv: standard deviation / mean of these iterations
+    iterations_s: the iteration, s, that each profiled pass holds, by the name of its file
+    iteration_cv: standard deviation / mean of the iterations without profiling
     overhead: profiled median / clean median - 1
     contaminations: codes of what disturbed the run
     options: load_and_run's options by name, those that were given; None if unknown
@@ -37,7 +37,7 @@ class Facts:
     waits: of a trace that was read with its waits
     """
 
-    iteration_s: float | None = None
+    iterations_s: Mapping[str, float] = field(default_factory=dict)
     iteration_cv: float | None = None
     overhead: float | None = None
     contaminations: tuple[str, ...] = ()
@@ -46,6 +46,11 @@ class Facts:
     roofs: Roofs | None = None
     of_trace: bool = False
     waits: Waits | None = None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether something else used the device, so that times are not those of the model."""
+        return bool(self.contaminations)
 
     def has_option(self, *names: str) -> bool:
         """Whether any of these options is known to have been on."""
@@ -60,6 +65,7 @@ class Finding:
     saves_s: the most that an iteration could save, s; None where nothing tells
     params: what the sentence names, by the names that its words use
     options: options of load_and_run that may help, the likeliest first
+    overlaps: rules of other findings whose savings are, in part, the same time
     """
 
     rule: str
@@ -69,3 +75,4 @@ class Finding:
     estimate: Estimate = ""
     params: Mapping[str, float | int | str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()

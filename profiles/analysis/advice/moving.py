@@ -5,6 +5,7 @@ import numpy as np
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.kinds import CALLBACKS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Floats, Mask, Scene
+from profiles.analysis.advice.shares import spiked
 
 #: one part in twenty is worth a look
 SHARE = 0.05
@@ -21,6 +22,8 @@ def copies(scene: Scene) -> Finding | None:
     """
     work_s = _without_wait(scene)
     moving = scene.of_types({"Copy", "Host2DeviceCopy", RESULT_CALLBACK}) & (work_s > 0)
+    if (row := spiked(scene)) is not None:
+        moving[row] = False
     time_s = float(work_s[moving].sum())
     if time_s < _LEAST_S or scene.share(time_s) < SHARE:
         return None

@@ -1,9 +1,11 @@
 """All rules, and the order of what they find."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from profiles.analysis.advice import (
     algorithms,
@@ -29,7 +31,9 @@ Need = Literal["iteration", "roofs", "options", "overhead"]
 class Rule:
     """One rule.
 
-    steady: its times mean nothing in a first execution, so it is not asked there
+    timed: it depends on times, so it is not evaluated where they mean little: in a first execution,
+        and on a disturbed run. The others look at the graph, or at the measurement itself; times
+        tell them only what could be saved.
     traced: it holds for a trace, too: what Python ran, operator by operator, without a graph, an
         iteration or options of load_and_run, and with a clock that does not begin with the first
     graph: it holds for a profile of a compiled graph
@@ -38,7 +42,7 @@ class Rule:
     name: str
     check: Callable[[Scene], Finding | None]
     needs: Need | None = None
-    steady: bool = False
+    timed: bool = False
     traced: bool = False
     graph: bool = True
 
@@ -46,76 +50,111 @@ class Rule:
 RULES = (
     Rule("first_run", trust.first_run),
     Rule("contaminated", trust.contaminated),
-    Rule("unsteady", trust.unsteady),
-    Rule("interrupted", interruptions.interrupted, steady=True),
-    Rule("dominant_operator", shares.dominant_operator, steady=True, traced=True),
-    Rule("dominant_type", shares.dominant_type, steady=True, traced=True),
-    Rule("slow_float16", limits.slow_float16, steady=True),
-    Rule("far_from_roof", limits.far_from_roof, needs="roofs", steady=True),
-    Rule("untried_algorithms", algorithms.untried_algorithms, needs="options", steady=True),
-    Rule("blocked_layout", algorithms.blocked_layout, needs="options", steady=True),
+    Rule("unsteady", trust.unsteady, timed=True),
+    Rule("interrupted", interruptions.interrupted, timed=True),
+    Rule("spike", shares.spike, timed=True),
+    Rule("dominant_operator", shares.dominant_operator, timed=True, traced=True),
+    Rule("dominant_type", shares.dominant_type, timed=True, traced=True),
+    Rule("slow_float16", limits.slow_float16, timed=True),
+    Rule("far_from_roof", limits.far_from_roof, needs="roofs", timed=True),
+    Rule("untried_algorithms", algorithms.untried_algorithms, needs="options", timed=True),
+    Rule("blocked_layout", algorithms.blocked_layout, needs="options", timed=True),
     Rule("unfused_batch_norm", fusing.unfused_batch_norm),
     Rule("unfused_bias", fusing.unfused_bias),
     Rule("constant_work", constants.constant_work),
-    Rule("tiny_operators", launching.tiny_operators, steady=True, traced=True),
-    Rule("host_bound", launching.host_bound, steady=True),
-    Rule("slow_to_issue", launching.slow_to_issue, steady=True),
-    Rule("copies", moving.copies, steady=True, traced=True),
-    Rule("layout_changes", moving.layout_changes, steady=True, traced=True),
-    Rule("type_changes", moving.type_changes, steady=True, traced=True),
+    Rule("tiny_operators", launching.tiny_operators, timed=True, traced=True),
+    Rule("host_bound", launching.host_bound, timed=True),
+    Rule("slow_to_issue", launching.slow_to_issue, timed=True),
+    Rule("copies", moving.copies, timed=True, traced=True),
+    Rule("layout_changes", moving.layout_changes, timed=True, traced=True),
+    Rule("type_changes", moving.type_changes, timed=True, traced=True),
     Rule("waiting", launching.waiting, traced=True, graph=False),
-    Rule("python_callbacks", moving.python_callbacks, steady=True),
-    Rule("outside_operators", trust.outside_operators, needs="iteration", steady=True),
+    Rule("python_callbacks", moving.python_callbacks, timed=True),
+    Rule("outside_operators", trust.outside_operators, needs="iteration", timed=True),
     Rule("dynamic_shapes", memory.dynamic_shapes),
     Rule("no_memory_plan", memory.no_memory_plan),
     Rule("training", trust.training, traced=True),
     Rule("too_short", trust.too_short),
     Rule("single_sample", trust.single_sample, traced=True),
-    Rule("slow_profiling", trust.slow_profiling, needs="overhead"),
+    Rule("slow_profiling", trust.slow_profiling, needs="overhead", timed=True),
 )
 _FIRST = {"warning": 0, "gain": 1, "note": 2}
+#: estimates of time in which no operator runs
+_BETWEEN = frozenset({"idle", "outside"})
 
 
 @dataclass(frozen=True)
 class Advice:
     """What the rules say.
 
-    findings: warnings, then what saves most, then notes; equal ones in the order of RULES
-    checked: rules that were asked; unknown: rules that lack a fact, with what they lack
+    findings: warnings, then gains, then notes. Of the gains those that name an option come first,
+        then what saves most; equal ones in the order of RULES
+    checked: rules that were evaluated; unknown: rules that lack a fact, with what they lack
+    suppressed: rules that depend on times, of a first execution or a disturbed run
     """
 
     findings: tuple[Finding, ...]
     checked: tuple[str, ...]
     unknown: tuple[tuple[str, Need], ...]
+    suppressed: tuple[str, ...]
     total_s: float
 
 
 def advise(data: ProfileData, facts: Facts) -> Advice:
-    """Ask all rules that can be asked of this profile."""
+    """Evaluate all rules that this profile allows."""
     scene = Scene(data, facts)
     is_first = not facts.of_trace and trust.first_run(scene) is not None
     fit = [rule for rule in RULES if (rule.traced if facts.of_trace else rule.graph)]
-    unknown = tuple((rule.name, rule.needs) for rule in fit if rule.needs and _lacks(facts, rule))
-    asked = [rule for rule in fit if not _lacks(facts, rule) and not (rule.steady and is_first)]
-    found = [finding for rule in asked if (finding := rule.check(scene))]
+    lacking = [rule for rule in fit if _lacks(facts, rule)]
+    known = [rule for rule in fit if rule not in lacking]
+    suppressed = [rule for rule in known if rule.timed and (is_first or facts.is_disturbed)]
+    checked = [rule for rule in known if rule not in suppressed]
+    found = [finding for rule in checked if (finding := rule.check(scene))]
     return Advice(
-        findings=tuple(sorted(found, key=_rank)),
-        checked=tuple(rule.name for rule in asked),
-        unknown=unknown,
+        findings=with_overlaps(sorted(found, key=_rank), scene),
+        checked=tuple(rule.name for rule in checked),
+        unknown=tuple((rule.name, rule.needs) for rule in lacking if rule.needs),
+        suppressed=tuple(rule.name for rule in suppressed),
         total_s=scene.total_s,
     )
 
 
+def with_overlaps(findings: Sequence[Finding], scene: Scene) -> tuple[Finding, ...]:
+    """Name for each finding the others that count some of the same time."""
+    return tuple(
+        replace(
+            finding,
+            overlaps=tuple(
+                other.rule
+                for other in findings
+                if other is not finding and _overlap(finding, other, scene)
+            ),
+        )
+        for finding in findings
+    )
+
+
+def _overlap(one: Finding, other: Finding, scene: Scene) -> bool:
+    """Whether two savings are, in part, the same time: of the same operators, or without any."""
+    if one.saves_s is None or other.saves_s is None:
+        return False
+    if one.estimate in _BETWEEN or other.estimate in _BETWEEN:
+        return one.estimate in _BETWEEN and other.estimate in _BETWEEN
+    shared = np.intersect1d(one.rows, other.rows).astype(np.int64)
+    return scene.sum_s(shared) > 0
+
+
 def _lacks(facts: Facts, rule: Rule) -> bool:
-    known = {
-        "iteration": facts.iteration_s,
-        "roofs": facts.roofs,
-        "options": facts.options,
-        "overhead": facts.overhead,
+    lacks = {
+        "iteration": not facts.iterations_s,
+        "roofs": facts.roofs is None,
+        "options": facts.options is None,
+        "overhead": facts.overhead is None,
     }
-    return rule.needs is not None and known[rule.needs] is None
+    return rule.needs is not None and lacks[rule.needs]
 
 
-def _rank(finding: Finding) -> tuple[int, float]:
+def _rank(finding: Finding) -> tuple[int, bool, float]:
     saves_s = finding.saves_s if finding.saves_s is not None else -math.inf
-    return _FIRST[finding.severity], -saves_s
+    is_gain = finding.severity == "gain"
+    return _FIRST[finding.severity], is_gain and not finding.options, -saves_s

@@ -23,6 +23,8 @@ Mask = NDArray[np.bool_]
 NOTICEABLE_S = 20e-6
 #: below this, an iteration is too short for shares of it to mean anything
 MEASURABLE_S = 100e-6
+#: of the device's span, from which it has operators nearly all the time
+BUSY = 0.9
 
 #: a step of training leaves such types, or names below the scope `backward`; what ends in
 #: BackwardData is also a deconvolution of inference
@@ -44,6 +46,11 @@ class Lanes:
     busy_s: float
     first_s: float
     count: int
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the busiest lane has operators nearly all the time."""
+        return self.count > 0 and self.busy_s >= BUSY * self.span_s
 
 
 @dataclass(frozen=True, eq=False)

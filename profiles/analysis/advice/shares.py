@@ -1,14 +1,21 @@
-"""Where most of the time goes: one operator, or the operators of one type."""
+"""Where most of the time goes: one operator, the operators of one type, or a single spike."""
 
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
-from profiles.analysis.advice.scene import Scene
+from profiles.analysis.advice.kinds import CONSTANTS, RESULT_CALLBACK
+from profiles.analysis.advice.scene import MEASURABLE_S, Mask, Scene
+from profiles.parsers.columns import MISSING
 
 #: halving one operator is then worth an eighth of the iteration
 OPERATOR_SHARE = 0.25
 TYPE_SHARE = 0.5
+#: more than everything else together
+SPIKE_SHARE = 0.5
+_COPIES = frozenset({"Copy", "Host2DeviceCopy", RESULT_CALLBACK})
+#: a tenth of what a slow core does in a second: FLOPs, and bytes that it moves
+_SLOWEST = 1e8
 
 
 def dominant_operator(scene: Scene) -> Finding | None:
@@ -21,7 +28,7 @@ def dominant_operator(scene: Scene) -> Finding | None:
         return None
     row = int(times.argmax())
     share = scene.share(float(times[row]))
-    if share < OPERATOR_SHARE or row in held_up(scene)[0]:
+    if share < OPERATOR_SHARE or row in held_up(scene)[0] or row == spiked(scene):
         return None
     return Finding(
         rule="dominant_operator",
@@ -54,3 +61,46 @@ def dominant_type(scene: Scene) -> Finding | None:
         estimate="halved",
         params={"share": share, "type": scene.types.values[code], "count": len(rows)},
     )
+
+
+def spike(scene: Scene) -> Finding | None:
+    """One constant or copy takes half of the device's time in the only sample.
+
+    A constant that is only held computes nothing, and a copy is mostly short, so this is a first
+    use of memory or an interruption more often than work. A computed constant is meant only where
+    it took ten times what its FLOPs and bytes need on a slow core.
+    """
+    row = spiked(scene)
+    if row is None:
+        return None
+    return Finding(
+        rule="spike",
+        severity="warning",
+        rows=(row,),
+        params={
+            "share": scene.share(float(scene.device_s[row])),
+            "type": scene.types[row] or "",
+        },
+    )
+
+
+def spiked(scene: Scene) -> int | None:
+    """The row that `spike` tells of, which rules about copies and constants leave out."""
+    if len(scene.data.passes) != 1 or scene.facts.of_trace or not scene.is_measurable:
+        return None
+    row = int(scene.device_s.argmax())
+    share = scene.share(float(scene.device_s[row]))
+    held = scene.of_types(CONSTANTS | _COPIES) | _slow_constants(scene)
+    return row if share >= SPIKE_SHARE and held[row] else None
+
+
+def _slow_constants(scene: Scene) -> Mask:
+    """(n,) bool: computed from constants, and far slower than their FLOPs and bytes need."""
+    columns, operator = scene.data.columns, scene.operator
+    found = operator != MISSING
+    if scene.is_training:
+        return np.zeros_like(found)
+    found[found] = scene.wiring.constant[operator[found]]
+    work = np.nan_to_num(columns.computation.values) + np.nan_to_num(columns.memory.values)
+    slow = (scene.device_s >= MEASURABLE_S) & (scene.device_s * _SLOWEST > work)
+    return np.asarray(found & slow)

@@ -1,0 +1,227 @@
+"""Totals and time outside of operators are told pass by pass, on the page and over the API."""
+
+import re
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from accounts.models import User
+from agent.protocol.artifacts import profile_name
+from agent.protocol.measurement import Contamination, PassRecord
+from agent.protocol.plan import Plan
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.tests.make import NODE, make_profile, to_json
+from profiles.tests.pages import ended_attempt
+from profiles.tests.test_measurement_build import measurement, profiled
+from webprofile.tests.documented_api import caller
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+
+PASSES = 5
+PLAN = Plan(preset="custom", clean=True, profiled=PASSES)
+#: part of its own iteration that the operators of each pass make
+COVERED = 0.95
+
+#: nine measured runs of three models: sum of the operators' medians, least and greatest pass,
+#: median clean iteration, all ms; share of its span for which the device was busy in the first
+#: pass; whether other load was seen; whether the sum lies below all passes
+RUNS = {
+    2: (17.15, 16.2, 50.8, 35.2, 0.73, True, False),
+    3: (8.20, 21.0, 115.3, 29.4, 0.99, True, True),
+    6: (13.81, 31.6, 87.5, 34.9, 0.98, True, True),
+    7: (16.44, 20.4, 41.6, 25.5, 0.78, True, True),
+    8: (10.25, 24.8, 83.4, 30.5, 0.92, True, True),
+    9: (10.90, 19.9, 28.4, 49.1, 0.97, True, True),
+    10: (13.92, 16.8, 24.7, 23.6, 0.78, True, True),
+    11: (12.56, 14.9, 21.3, 19.4, 0.96, True, True),
+    12: (9.181, 9.188, 11.9, 8.43, 0.93, False, True),
+}
+
+
+def pass_of(*times_ms: float, busy: float = 1.0) -> bytes:
+    """A pass of operators one after the other, with pauses between them."""
+    device, at = {}, 1.0
+    for number, time_ms in enumerate(times_ms):
+        end = at + time_ms / 1000
+        device[str(number)] = {NODE: {"start": at, "kern": at, "end": end}}
+        # the last operator is followed by no pause
+        at = end + sum(times_ms) / 1000 * (1 / busy - 1) / (len(times_ms) - 1)
+    return to_json(make_profile(device))
+
+
+def passes_of(total_ms: float, low_ms: float, high_ms: float, busy: float) -> list[bytes]:
+    """Passes whose totals go from `low_ms` to `high_ms`, each of which differs from the medians at
+    another operator, and at that one alone.
+    """
+    found = []
+    for number in range(PASSES):
+        times = [total_ms / PASSES] * PASSES
+        times[number] += low_ms + (high_ms - low_ms) * number / (PASSES - 1) - total_ms
+        found.append(pass_of(*times, busy=busy))
+    return found
+
+
+def made(
+    passes: list[bytes],
+    iterations_ms: list[float],
+    clean_ms: float,
+    disturbed: bool,
+    owner: User | None = None,
+) -> Profile:
+    names = [profile_name(number) for number in range(1, len(passes) + 1)]
+    records = [PassRecord(number=1, kind="clean", e2e_ms=(clean_ms,) * 3, exit_code=0)]
+    for name, iteration_ms in zip(names, iterations_ms, strict=True):
+        # the iteration before the last one is no matter: the profile holds the last
+        records.append(profiled(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name))
+    load = (Contamination(code="other_load", detail="browser"),) if disturbed else ()
+    files = dict(zip(names, passes, strict=True)) | {
+        "log.txt": b"",
+        "measurement.json": measurement(*records, plan=PLAN, contaminations=load),
+    }
+    attempt = ended_attempt(files, owner, plan=PLAN)
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt)
+
+
+def run(number: int) -> Profile:
+    total_ms, low_ms, high_ms, clean_ms, busy, disturbed, _ = RUNS[number]
+    iterations_ms = [
+        (low_ms + (high_ms - low_ms) * each / (PASSES - 1)) / COVERED for each in range(PASSES)
+    ]
+    passes = passes_of(total_ms, low_ms, high_ms, busy)
+    return made(passes, iterations_ms, clean_ms, disturbed)
+
+
+def page(profile: Profile) -> str:
+    client = APIClient()
+    client.force_login(profile.attempt.task.owner)
+    return client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+
+
+def answers(profile: Profile) -> tuple[dict[str, Any], dict[str, Any]]:
+    client = caller(profile.attempt.task.owner)
+    own = f"/api/v1/profiles/{profile.pk}"
+    return client.get(f"{own}/statistics/").json(), client.get(f"{own}/advice/").json()
+
+
+def rules(advice: dict[str, Any]) -> set[str]:
+    return {finding["rule"] for finding in advice["findings"]}
+
+
+@pytest.mark.parametrize("number", RUNS)
+def test_the_head_of_a_result_says_what_it_is_and_where_it_lies_among_the_passes(number):
+    total_ms, low_ms, high_ms, _, _, _, is_below = RUNS[number]
+    profile = run(number)
+    text = page(profile)
+    head = text.split('id="device-total"')[1].split("</div>")[0]
+
+    value = re.match(r">([\d.]+) ms<", head)
+    assert value is not None
+    assert float(value[1]) == total_ms
+    shown = re.search(r"([\d.]+) ms to ([\d.]+) ms\.", head)
+    assert shown is not None
+    assert [float(each) for each in shown.groups()] == [low_ms, high_ms]
+    words = ", below every single pass: " if is_below else "; passes "
+    assert f"Sum of the operators’ medians{words}" in head
+    assert ("Each pass is slow at other operators" in text) is is_below
+
+
+@pytest.mark.parametrize("number", RUNS)
+def test_no_time_outside_of_operators_is_made_of_two_different_things(number):
+    total_ms, low_ms, high_ms, _, _, disturbed, is_below = RUNS[number]
+    profile = run(number)
+    statistics, advice = answers(profile)
+    device = statistics["sides"][0]
+    found = statistics["coverage"]
+
+    assert "outside_operators" not in rules(advice)
+    assert (found["lowest_share"], found["highest_share"]) == (
+        pytest.approx(COVERED),
+        pytest.approx(COVERED),
+    )
+    assert [each["outside_s"] for each in found["passes"]] == [
+        pytest.approx(each["operators_s"] * (1 / COVERED - 1)) for each in found["passes"]
+    ]
+    assert found["withheld"] == ("disturbed" if disturbed else "busy")
+    assert [each["operators_s"] for each in found["passes"]] == pytest.approx(device["passes_s"])
+    assert device["total_s"] == pytest.approx(total_ms / 1000)
+    assert (device["lowest_s"], device["highest_s"]) == (
+        pytest.approx(low_ms / 1000),
+        pytest.approx(high_ms / 1000),
+    )
+    assert device["place"] == ("below" if is_below else "among")
+
+
+def test_a_disturbed_run_says_once_that_advice_about_times_is_left_out():
+    profile = run(6)
+    text = page(profile)
+    _, advice = answers(profile)
+
+    assert text.count('id="advice-contaminated"') == 1
+    details = text.split('id="advice"')[1]
+    assert details.count("Recommendations that depend on times are left out.") == 1
+    assert rules(advice) == {"contaminated"}
+    assert "Time not attributed to operators" in advice["suppressed"]
+    assert "One operator dominates" not in advice["checked"]
+    assert 'id="advice-none"' not in text
+    assert "Not shown: the run was disturbed." in text
+
+
+def test_on_a_calm_run_with_an_idle_device_time_outside_of_operators_is_told():
+    passes = [pass_of(2.0, 2.0, busy=0.5), pass_of(3.0, 3.0, busy=0.5), pass_of(2.0, 2.0, busy=0.5)]
+    profile = made(passes, [8.0, 10.0, 9.0], 7.0, disturbed=False)
+    statistics, advice = answers(profile)
+    text = page(profile)
+
+    # 4 of 8, 6 of 10, 4 of 9 ms
+    assert statistics["coverage"]["outside_s"] == pytest.approx(0.004)
+    assert statistics["coverage"]["withheld"] is None
+    assert [each["name"] for each in statistics["coverage"]["passes"]] == [
+        "profile.json",
+        "profile-2.json",
+        "profile-3.json",
+    ]
+    found = next(each for each in advice["findings"] if each["rule"] == "outside_operators")
+    assert found["saves_s"] == pytest.approx(0.004)
+    assert re.search(
+        r'id="outside">4\.000 ms\s*</dd>\s*<dd[^>]*>passes 4\.000 ms to 5\.000 ms<', text
+    )
+
+
+def test_savings_of_the_same_time_are_not_added_on_the_page_or_over_the_api():
+    passes = [pass_of(4.0, 3.0, 2.0), pass_of(4.1, 3.0, 2.0), pass_of(4.0, 3.1, 2.0)]
+    profile = made(passes, [10.0, 10.0, 10.0], 10.0, disturbed=False)
+    text = page(profile)
+    _, advice = answers(profile)
+
+    overlaps = {each["rule"]: each["overlaps"] for each in advice["findings"]}
+    assert overlaps["dominant_type"] == ["dominant_operator"]
+    assert overlaps["dominant_operator"] == ["dominant_type"]
+    assert "Counts the same time as “One operator dominates”: of these savings at most one." in text
+    assert "Counts the same time as “One type dominates”: of these savings at most one." in text
+
+
+def test_one_sample_is_said_beside_each_figure_that_rests_on_it():
+    one = made([pass_of(4.0, 3.0, 2.0)], [10.0], 10.0, disturbed=False)
+    owner = one.attempt.task.owner
+    several = made([pass_of(4.0, 3.0, 2.0)] * 3, [10.0] * 3, 10.0, disturbed=False, owner=owner)
+    text, other = page(one), page(several)
+
+    beside = r"%s[^<]*(?:<[^>]*>)?[^<]*<span class=\"badge\">one sample</span>"
+    head = text.split('id="summary"')[1].split('id="device-total"')[0]
+    assert head.count(">one sample</span>") == 1
+    assert re.search(beside % 'id="coverage">', text)
+    assert re.search(beside % 'id="device-median-total">', text)
+    assert "One sample: each time is that of the last iteration of one run." in text
+    saves = re.findall(r'<p class="advice__saves">.*?</p>', text, re.DOTALL)
+    assert saves
+    assert all("one sample" in each for each in saves)
+    assert "one sample</span>" not in other
+    assert answers(one)[1]["one_sample"] is True
+    assert answers(several)[1]["one_sample"] is False
+    client = APIClient()
+    client.force_login(owner)
+    panel = client.get(f"/profiles/{one.pk}/operators/0/?part").content.decode()
+    assert "one sample</span>" in panel
