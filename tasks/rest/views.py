@@ -38,8 +38,8 @@ REFUSALS = [
     "runtime_missing", "runtime_broken", "target_*", "one_model_wanted", "too_many_files",
     "file_*", "checksum_bad", "data_kind_unknown", "input_*", "inputs_too_long", "option_*",
     "plan_*", "seed_bad", "shape_*", "dtype_*", "literal_*", "priority_bad", "title_bad",
-    "time_limit*", "source_unknown", "source_missing", "agent_old*", "parts_not_here", "script_*", "scripts_*",
-    "one_program_wanted", "model_is_script",
+    "time_limit*", "source_unknown", "source_missing", "agent_old*", "parts_not_here", "script_*",
+    "scripts_*", "one_program_wanted", "model_is_script",
 ]  # fmt: skip
 
 
