@@ -7,8 +7,8 @@ from django.db.models import Prefetch, QuerySet
 
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data
-from profiles.exporting.fields import rows_by_time, values_of
-from profiles.exporting.many import Column, as_json
+from profiles.exporting.fields import as_json, rows_by_time, values_of
+from profiles.exporting.many import Column
 from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt, Task, TaskFile
 from webprofile.errors import DomainError
@@ -90,7 +90,9 @@ def _of_result(task: Task) -> list[Any]:
     attempts = list(task.attempts.all())
     profile = _profile_of(task)
     found = _measurement_of(task)
-    times: AttemptMeasurement | Profile | None = found or profile
+    # a plan without a clean pass has the times of its log alone
+    has_clean = found is not None and found.iterations
+    times: AttemptMeasurement | Profile | None = found if has_clean else profile
     return [
         task.status.value,
         task.reason,

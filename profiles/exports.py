@@ -1,6 +1,6 @@
 """A profile as a file of each format; for the site and for `manage.py profile_export`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,8 @@ from django.http import QueryDict
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.text import bounded_text
+from profiles.analysis.query import Query
+from profiles.analysis.text import Printed, text_pieces
 from profiles.exporting.asked import Asked
 from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
@@ -17,6 +18,7 @@ from profiles.exporting.fields import Rows, rows_by_time, values_of
 from profiles.exporting.json_file import to_json
 from profiles.exporting.npz_file import to_npz
 from profiles.models import Profile
+from profiles.parsers.columns import ProfileColumns
 from profiles.report import report_html
 from profiles.shown.file_names import with_own_names
 from profiles.tables.page import Places, SideTable
@@ -25,8 +27,6 @@ from webprofile.errors import DomainError
 
 Meta = Mapping[str, Any]
 _NOWHERE = Places("", "", "", "")
-#: of each table of the text, whose lines take 30 times as long to draw as those of CSV
-TEXT_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,40 +47,51 @@ class Exported:
 
 @dataclass(frozen=True)
 class Format:
-    """make: returns the file's bytes"""
+    """make: returns the file's bytes in pieces, a list of one where it is made at once"""
 
     ending: str
     content_type: str
-    make: Callable[[Exported], bytes]
+    make: Callable[[Exported], Iterable[bytes]]
 
 
-def _csv(given: Exported) -> bytes:
+def _csv(given: Exported) -> list[bytes]:
     if given.asked.groups is not None:
-        return groups_to_csv(given.asked.groups)
-    return to_csv(values_of(given.shown, given.asked.rows))
+        return [groups_to_csv(given.asked.groups, given.meta)]
+    return [to_csv(values_of(given.shown, given.asked.rows), given.meta)]
 
 
-def _json(given: Exported) -> bytes:
+def _json(given: Exported) -> list[bytes]:
     values = values_of(given.shown, given.asked.rows)
-    return to_json(given.shown, given.asked, values, given.meta)
+    return [to_json(given.shown, given.asked, values, given.meta)]
 
 
-def _npz(given: Exported) -> bytes:
+def _npz(given: Exported) -> list[bytes]:
     values = values_of(given.shown, given.asked.rows)
-    return to_npz(given.shown, given.asked.rows, values, given.meta)
+    return [to_npz(given.shown, given.asked.rows, values, given.meta)]
 
 
-def _trace(given: Exported) -> bytes:
-    return to_trace(given.data, given.meta)
+def _trace(given: Exported) -> list[bytes]:
+    return [to_trace(given.data, given.meta)]
 
 
-def _text(given: Exported) -> bytes:
+def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
+    """What profile_analyze prints of one pass: `top` rows of each table, or all.
+
+    Raises DomainError export_question for a text that nobody could read.
+    """
+    try:
+        return text_pieces(columns, Query(), Printed(top=top, show_host=True))
+    except AnalysisError as error:
+        raise _refusal(str(error)) from error
+
+
+def _text(given: Exported) -> Iterable[bytes]:
     # the original knows one pass, and no medians
-    return bounded_text(given.data.columns_of_pass(0), TEXT_ROWS).encode()
+    return text_of(given.data.columns_of_pass(0))
 
 
-def _report(given: Exported) -> bytes:
-    return report_html(given.data, given.meta, given.profile).encode()
+def _report(given: Exported) -> list[bytes]:
+    return [report_html(given.data, given.meta, given.profile).encode()]
 
 
 FORMATS: dict[str, Format] = {

@@ -47,6 +47,7 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "source": "task",
         "task": task.pk,
+        "task_title": task.title,
         "attempt": attempt.number,
         "url": settings.SITE_URL + reverse("tasks:result", args=[task.pk]),
         "finished_at": task.finished_at.isoformat() if task.finished_at else None,

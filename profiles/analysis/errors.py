@@ -8,6 +8,7 @@ AnalysisCode = Literal[
     "aggregate_missing",  # by type, but no aggregate was named
     "second_of_kind",  # a file where another of its kind is shown already
     "bad_shapes",  # of a row that is shown: no lists of lists
+    "text_large",  # a text that nobody could read
     "bad_pattern",  # of names: invalid, or too much for the engine that matches it
     "unknown_column",  # to order by
     "unknown_word",  # a side, an aggregate or an end of times that does not exist

@@ -7,7 +7,7 @@ a traceback, or mixes up rows, this prints what it meant to.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,18 +15,24 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from profiles.analysis import wiki
-from profiles.analysis.grid import Line, fancy_grid
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.grid import Grid, Line
 from profiles.analysis.name_pattern import linear_time
 from profiles.analysis.query import Query
 from profiles.analysis.select import Compile, Selection, select
-from profiles.analysis.table import Row, headers, rows
+from profiles.analysis.table import headers, rows
 from profiles.analysis.totals import Totals, totals
 from profiles.parsers.columns import ProfileColumns, Side, TextColumn
 
 COPY = "Copy"
 _PIECE = 500
-#: of a text that a page may ask for: a hostile operator has a line for each of 20,000 tensors
-_MOST_LINES = 200_000
+#: of these rows so many are kept between the two looks at a table
+_KEPT_PIECES = 20
+_PIECE_CHARS = 1 << 16
+#: tabulate keeps all lines, at a kilobyte each; columns of longer tables are all drawn as text
+_TABULATE_LINES = 200_000
+#: of a text that is asked for over the network
+MOST_LINES = 1_000_000
 _NO_COPIES = "no Copy operators"
 
 
@@ -57,25 +63,38 @@ def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False)
     return report(columns, Query(), Printed(top=top, show_host=show_host))
 
 
-def bounded_text(columns: ProfileColumns, top: int) -> str:
-    """Return `profile_text` of at most `top` operators, fewer where their shapes would not end."""
-    return bounded_report(columns, Query(), Printed(top=top, show_host=True))
+def text_pieces(columns: ProfileColumns, query: Query, printed: Printed) -> Iterator[bytes]:
+    """Return `report` as UTF-8 in pieces: memory holds few of the rows, however many there are.
 
-
-def bounded_report(columns: ProfileColumns, query: Query, printed: Printed) -> str:
-    """Return `report` of at most `printed.top` (1 or more) rows a table, fewer where their shapes
-    would not end.
+    Raises AnalysisError as `report` does, before the first piece; and text_large for a text that
+    nobody could read: a hostile file has operators with 20,000 tensors, each a line.
     """
-    if query.aggregate or printed.only_operators:  # neither has shapes
-        return report(columns, query, printed)
-    top = printed.top
+    if not (query.aggregate or printed.only_operators):  # neither has shapes
+        _check_lines(columns, query, printed)
+    return _encoded(report_pieces(columns, query, printed))
+
+
+def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
+    """In pieces that are worth a packet, without a copy of all of them."""
+    waiting: list[str] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _PIECE_CHARS:
+            yield "".join(waiting).encode()
+            waiting, size = [], 0
+    yield "".join(waiting).encode()
+
+
+def _check_lines(columns: ProfileColumns, query: Query, printed: Printed) -> None:
+    """Raises AnalysisError for more lines than `MOST_LINES`."""
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
-    for side in get_args(Side):
-        first = select(columns, replace(query, side=side)).rows[:top]
-        beyond = np.flatnonzero(np.cumsum(lines[first]) > _MOST_LINES)
-        if beyond.size:
-            top = max(1, int(beyond[0]))
-    return report(columns, query, replace(printed, top=top))
+    for side in _sides(printed):
+        asked = select(columns, replace(query, side=side)).rows[: printed.top or None]
+        if (count := int(lines[asked].sum())) > MOST_LINES:
+            text = f"the table of the {side} would have {count:,} lines; at most {MOST_LINES:,}"
+            raise AnalysisError("text_large", f"{text} are printed: filter, or export CSV")
 
 
 def _tensors(shapes: TextColumn) -> NDArray[np.int64]:
@@ -94,37 +113,77 @@ def report(
 
     Raises AnalysisError as `select` does.
     """
-    parts = []
-    sides: tuple[Side, ...] = ("device", "host") if printed.show_host else ("device",)
-    if printed.print_only == "device" or printed.print_only == "host":
-        sides = (printed.print_only,)
-    else:
+    return "".join(report_pieces(columns, query, printed, matches=matches))
+
+
+def report_pieces(
+    columns: ProfileColumns, query: Query, printed: Printed, *, matches: Compile = linear_time
+) -> Iterator[str]:
+    """Return `report` in pieces. Raises AnalysisError as it does, before the first piece."""
+    parts: list[Iterable[str]] = []
+    if printed.print_only not in get_args(Side):
         lines = _summary(totals(columns))
         if printed.copy_time:
             lines += _copy_times(columns, query, matches)
-        parts.append(wiki.summary(lines) if printed.wiki else tabulate(lines, tablefmt="simple"))
+        parts.append([wiki.summary(lines) if printed.wiki else tabulate(lines, tablefmt="simple")])
     if printed.print_only != "summary":
-        for side in sides:
+        for side in _sides(printed):
             selection = select(columns, replace(query, side=side), matches=matches)
             parts.append(_part(columns, selection, printed))
-    # each part and an empty line, in one copy: a part may have tens of megabytes
-    return "\n".join(chain.from_iterable((part, "") for part in parts))
+    return _joined(parts)
 
 
-def _part(columns: ProfileColumns, selection: Selection, printed: Printed) -> str:
+def _sides(printed: Printed) -> tuple[Side, ...]:
+    if printed.print_only == "device" or printed.print_only == "host":
+        return (printed.print_only,)
+    if printed.print_only == "summary":
+        return ()
+    return ("device", "host") if printed.show_host else ("device",)
+
+
+def _joined(parts: Iterable[Iterable[str]]) -> Iterator[str]:
+    """With an empty line between parts, and the last line's end."""
+    for number, part in enumerate(parts):
+        if number:
+            yield "\n"
+        yield from part
+        yield "\n"
+
+
+def _part(columns: ProfileColumns, selection: Selection, printed: Printed) -> Iterable[str]:
     if printed.only_operators:
-        return "\n".join(_operator_lines(columns, selection)[: printed.top or None])
+        return ["\n".join(_operator_lines(columns, selection)[: printed.top or None])]
     if printed.wiki:
         made = rows(columns, selection, 0, printed.top or None)
-        return wiki.operators(columns, made, is_grouped=selection.is_grouped)
-    return table_text(headers(selection.side), _in_pieces(columns, selection, printed.top))
+        return [wiki.operators(columns, made, is_grouped=selection.is_grouped)]
+    return _table_pieces(columns, selection, printed.top)
 
 
-def _in_pieces(columns: ProfileColumns, selection: Selection, top: int) -> Iterator[Row]:
-    """The rows, few of them at a time: a row takes a kilobyte."""
+def _table_pieces(columns: ProfileColumns, selection: Selection, top: int) -> Iterator[str]:
+    """The table drawn with lines. Its rows are made twice where they are too many to be kept."""
+    titles = headers(selection.side)
+    grid = Grid(titles)
+    pieces = _in_pieces(columns, selection, top)
+    kept = list(islice(pieces, _KEPT_PIECES))
+    for piece in chain(kept, pieces):
+        grid.add(piece)
+    is_all = len(kept) < _KEPT_PIECES
+    made = kept if is_all else _in_pieces(columns, selection, top)
+    all_rows = chain.from_iterable(made)
+    if grid.is_plain or grid.lines > _TABULATE_LINES:
+        yield from grid.draw(all_rows)
+    else:
+        yield _by_tabulate(titles, list(all_rows))
+
+
+def _in_pieces(
+    columns: ProfileColumns, selection: Selection, top: int
+) -> Iterator[list[list[Line]]]:
+    """The rows as lines of texts, few of them at a time: a row takes a kilobyte."""
     count = len(range(len(selection))[: top or None])
     for start in range(0, count, _PIECE):
-        yield from rows(columns, selection, start, min(start + _PIECE, count))
+        made = rows(columns, selection, start, min(start + _PIECE, count))
+        yield [list(zip_longest(*row.cells, fillvalue="")) for row in made]
 
 
 def _operator_lines(columns: ProfileColumns, selection: Selection) -> list[str]:
@@ -166,12 +225,6 @@ def _copy_text(copies: Selection) -> str:
     # the file's order decides the last digits
     self_s = copies.self_s[np.argsort(copies.rows)]
     return f"tot={np.sum(self_s):.4f} avg={np.mean(self_s):.4f}"
-
-
-def table_text(titles: Sequence[str], made: Iterable[Row]) -> str:
-    """Return the table drawn with lines."""
-    listed = [list(zip_longest(*row.cells, fillvalue="")) for row in made]
-    return fancy_grid(titles, listed) or _by_tabulate(titles, listed)
 
 
 def _by_tabulate(titles: Sequence[str], made: Sequence[Sequence[Line]]) -> str:

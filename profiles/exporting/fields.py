@@ -1,5 +1,6 @@
 """What every export tells of an operator: one list of fields, for CSV, JSON, npz and their page."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -155,6 +156,15 @@ FIELDS: tuple[Field, ...] = (
     Field("params", "json", gettext_noop("Parameters of the operator.")),
 )
 
+#: of CSV alone, behind the others and the same in each row: JSON and npz have `meta`
+SOURCE_FIELDS: tuple[Field, ...] = (
+    Field("model", "text", gettext_noop("File name of the task's model or script.")),
+    Field("title", "text", gettext_noop("Title of the task, or name of an opened profile.")),
+    Field("options", "json", gettext_noop("Options of the task that differ from their defaults.")),
+    Field("device", "text", gettext_noop("Name of the device that ran the task.")),
+    Field("version", "text", gettext_noop("Version of MegEngine that ran the task.")),
+)
+
 
 def rows_by_time(columns: ProfileColumns) -> Rows:
     """Return all n rows: those timed on the device, longest first, then the rest as in the file.
@@ -253,3 +263,8 @@ def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
 
 def _number(column: NumberColumn, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return column.values[rows], column.present[rows]
+
+
+def as_json(value: object) -> str:
+    """Compact JSON, for fields of kind `json`."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -43,11 +42,11 @@ RESULT_FIELDS: tuple[Field, ...] = (
     Field("finished_at", "text", "When it ended, ISO 8601 in UTC."),
     Field("attempts", "count", "How often it was tried."),
     Field("run_s", "number", "How long the last attempt ran, seconds."),
-    Field("iterations", "count", "Iterations of the clean pass."),
+    Field("iterations", "count", "Iterations of the clean pass; without one, while profiling."),
     Field("median_ms", "number", "Median time of an iteration, milliseconds."),
-    Field("mean_ms", "number", "Mean time of an iteration, milliseconds."),
-    Field("min_ms", "number", "Shortest time of an iteration, milliseconds."),
-    Field("max_ms", "number", "Longest time of an iteration, milliseconds."),
+    Field("mean_ms", "number", "Mean of the iterations that `iterations` counts, milliseconds."),
+    Field("min_ms", "number", "The shortest of them, milliseconds."),
+    Field("max_ms", "number", "The longest of them, milliseconds."),
     Field("p90_ms", "number", "A tenth was slower, milliseconds."),
     Field("p99_ms", "number", "A hundredth was slower, milliseconds."),
     Field("cv", "number", "Standard deviation / mean of the iterations."),
@@ -157,8 +156,3 @@ WRITERS: Mapping[str, type[CsvWriter] | type[JsonWriter] | type[ParquetWriter]] 
     "json": JsonWriter,
     "parquet": ParquetWriter,
 }
-
-
-def as_json(value: object) -> str:
-    """Compact JSON, for fields of kind `json`."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

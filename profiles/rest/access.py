@@ -24,7 +24,9 @@ from webprofile.rest.views import ApiView
 #: of every view that reads a profile's data
 NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable", "operators_none"]}
 #: what `AnalysisError` says of a question; the rest is about the profile
-_OF_QUESTIONS = ("aggregate_missing", "bad_pattern", "unknown_column", "unknown_word")
+_OF_QUESTIONS = (
+    "aggregate_missing", "bad_pattern", "text_large", "unknown_column", "unknown_word",
+)  # fmt: skip
 
 
 class ResultView(ApiView):

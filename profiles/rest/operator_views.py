@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
@@ -14,11 +15,11 @@ from rest_framework.request import Request
 from profiles import storage
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
-from profiles.analysis.text import Printed, bounded_report
+from profiles.analysis.text import Printed, text_pieces
 from profiles.exporting.asked import group_rows
 from profiles.exporting.fields import values_of
 from profiles.exporting.json_file import operators_as_json
-from profiles.exports import FORMATS, TEXT_ROWS, exported
+from profiles.exports import FORMATS, exported
 from profiles.originals import originals_of
 from profiles.parsers.columns import Side
 from profiles.provenance import file_name, provenance
@@ -35,6 +36,7 @@ from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented, redirect_to
+from webprofile.streaming import answer_of
 
 _NOWHERE = Places("", "", "", "")
 QUESTION = {422: ["export_question"]}
@@ -122,7 +124,7 @@ class Export(DataView):
         errors=NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]},
         operation_id="profiles_export",
     )
-    def get(self, request: Request, profile_id: int, name: str) -> HttpResponse:
+    def get(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, npz, trace (Chrome, Perfetto), report (HTML) and
         text (as `profile_analyze` prints). csv, json and npz hold what the address asks for;
         without a question they hold all operators.
@@ -134,8 +136,9 @@ class Export(DataView):
         profile, data = self.data(profile_id)
         given = exported(request.query_params, data, provenance(profile), profile)
         called = content_disposition_header(True, file_name(profile, wanted.ending))
-        headers = {"Content-Disposition": called or "attachment"}
-        return HttpResponse(wanted.make(given), content_type=wanted.content_type, headers=headers)
+        answer = answer_of(request._request, wanted.make(given), wanted.content_type)
+        answer["Content-Disposition"] = called or "attachment"
+        return answer
 
 
 class Text(DataView):
@@ -150,25 +153,25 @@ class Text(DataView):
         errors=NOT_READY | QUESTION,
         operation_id="profiles_text",
     )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
+    def get(self, request: Request, profile_id: int) -> HttpResponseBase:
         """One pass letter for letter as `profile_analyze` prints it, with all of its options.
 
-        At most 1,000 rows a table.
+        All rows, unless `rows` says otherwise.
         """
         wanted = self.asked(TextQuery)
         _, data = self.data(profile_id)
         asked = table_request(request.query_params, len(data.passes))
         columns = data.columns_of_pass(max(asked.pass_number - 1, 0))
         printed = Printed(
-            top=min(wanted["rows"], TEXT_ROWS),
+            top=wanted["rows"],
             show_host=True,
             print_only=wanted.get("only", ""),
             copy_time="copies" in wanted,
             only_operators=wanted["style"] == "names",
             wiki=wanted["style"] == "wiki",
         )
-        text = bounded_report(columns, asked.query, printed)
-        return HttpResponse(text, content_type="text/plain; charset=utf-8")
+        pieces = text_pieces(columns, asked.query, printed)
+        return answer_of(request._request, pieces, "text/plain; charset=utf-8")
 
 
 class Raw(ResultView):

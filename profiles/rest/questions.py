@@ -148,13 +148,7 @@ class ExportQuery(PassesQuery):
 class TextQuery(PassesQuery):
     """What of one pass is printed: the options of `profile_analyze` that are about text too."""
 
-    rows = fields.Whole(
-        required=False,
-        default=MOST_ROWS,
-        min_value=1,
-        max_value=MOST_ROWS,
-        help_text="At most so many rows of each table.",
-    )
+    rows = _whole("At most so many rows of each table; 0: all.")
     only = fields.Choice(
         ["summary", "device", "host"],
         required=False,

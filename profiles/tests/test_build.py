@@ -43,7 +43,7 @@ def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, res
 
     client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
-    text = client.get(f"/tasks/{attempt.task_id}/result.txt?rows=10").content.decode()
+    text = client.get(f"/tasks/{attempt.task_id}/result.txt?rows=10").getvalue().decode()
     top = table(profile_data(profile).columns, top=1).rows[0]
     for line in ("ConvolutionForward", *top.cells[0]):
         assert line in page.content.decode()

@@ -83,6 +83,13 @@ def test_a_row_for_each_operator_begins_with_its_tasks_fields(tasks, tmp_path, e
     assert int(rows[0]["device_samples"]) == 2
 
 
+def test_without_a_clean_pass_the_times_are_those_while_profiling_as_in_the_api(tasks, tmp_path):
+    Profile.objects.update(iterations=7, mean_ms=8.0, min_ms=7.5, max_ms=9.0)
+    first = rows_of(export(tmp_path / "all.csv"))[0]
+    names = ("iterations", "mean_ms", "min_ms", "max_ms", "median_ms")
+    assert [first[name] for name in names] == ["7", "8.0", "7.5", "9.0", ""]
+
+
 def test_texts_that_would_be_formulas_are_disarmed_in_csv_alone(tasks, tmp_path):
     (row,) = (r for r in rows_of(export(tmp_path / "a.csv")) if r["title"])
     assert row["title"].startswith("'=cmd()")

@@ -9,6 +9,7 @@ import shlex
 import httpx2
 import numpy as np
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
@@ -19,6 +20,7 @@ from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build
+from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import another_pass
 from profiles.tests.test_build import finished_attempt
@@ -83,7 +85,7 @@ def test_every_format_is_sent_as_a_file_with_a_name_of_its_own(client, of_task, 
     assert answer["Content-Type"].startswith(kind)
     task = of_task.attempt.task_id
     assert answer["Content-Disposition"] == f'attachment; filename="net-task-{task}{ending}"'
-    assert len(answer.content) > 1000
+    assert len(answer.getvalue()) > 1000
 
 
 def test_a_name_of_any_script_survives_in_the_files_name(client, opened):
@@ -118,8 +120,63 @@ def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_
         assert found == sorted(found, reverse=True)
     totals = client.get(f"/profiles/{profile.pk}/export/json/?pass=2").json()["totals"]
     assert totals["device_s"] == pytest.approx(parse(second).device.total_s(), rel=1e-12)
-    text = client.get(f"/profiles/{profile.pk}/export/text/").content.decode()
-    assert text == profile_text(parse(first), top=1000, show_host=True)
+    text = client.get(f"/profiles/{profile.pk}/export/text/").getvalue().decode()
+    assert text == profile_text(parse(first), top=0, show_host=True)
+
+
+def test_each_row_of_csv_says_which_task_it_is_of(client, opened, of_task):
+    task = of_task.attempt.task
+    task.title, task.options = "=nightly", {"fast_run": True}
+    task.save()
+    wanted = {
+        "model": "net.mge", "title": "'=nightly", "options": '{"fast_run":true}',
+        "device": task.worker.name, "version": task.runtime_version,
+    }  # fmt: skip
+    for query in ("", "?agg=sum"):
+        for row in rows_of(client, of_task, query):
+            assert list(row)[-5:] == list(wanted)
+            assert {name: row[name] for name in wanted} == wanted
+    row = rows_of(client, opened)[0]
+    assert [row[name] for name in wanted] == ["", "résnet <18>.json", "", "", ""]
+
+
+def long_profile(client, operators=1_500):
+    alice = User.objects.first() or make_user()
+    client.force_login(alice)
+    times = {str(number): 1.0 / number for number in range(1, operators + 1)}
+    attempt = finished_attempt(to_json(make_profile(times)), owner=alice)
+    profile_build(attempt)
+    return Profile.objects.get(attempt=attempt), profile_text(
+        parse(to_json(make_profile(times))), top=0, show_host=True
+    )
+
+
+def test_texts_have_every_operator_wherever_they_are_asked_for(client, storage, tmp_path):
+    profile, whole = long_profile(client)
+    task = profile.attempt.task_id
+    for address in (
+        f"/tasks/{task}/result.txt",
+        f"/profiles/{profile.pk}/export/text/",
+        f"/api/v1/profiles/{profile.pk}/text/",
+        f"/api/v1/profiles/{profile.pk}/export/text/",
+    ):
+        assert client.get(address).getvalue().decode() == whole, address
+    shorter = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=3").getvalue().decode()
+    assert len(shorter) < len(whole) / 100
+    call_command("profile_export", str(task), "--format", "text", "-o", str(tmp_path / "a.txt"))
+    assert (tmp_path / "a.txt").read_text() == whole
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_a_server_sends_a_text_while_it_is_made(async_client, client, storage):
+    profile, whole = await sync_to_async(long_profile)(client)
+    await sync_to_async(async_client.force_login)(await User.objects.afirst())
+    answer = await async_client.get(f"/profiles/{profile.pk}/export/text/")
+    assert answer.is_async
+    pieces = [piece async for piece in answer.streaming_content]
+    assert b"".join(pieces).decode() == whole
+    assert len(pieces) > 5
 
 
 def test_csv_holds_groups_where_the_address_aggregates(client, opened):

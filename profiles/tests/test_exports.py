@@ -58,7 +58,7 @@ def passes(testdata) -> ProfileData:
 
 def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
     rows = rows_by_time(data.columns) if rows is None else rows
-    text = to_csv(values_of(data, rows)).decode()
+    text = to_csv(values_of(data, rows), META).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -186,7 +186,7 @@ def test_negative_numbers_stay_numbers_in_csv(testdata):
 def test_groups_are_those_that_were_asked_for(testdata):
     data = data_of(good_profile("resnet18"))
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
-    lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups).decode(), newline="")))
+    lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups, META).decode(), newline="")))
     assert lines[0]["type"] == "ConvolutionForward"
     assert sum(int(line["operators"]) for line in lines) == len(groups.counts) * 0 + sum(
         groups.counts

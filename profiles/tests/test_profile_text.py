@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.text import bounded_text, profile_text
+from profiles.analysis.query import Query
+from profiles.analysis.text import Printed, profile_text, text_pieces
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
 from testdata import bad_profile, commands, good_profile
@@ -78,13 +79,24 @@ def test_the_host_table_follows_only_when_asked_for() -> None:
     assert profile_text(columns, show_host=True).startswith(profile_text(columns)[:-1])
 
 
-def test_a_bounded_text_is_cut_by_nothing_but_its_bounds(monkeypatch: Any) -> None:
+def test_a_text_in_pieces_is_whole_and_no_piece_is_large() -> None:
+    times = {str(number): 1.0 / number for number in range(1, 4001)}
+    columns = parse(to_json(make_profile(times, host={"1": 0.5})))
+    pieces = list(text_pieces(columns, Query(), Printed(top=0, show_host=True)))
+    assert b"".join(pieces).decode() == profile_text(columns, 0, True)
+    assert b"".join(pieces).decode().count("│ #") == len(times) + 1
+    assert max(map(len, pieces)) < 1 << 19 < sum(map(len, pieces))
+
+
+def test_a_text_that_nobody_could_read_is_refused_before_its_first_piece(
+    monkeypatch: Any,
+) -> None:
     times = {"1": 0.5, "2": 0.25, "3": 0.125}
     shapes = {"in_shapes": [[1], [2]], "out_shapes": [[1]], "computation": 1.0, "memory": 1.0}
     profile = make_profile(times, host={"1": 0.5}, footprint=dict.fromkeys(times, shapes))
     columns = parse(to_json(profile))
-    assert bounded_text(columns, 3) == profile_text(columns, 3, True)
-    monkeypatch.setattr("profiles.analysis.text._MOST_LINES", 12)
-    assert bounded_text(columns, 3) == profile_text(columns, 2, True)
-    monkeypatch.setattr("profiles.analysis.text._MOST_LINES", 1)
-    assert bounded_text(columns, 3) == profile_text(columns, 1, True)
+    monkeypatch.setattr("profiles.analysis.text.MOST_LINES", 14)
+    with pytest.raises(AnalysisError, match="device would have 18 lines; at most 14 are printed"):
+        text_pieces(columns, Query(), Printed(top=0))
+    assert b"".join(text_pieces(columns, Query(), Printed(top=2)))
+    assert b"".join(text_pieces(columns, Query(), Printed(top=0, print_only="summary")))

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
@@ -11,17 +12,18 @@ from django.views.decorators.http import require_GET
 from profiles import storage
 from profiles.derived.loading import profile_data
 from profiles.exporting.asked import GROUP_FIELDS
-from profiles.exporting.fields import FIELDS
+from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
 from profiles.exports import FORMATS, exported
 from profiles.originals import originals_of
 from profiles.provenance import file_name, provenance
 from profiles.views.access import profile_or_404
 from webprofile.errors import DomainError
+from webprofile.streaming import answer_of
 
 
 @login_required
 @require_GET
-def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponse:
+def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
     """The profile in one format. CSV, JSON and npz hold what the address asks the table for."""
     profile = profile_or_404(request, profile_id)
     wanted = FORMATS.get(name)
@@ -29,7 +31,7 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponse:
         raise DomainError("export_unknown", status=404)
     data = profile_data(profile)
     content = wanted.make(exported(request.GET, data, provenance(profile), profile))
-    response = HttpResponse(content, content_type=wanted.content_type)
+    response = answer_of(request, content, wanted.content_type)
     # never shown in this site's name, whatever is in it
     given = file_name(profile, wanted.ending)
     response["Content-Disposition"] = content_disposition_header(True, given) or "attachment"
@@ -58,5 +60,9 @@ def guide(request: HttpRequest) -> HttpResponse:
 @require_GET
 def about(request: HttpRequest) -> HttpResponse:
     """What the files hold, field by field."""
-    context: dict[str, Any] = {"fields": FIELDS, "group_fields": GROUP_FIELDS}
+    context: dict[str, Any] = {
+        "fields": FIELDS,
+        "source_fields": SOURCE_FIELDS,
+        "group_fields": GROUP_FIELDS,
+    }
     return render(request, "profiles/exports.html", context)

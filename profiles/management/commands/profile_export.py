@@ -48,15 +48,16 @@ class Command(BaseCommand):
         try:
             data, meta, profile = _read(options["sources"])
             question = QueryDict(options["query"].removeprefix("?"))
-            content = wanted.make(exported(question, data, meta, profile))
+            pieces = wanted.make(exported(question, data, meta, profile))
         except (ProfileFormatError, AnalysisError, OSError) as error:
             raise CommandError(str(error)) from error
         except DomainError as error:
             raise CommandError(word(error)) from error
         if options["output"]:
-            Path(options["output"]).write_bytes(content)
+            with Path(options["output"]).open("wb") as file:
+                file.writelines(pieces)
         else:
-            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.writelines(pieces)
 
 
 def _read(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profile | None]:
