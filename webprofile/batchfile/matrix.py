@@ -300,6 +300,20 @@ def _known(devices: Mapping[str, Sequence[str]]) -> str:
     return f"there are {shown}{more}" if devices else "there is none"
 
 
+def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, bool]:
+    """What the owner's limit of live tasks means for so many more; and whether all can be made.
+
+    waits: further tasks are submitted when others have ended
+    """
+    room = max(0, limit - live)
+    text = f"{live} of your at most {limit} tasks wait or run now"
+    if tasks <= room:
+        return f"{text}; all of these fit.", True
+    if waits and limit:
+        return f"{text}: {room} of these are submitted at once, the rest as others end.", True
+    return f"{text}: {tasks - room} of these would be refused.", False
+
+
 def newest_first(versions: Sequence[str]) -> list[str]:
     """Versions by their numbers: 1.13.0 before 1.9.1."""
 

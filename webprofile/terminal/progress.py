@@ -1,11 +1,16 @@
 """How far a long run is: a bar on a terminal, plain lines elsewhere."""
 
 import sys
+import time
 from typing import Self, TextIO
 
 from tqdm import tqdm
 
 from webprofile.terminal.output import plain, plain_lines
+
+#: a rest that takes less is not worth a word
+LEAST_LEFT_S = 5.0
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 class Progress:
@@ -15,6 +20,8 @@ class Progress:
         self, total: int | None, what: str, *, unit: str = "", stream: TextIO | None = None
     ) -> None:
         self._stream = stream or sys.stderr
+        self._total, self._done = total or 0, 0
+        self._begun_at = time.monotonic()
         self._bar = tqdm(
             total=total,
             desc=what,
@@ -29,6 +36,21 @@ class Progress:
 
     def advance(self, amount: int = 1) -> None:
         self._bar.update(amount)
+
+    def step(self, text: str) -> None:
+        """Advance by one; the line of it says which one it was and how long the rest may take."""
+        self._done += 1
+        parts = [f"{self._done}/{self._total} {text}".rstrip()]
+        left_s = self._left_s()
+        if left_s >= LEAST_LEFT_S:
+            parts.append(f"about {rounded(left_s)} left")
+        self.line(", ".join(parts))
+        self.advance()
+
+    def _left_s(self) -> float:
+        """If the rest takes as long as what is done, each."""
+        passed_s = time.monotonic() - self._begun_at
+        return passed_s / self._done * max(0, self._total - self._done)
 
     def note(self, text: str) -> None:
         """What stands behind the bar; nothing where there is none."""
@@ -46,3 +68,12 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
+
+
+def rounded(seconds: float) -> str:
+    """A duration for people, in one unit: `40 s`, `3 min`, `2.5 h`."""
+    for unit_s, name in _UNITS:
+        if seconds >= unit_s:
+            digits = 1 if seconds < 10 * unit_s and name != "min" else 0
+            return f"{seconds / unit_s:.{digits}f} {name}"
+    return f"{seconds:.0f} s"

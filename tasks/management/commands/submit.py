@@ -13,12 +13,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.models import User
 from profiles.task_files import FileStore, task_confirm
 from tasks import services
+from tasks.asking.admission import quota_of
 from tasks.asking.batches import BatchRefusedError, Planned, batch_plan, devices_of
 from tasks.models import Task
 from tasks.states import Status, TaskState
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
-from webprofile.batchfile.matrix import cells_of
+from webprofile.batchfile.matrix import cells_of, room_words
 from webprofile.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
@@ -79,6 +80,7 @@ class Command(BaseCommand):
                 raise _mistakes(error) from error
             if options["dry_run"]:
                 self.stdout.write(_matrix(planned))
+                self._tell_room(owner, len(planned), waits=options["wait"])
                 return
             timeout_s = options["timeout"]
             until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
@@ -90,6 +92,13 @@ class Command(BaseCommand):
                 self.stderr.write(_going_on(made, len(planned)), str)  # not in red
                 raise
             self._tell(made, in_time=in_time, options=options)
+
+    def _tell_room(self, owner: User, tasks: int, *, waits: bool) -> None:
+        """Whether the owner's limit leaves room. Raises CommandError if it does not."""
+        text, fits = room_words(tasks, **quota_of(owner)._asdict(), waits=waits)
+        if not fits:
+            raise CommandError(text)
+        self.stderr.write(text, str)  # not in red
 
     def _tell(self, made: Sequence[Made], *, in_time: bool, options: dict[str, Any]) -> None:
         tasks = [each.task.pk for each in made if each.task]
@@ -123,20 +132,20 @@ def _submit(owner: User, planned: Sequence[Planned], until: float, made: list[Ma
                 time.sleep(POLL_S)
                 found = _make(owner, each, store)
             name = f"#{found.task.pk}" if found.task else "refused"
-            progress.line(f"{name} {each.cell.name} {found.problem}".rstrip())
-            progress.advance()
+            progress.step(f"{name} {each.cell.name} {found.problem}".rstrip())
             made.append(found)
 
 
 def _wait(made: Sequence[Made], until: float) -> bool:
     """Whether all ended in time."""
-    waiting = {each.task.pk for each in made if each.task}
+    names = {each.task.pk: each.planned.cell.name for each in made if each.task}
+    waiting = set(names)
     with Progress(len(waiting), "Waiting", unit="tasks") as progress:
         while waiting:
             live = _live(waiting)
             for task in _read(sorted(waiting - live)):
-                progress.line(f"#{task.pk} {task.status.value} {task.reason}".rstrip())
-            progress.advance(len(waiting) - len(live))
+                text = f"#{task.pk} {task.status.value} {names[task.pk]} {task.reason}"
+                progress.step(text.rstrip())
             waiting = live
             if waiting and time.monotonic() >= until:
                 return False

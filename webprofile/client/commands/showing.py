@@ -1,7 +1,8 @@
-"""show: how a task is, its latency and its slowest operators."""
+"""show: how a task is, its latency, its totals and its slowest operators."""
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from webprofile.client.api import Api, Query
@@ -20,7 +21,7 @@ def add_parsers(commands: Parsers) -> None:
     show = added(
         commands,
         "show",
-        "show a task, its latency and its slowest operators",
+        "show a task, its latency, its totals and its slowest operators",
         "12",
         "12 --by-type --json",
         notes=HELP,
@@ -41,12 +42,15 @@ def show_task(given: argparse.Namespace) -> int:
         if profile is not None:
             statistics = api.get(f"profiles/{profile['id']}/statistics/")
             table = api.get(f"profiles/{profile['id']}/operators/", _question(given))
+        latency = statistics.get("latency") or _latency(api, given.task)
         site = api.site
     if given.json:
-        print_json({"task": task, "profile": profile, "statistics": statistics, "operators": table})
+        found = {"statistics": statistics, "latency": latency, "operators": table}
+        print_json({"task": task, "profile": profile} | found)
     else:
         _print_task(task, f"{site}/tasks/{given.task}/{'result/' if profile else ''}")
-        _print_latency(statistics.get("latency"))
+        _print_latency(latency, profile)
+        _print_totals(statistics, profile)
         _print_table(table)
     return code_of([task])
 
@@ -63,6 +67,17 @@ def profile_of(api: Api, task: int) -> dict[str, Any] | None:
             return None
         if error.status == 404:
             raise unknown(task) from error
+        raise
+    return found
+
+
+def _latency(api: Api, task: int) -> dict[str, Any] | None:
+    """Of a task whose plan has no profiled pass too; None while or because there is none."""
+    try:
+        found: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
+    except ProblemError as error:
+        if error.status in {404, 409}:
+            return None
         raise
     return found
 
@@ -95,18 +110,36 @@ def _print_task(task: dict[str, Any], address: str) -> None:
     print(address)
 
 
-def _print_latency(latency: dict[str, Any] | None) -> None:
-    if not latency:
-        return
-    if latency["median_ms"] is not None:
-        shown = [
-            f"{name} {duration(_s(latency[f'{name}_ms']))}"
-            for name in ("median", "mean", "p90", "p99", "min", "max")
-            if latency[f"{name}_ms"] is not None
-        ]
-        print(f"\nan iteration: {', '.join(shown)} ({latency['iterations']} iterations)")
-    for each in latency["contaminations"]:
+def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | None) -> None:
+    """That without profiling, or else what the log of the first profiled pass says."""
+    if latency and latency["median_ms"] is not None:
+        _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
+    elif profile and profile["mean_ms"] is not None:
+        _print_iteration("an iteration while profiling", profile, ("mean", "min", "max"))
+    for each in latency["contaminations"] if latency else ():
         print(plain(": ".join(filter(None, ["disturbed", each["text"], each["detail"]]))))
+
+
+def _print_iteration(what: str, found: dict[str, Any], names: Sequence[str]) -> None:
+    shown = [
+        f"{name} {duration(_s(found[f'{name}_ms']))}"
+        for name in names
+        if found[f"{name}_ms"] is not None
+    ]
+    print(f"\n{what}: {', '.join(shown)} ({found['iterations']} iterations)")
+
+
+def _print_totals(statistics: dict[str, Any], profile: dict[str, Any] | None) -> None:
+    """Sums of all operators, and how far they differ between profiled passes."""
+    if not profile:
+        return
+    for side in statistics["sides"]:
+        text = f"total on the {side['side']}: {duration(side['total_s']) or 'not timed'}"
+        ends = [duration(side[name]) for name in ("lowest_s", "highest_s")]
+        if all(ends) and ends[0] != ends[1]:
+            text += f" ({ends[0]} to {ends[1]} in single passes)"
+        print(text)
+    print(f"{profile['operators']} operators")
 
 
 def _print_table(table: dict[str, Any]) -> None:

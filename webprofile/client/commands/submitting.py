@@ -11,13 +11,19 @@ from typing import Any
 
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import LocalFile, look_at, size_of
-from webprofile.batchfile.matrix import AskedFile, Cell, cells_of, newest_first
+from webprofile.batchfile.matrix import AskedFile, Cell, cells_of, newest_first, room_words
 from webprofile.batchfile.mistakes import BatchError
 from webprofile.batchfile.zip_entries import entry_mistake
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import usable
-from webprofile.client.commands.waiting import code_of, deadline_of, wait_until_ended
+from webprofile.client.commands.waiting import (
+    MOST_NAMED,
+    code_of,
+    deadline_of,
+    summary_of,
+    wait_until_ended,
+)
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.parts import has_sum, send_in_parts
 from webprofile.terminal.arguments import seconds
@@ -89,20 +95,46 @@ def submit_batch(given: argparse.Namespace) -> int:
         run = Run(api, ids, _read(cells), key, deadline_of(given.timeout))
         if not _may_send_parts(run, cells):
             run = replace(run, files=_read(cells, in_parts=False))
-        _check(run, cells)
+        quota = _check(run, cells)
         if given.dry_run:
             _print_matrix(cells, as_json=given.json)
-            return SUCCEEDED
+            return _tell_room(len(cells), quota, waits=given.wait)
         rows = _submit(run, cells, may_wait=given.wait)
-        tasks = [row["task"] for row in rows if row["task"]]
-        found = wait_until_ended(api, tasks, run.deadline) if given.wait else {}
+        names = {
+            row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
+        }
+        found = wait_until_ended(api, list(names), run.deadline, names) if given.wait else {}
     rows = [row | _result(found.get(row["task"])) for row in rows]
     if given.json:
         print_json(rows)
     elif not given.wait:
-        print(" ".join(map(str, tasks)))
-    refused = len(tasks) < len(rows)
+        print(" ".join(map(str, names)))
+    refused = len(rows) - len(names)
+    _tell_end(list(names), found, refused=refused, waited=given.wait)
     return FAILED if refused else code_of(found.values())
+
+
+def _tell_end(
+    tasks: Sequence[int], found: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
+) -> None:
+    """The last lines, beside standard output: programs read that."""
+    if waited:
+        print(summary_of(found.values(), refused=refused), file=sys.stderr)
+    else:
+        text = f"{len(tasks)} submitted" + (f", {refused} refused" if refused else "")
+        print(text, file=sys.stderr)
+    if waited and 1 < len(tasks) <= MOST_NAMED:
+        numbers = " ".join(map(str, tasks))
+        print(f"As one table: webprofile export --table {numbers}", file=sys.stderr)
+
+
+def _tell_room(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
+    """Whether the owner's limit leaves room for them; the exit code of it."""
+    if not quota:  # without tasks nothing was asked
+        return SUCCEEDED
+    text, fits = room_words(tasks, live=quota["live"], limit=quota["limit"], waits=waits)
+    print(text, file=sys.stderr)
+    return SUCCEEDED if fits else FAILED
 
 
 def _may_send_parts(run: Run, cells: Sequence[Cell]) -> bool:
@@ -121,8 +153,12 @@ def _read(cells: Sequence[Cell], *, in_parts: bool = True) -> dict[Path, LocalFi
         return look_at(paths, progress.advance, unread_from_bytes=unread)
 
 
-def _check(run: Run, cells: Sequence[Cell]) -> None:
-    """Have the site judge every different cell. Raises BatchError before anything is made."""
+def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
+    """Have the site judge every different cell; how many tasks the owner has and may have.
+
+    Raises BatchError before anything is made.
+    """
+    quota: dict[str, int] = {}
     mistakes: list[tuple[str, str]] = []
     different = {
         (id(cell.block), cell.model, cell.worker, cell.version, cell.option_set): cell
@@ -130,22 +166,26 @@ def _check(run: Run, cells: Sequence[Cell]) -> None:
     }
     with Progress(len(different), "Checking", unit="tasks") as progress:
         for cell in reversed(different.values()):
-            mistakes += _refusals(run, cell)
+            mistakes += _refusals(run, cell, quota)
             progress.advance()
     if mistakes:
         raise BatchError(mistakes)
+    return quota
 
 
-def _refusals(run: Run, cell: Cell) -> list[tuple[str, str]]:
+def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, str]]:
+    """quota: gets what the site says of it"""
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
     try:
-        refusal = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)["refusal"]
+        judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
     except ProblemError as error:
         if error.status != 422:
             raise
         return _told(cell, error)
+    quota |= judged["quota"]
+    refusal = judged["refusal"]
     return [] if refusal is None else [(cell.place_of(refusal["field"]), refusal["detail"])]
 
 
@@ -164,7 +204,6 @@ def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str
         with Progress(len(cells), "Submitting", unit="tasks") as progress:
             for cell in cells:
                 rows.append(_submitted(run, cell, progress, may_wait=may_wait))
-                progress.advance()
     except (KeyboardInterrupt, ClientError):
         made = sum(row["task"] is not None for row in rows)
         print(
@@ -186,7 +225,7 @@ def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> d
             raise
         problem = str(error)
     name = f"#{number}" if number else "refused"
-    progress.line(f"{name} {cell.name} {problem}".rstrip())
+    progress.step(f"{name} {cell.name} {problem}".rstrip())
     return {
         "task": number,
         "model": str(cell.model),

@@ -4,7 +4,8 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from webprofile.client.api import Api
@@ -46,6 +47,7 @@ def wait_for(given: argparse.Namespace) -> int:
         found = wait_until_ended(api, given.tasks, deadline_of(given.timeout))
     if given.json:
         print_json(list(found.values()))
+    print(summary_of(found.values()), file=sys.stderr)
     return code_of(found.values())
 
 
@@ -54,16 +56,19 @@ def deadline_of(timeout_s: float | None) -> float:
     return math.inf if timeout_s is None else time.monotonic() + timeout_s
 
 
-def wait_until_ended(api: Api, tasks: Sequence[int], deadline: float) -> dict[int, dict[str, Any]]:
+def wait_until_ended(
+    api: Api, tasks: Sequence[int], deadline: float, names: Mapping[int, str] | None = None
+) -> dict[int, dict[str, Any]]:
     """Each task as it ended, or as it is when the time is over.
 
+    names: what tasks are called in lines of the terminal; else by model, device and options
     Raises UnreachableError if the site is away for long. Who stops it is told what goes on.
     """
     ended: dict[int, dict[str, Any]] = {}
     waiting = dict.fromkeys(tasks)
     try:
         with Progress(len(waiting), "Waiting", unit="tasks") as progress:
-            _wait(api, waiting, ended, deadline, progress)
+            _wait(api, waiting, ended, deadline, progress, names or {})
         left = {number: _shown(api, number) for number in waiting}
         if waiting:
             print(f"Waited long enough. {_going_on(waiting)}", file=sys.stderr)
@@ -79,6 +84,7 @@ def _wait(
     ended: dict[int, dict[str, Any]],
     deadline: float,
     progress: Progress,
+    names: Mapping[int, str],
 ) -> None:
     """Moves tasks from `waiting` to `ended`. Raises UnreachableError."""
     pause_s = FIRST_PAUSE_S
@@ -89,8 +95,7 @@ def _wait(
             for task in _ended(api, list(waiting)):
                 del waiting[task["id"]]
                 ended[task["id"]] = task
-                progress.line(line_of(task))
-                progress.advance()
+                progress.step(line_of(task, names.get(task["id"], "")))
         except UnreachableError:
             # a run that takes hours outlives a restart of the site
             if time.monotonic() > answered_at + PATIENCE_S:
@@ -134,11 +139,30 @@ def is_live(task: dict[str, Any]) -> bool:
     return task["status"] in {"initiated", "waiting", "running"}
 
 
-def line_of(task: dict[str, Any]) -> str:
+def line_of(task: dict[str, Any], name: str = "") -> str:
     """One line of a terminal: a task, how it is, and why."""
     why = (task.get("reason") or {}).get("title", "")
-    parts = [f"#{task['id']}", task["status"], task.get("model_name", ""), why]
+    parts = [f"#{task['id']}", task["status"], name or name_of(task), why]
     return plain(" ".join(filter(None, parts)))
+
+
+def name_of(task: dict[str, Any]) -> str:
+    """What tells it from other tasks: model, device, options."""
+    options = [f"{name}={value}" for name, value in (task.get("options") or {}).items()]
+    parts = [task.get("model_name", ""), task.get("worker_name", ""), *options]
+    return " ".join(filter(None, parts))
+
+
+def summary_of(tasks: Iterable[dict[str, Any]], *, refused: int = 0) -> str:
+    """All tasks in one line: `34 succeeded, 5 failed`.
+
+    refused: how many could not be made
+    """
+    found = Counter("going on" if is_live(task) else task["status"] for task in tasks)
+    found["refused"] = refused
+    others = ("cancelled", "unknown", "refused", "going on")
+    always = [f"{found[name]} {name}" for name in ("succeeded", "failed")]
+    return ", ".join([*always, *(f"{found[name]} {name}" for name in others if found[name])])
 
 
 def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agent.protocol import Plan
-from profiles.exporting.fields import FIELDS
+from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
 from profiles.services import profile_build
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import ended_attempt
@@ -39,6 +39,8 @@ def test_a_result_is_shown_with_latency_operators_and_its_address(client, result
     shown = client.run("show", task).stdout
     assert f"{live_server.url}/tasks/{task}/result/" in shown
     assert "median 10 ms" in shown
+    assert "total on the device: 750 ms" in shown
+    assert "2 operators" in shown
     first, second = (line for line in shown.splitlines() if "Elemwise" in line)
     assert ("500 ms" in first, "66.7 %" in first, "250 ms" in second) == (True, True, True)
     assert "conv" in second
@@ -113,7 +115,7 @@ def test_what_cannot_be_compared_is_told(client, result, alice):
 def test_one_result_is_exported_in_every_format(client, result, home):
     task = result(0.25)
     rows = list(csv.DictReader(io.StringIO(client.run("export", task).stdout)))
-    assert list(rows[0]) == [field.heading for field in FIELDS]
+    assert list(rows[0]) == [field.heading for field in (*FIELDS, *SOURCE_FIELDS)]
     client.run("export", task, "--format", "json", "-o", "a.json")
     assert len(json.loads((home / "a.json").read_text())["operators"]) == 2
     client.run("export", task, "--format", "report", "-o", "all/")

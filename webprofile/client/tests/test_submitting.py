@@ -1,9 +1,11 @@
 """`webprofile submit` and `wait`: the real process, the real site, the real storage."""
 
+import json
 import os
 import signal
 import threading
 import time
+from collections import Counter
 
 import pytest
 from django.db import connection
@@ -91,7 +93,11 @@ def test_each_content_goes_over_the_wire_once(client, matrix, proxy):
 def test_it_waits_and_its_exit_code_tells_whether_all_succeeded(client, device, last, code):
     device += ["succeeded", last]
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2")
-    assert [row["status"] for row in client.json(*arguments, code=code)] == ["succeeded", last]
+    done = client.run(*arguments, "--json", code=code)
+    assert [row["status"] for row in json.loads(done.stdout)] == ["succeeded", last]
+    count = Counter(["succeeded", last])
+    ends = f"{count['succeeded']} succeeded, {count['failed']} failed"
+    assert ends + (", 1 cancelled" if last == "cancelled" else "") in done.stderr.splitlines()
 
 
 def test_nothing_is_made_when_anything_in_the_file_is_wrong(client, home):
@@ -312,7 +318,9 @@ def test_many_are_waited_for_with_few_requests(client, alice, device, proxy):
     tasks = [make_waiting_task(alice, worker) for _ in range(12)]
     device += [*["succeeded"] * 11, "failed"]
     told = client.run("wait", *(task.pk for task in tasks), code=1).stderr
-    assert told.count("succeeded") == 11
+    lines = told.splitlines()
+    assert sum(f"{n}/12 #" in line for n, line in enumerate(lines, 1)) == 12
+    assert lines[-1] == "11 succeeded, 1 failed"
     # a look at the list now and then, and each ended task once
     assert [path for _, path in proxy.seen].count(f"/api/v1/tasks/{tasks[0].pk}/") == 1
 
@@ -327,7 +335,16 @@ def test_beyond_the_owners_limit_it_waits_for_room(client, alice):
     alice.save()
     told = client.run("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2", "--no-wait", code=1)
     assert "refused" in told.stderr
+    assert told.stderr.splitlines()[-1] == "1 submitted, 1 refused"
     assert Task.objects.count() == 1
+    # known before anything is made
+    asked = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
+    told = client.run(*asked, "--no-wait", code=1).stderr
+    assert "1 of your at most 1 tasks wait or run now: 3 of these would be refused." in told
+    assert "0 of these are submitted at once, the rest as others end." in client.run(*asked).stderr
+    alice.task_limit = 4
+    alice.save()
+    assert "all of these fit" in client.run(*asked, "--no-wait").stderr
 
 
 @pytest.mark.parametrize(
