@@ -11,7 +11,7 @@ from accounts.models import AccessToken, AuditEntry
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def make_token(user, **changes):

@@ -17,7 +17,7 @@ from webprofile.administration.entries import ACTIONS
 from workers.grants import grants_add
 from workers.models import Grant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 USERS = "/admin/accounts/user/"
 LOG = "/admin/accounts/auditentry/"

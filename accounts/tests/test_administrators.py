@@ -16,6 +16,8 @@ from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
+pytestmark = pytest.mark.database
+
 GOOD = "a long and winding road"
 
 

@@ -15,7 +15,7 @@ from webprofile.tests.documented_api import DocumentedClient, caller, refused
 from workers.grants import grants_add
 from workers.models import Grant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 USERS = "/api/v1/admin/users/"
 AUDIT = "/api/v1/admin/audit/"

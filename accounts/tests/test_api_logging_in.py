@@ -27,6 +27,8 @@ from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
 
+pytestmark = pytest.mark.database
+
 TOKEN = "/api/v1/auth/token/"
 REFRESH = f"{TOKEN}refresh/"
 PASSWORD = "correct horse battery"

@@ -18,7 +18,7 @@ from tasks.tests.make import make_user
 from webprofile.administration.entries import ACTIONS, action_name, differences
 from webprofile.tests.documented_api import caller
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 GOOD = "correct horse battery"
 NEW = "a long and winding road"

@@ -28,7 +28,7 @@ from webprofile.errors import DomainError
 from webprofile.settings.redis import patient
 from workers.tokens import code_issue, code_redeem, token_check
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 OLD, NEW = "the old key of this site", "the new key of this site"
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from workers.health import check_close, check_open
 from workers.lost import devices_lost_tell
 from workers.models import HealthCheck, Pulse
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 URL = "https://hooks.example.org/told"
 
 

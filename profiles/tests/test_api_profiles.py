@@ -15,7 +15,7 @@ from profiles.tests.pages import make_result
 from tasks.tests.make import make_task, make_user
 from webprofile.tests.documented_api import caller, refused
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
 ROOT = "/api/v1/profiles/"
 FIRST = to_json(

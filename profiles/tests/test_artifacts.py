@@ -21,7 +21,7 @@ from tasks.selectors import known_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
 from workers import gateway
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 MIB = 1 << 20
 

@@ -12,7 +12,7 @@ from tasks.models import Attempt
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LOG = (
     "[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"

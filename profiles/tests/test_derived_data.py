@@ -30,7 +30,7 @@ from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.errors import DomainError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from profiles.tests.passes import another_pass
 from profiles.tests.sweeping import PICTURES, faults
 from testdata import good_profile
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 HUGE = str(2**70)
 #: each is slow, or takes gigabytes, in an engine that backtracks or expands

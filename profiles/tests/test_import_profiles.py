@@ -13,7 +13,7 @@ from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import objects_of
 from tasks.tests.make import make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tasks.tests.make import make_user
 from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 State = ProfileUpload.State
 

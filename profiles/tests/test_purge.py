@@ -25,7 +25,7 @@ from tasks.states import TaskState
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from workers.models import HealthCheck
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LONG_AGO = datetime.timedelta(days=100)
 
 

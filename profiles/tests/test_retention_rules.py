@@ -21,7 +21,7 @@ from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LONG_AGO = datetime.timedelta(days=40)
 DUMP = b"values of all variables"

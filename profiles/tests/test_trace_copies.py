@@ -16,6 +16,8 @@ from profiles.tests.traces import (
     to_trace,
 )
 
+pytestmark = pytest.mark.database
+
 OTHER = 3
 LANES = names({**NAMES, OTHER: "cpu1:0"})
 

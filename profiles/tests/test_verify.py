@@ -21,7 +21,7 @@ from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task, TaskFile
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LONG_AGO = datetime.timedelta(days=2)
 

@@ -21,7 +21,7 @@ from webprofile.wording import word
 from workers import gateway
 from workers.models import Grant, Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def refusal(**changes) -> DomainError:

@@ -7,7 +7,7 @@ from tasks.services import task_cancel
 from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 TASKS = "/api/v1/tasks/"
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}

@@ -23,7 +23,7 @@ from tasks.tests.make import (
 )
 from webprofile.tests.documented_api import caller, refused
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 TASKS = "/api/v1/tasks/"
 FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}

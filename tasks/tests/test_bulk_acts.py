@@ -11,7 +11,7 @@ from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
 from tasks.tests.test_task_list import many
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tasks.tests.make import (
     model_file,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

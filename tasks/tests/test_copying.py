@@ -17,7 +17,7 @@ from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 MODEL, DATA = b"a model", npy_bytes()
 

@@ -14,7 +14,7 @@ from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.tests.make import ask_for_any, last_seen, make_user, make_waiting_task, make_worker
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 BEGIN = datetime.datetime(2026, 3, 1, 8, tzinfo=datetime.UTC)
 

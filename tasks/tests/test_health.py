@@ -15,7 +15,7 @@ from workers.health import check_close, check_open, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
 from workers.services import worker_resume
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 Cause, Result = HealthCheck.Cause, HealthCheck.Result
 

@@ -8,7 +8,7 @@ import pytest
 from tasks.models import Task, TaskFile
 from tasks.tests.make import MD5, make_user, make_worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def request_body() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tasks.tests.make import (
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -> AttemptFinished:

@@ -26,7 +26,7 @@ from workers.models import Grant, HealthCheck, Runtime, Worker
 from workers.services import worker_revoke
 from workers.tokens import code_issue, code_redeem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

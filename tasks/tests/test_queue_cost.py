@@ -10,7 +10,7 @@ from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
 from workers.models import Runtime, Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def fill(owners, worker: Worker, number: int) -> None:

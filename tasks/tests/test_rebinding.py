@@ -28,7 +28,7 @@ from tasks.transitions import transition_if
 from workers.models import Grant, Runtime, Worker
 from workers.services import worker_retire
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tasks.reviving import attempts_revive
 from tasks.sweeping import COMING_BACK, sweep
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker, reported
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LONG_AGO = timezone.now() - datetime.timedelta(minutes=10)
 

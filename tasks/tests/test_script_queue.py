@@ -24,7 +24,7 @@ from webprofile.wording import word
 from workers import gateway, services
 from workers.models import Runtime, Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tasks.queue import scheduling
 from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def chosen(monkeypatch, longest: int) -> set[tuple[int, int, int]]:

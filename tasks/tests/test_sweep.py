@@ -30,7 +30,7 @@ from workers.announce import worker_group
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LONG_AGO = timezone.now() - datetime.timedelta(days=3)
 

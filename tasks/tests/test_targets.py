@@ -9,7 +9,7 @@ from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.models import Grant, Pool, Runtime
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def refused(owner, **target) -> str:

@@ -20,6 +20,8 @@ from tasks.queue.turns import Group, Turn, count_before, next_turns
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
 from webprofile.errors import DomainError
 
+pytestmark = pytest.mark.database
+
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 

@@ -13,7 +13,7 @@ from tasks.services import task_cancel
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 class Between:

@@ -1,8 +1,8 @@
 """A plugin of pytest: `TEST_DATABASE=postgres` runs the tests of the database on PostgreSQL.
 
-One server for a run, in a temporary folder; a database for each of its processes. Tests that never
-touch the database would do the same once more, so they are left out: decided by their fixtures.
-Those marked `production` need a server like this one and are left out of a run without it.
+One server for a run, in a temporary folder; a database for each of its processes. Run are the tests
+marked `database` and those that commit, whose locks and races SQLite does not have, but no pages in
+a browser. Those marked `production` need a server like this one and run nowhere else.
 """
 
 import contextlib
@@ -12,9 +12,6 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-
-#: what gives a test the database, or rests on what does
-FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server"}
 
 
 def is_chosen() -> bool:
@@ -49,15 +46,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    belongs = _touches_database if is_chosen() else _does_without_production
+    belongs = _is_about_rows if is_chosen() else _does_without_production
     config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
     items[:] = filter(belongs, items)
 
 
-def _touches_database(item: pytest.Item) -> bool:
-    names = set(getattr(item, "fixturenames", ()))
-    marked = any(item.get_closest_marker(name) for name in ("django_db", "production"))
-    return marked or bool(names & FIXTURES)
+def _is_about_rows(item: pytest.Item) -> bool:
+    if any(item.get_closest_marker(name) for name in ("database", "production")):
+        return True
+    return _commits(item) and item.get_closest_marker("browser") is None
+
+
+def _commits(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("django_db")
+    is_marked = marker is not None and marker.kwargs.get("transaction", False)
+    return is_marked or "transactional_db" in getattr(item, "fixturenames", ())
 
 
 def _does_without_production(item: pytest.Item) -> bool:

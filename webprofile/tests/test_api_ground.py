@@ -21,7 +21,7 @@ from tasks.tests.make import make_task, make_user
 from webprofile.rest.throttling import CallerThrottle
 from webprofile.watching.tests.parts import redis_server
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 TASKS = "/api/v1/tasks/"
 

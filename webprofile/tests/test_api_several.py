@@ -13,7 +13,7 @@ from workers.rest.admin_acts import APPLY as WORKER_APPLY
 from workers.rest.admin_bodies import WORKER_ACTS
 from workers.services import worker_retire
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 WORKERS = "/api/v1/admin/workers/acts/"
 USERS = "/api/v1/admin/users/acts/"

@@ -25,7 +25,7 @@ from workers.models import Grant, Pool, Worker
 from workers.services import worker_introduce
 from workers.tokens import code_redeem, token_check
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 FORM = {"name": "box", "slots": "1", "labels": ""}
 LIST = "/admin/workers/worker/"

@@ -19,7 +19,7 @@ from workers.models import Grant, Pool, Worker
 from workers.selectors import may_use_worker
 from workers.tokens import code_issue, code_redeem, token_check
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

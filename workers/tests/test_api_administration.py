@@ -18,7 +18,7 @@ from workers.models import Grant, HealthCheck, Pool, Worker
 from workers.services import worker_retire
 from workers.tokens import code_issue, code_redeem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 WORKERS = "/api/v1/admin/workers/"
 POOLS = "/api/v1/admin/pools/"

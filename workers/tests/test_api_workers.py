@@ -14,7 +14,7 @@ from webprofile.tests.documented_api import caller, refused
 from workers.models import Grant, HealthCheck, Pool, Runtime
 from workers.services import worker_retire
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 WORKERS = "/api/v1/workers/"
 POOLS = "/api/v1/pools/"

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from tasks.tests.make import make_user, make_worker
 from workers.views.devices import PAGE_SIZE
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from workers.models import WorkerSecret
 from workers.services import worker_revoke
 from workers.tokens import code_issue
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def enrol(client, code):

@@ -9,7 +9,7 @@ from workers.gateway import handle
 from workers.models import Runtime, Worker
 from workers.roofs import roofs_for
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 ROOFS = MeasuredRoofs(
     device="cpu", peak_flops={"Float32": 109.6e9}, copy_bytes_s=23.7e9, measured_at=1.8e9

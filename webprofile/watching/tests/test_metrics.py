@@ -27,7 +27,7 @@ from webprofile.errors import DomainError
 from webprofile.watching.rows import rows
 from webprofile.watching.tests.parts import samples
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 TOKEN = {"Authorization": "Bearer read-me"}
 
 
