@@ -19,16 +19,18 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	DATABASE_URL=postgres://nobody@db.example.org/profile BROKER_URL=amqp://mq.example.org \
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
-.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-arm64 test-images \
-	test-postgres e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
+.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-all test-alone \
+	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
 	@echo 'make run              start everything, serve until Ctrl-C (PORT=N)'
 	@echo 'make manage ARGS="doctor"    a manage.py command for that site'
-	@echo 'make test             all tests (ARGS="-k name" goes to pytest)'
-	@echo 'make test-postgres    all tests, those of rows on PostgreSQL'
+	@echo 'make test             the tests of every day (ARGS="-k name" goes to pytest, WORKERS=N)'
+	@echo 'make test-all         all tests, also exhaustive ones, on PostgreSQL, and with faults'
+	@echo 'make test-postgres    the tests of the database and of production, on PostgreSQL'
+	@echo 'make test-alone       the tests that need the machine for themselves'
 	@echo 'make test-arm64       the agent on emulated 64-bit ARM (root, debootstrap, qemu-user); by hand'
 	@echo 'make test-images      the containers of docker/, built and tried (root, podman); by hand'
 	@echo 'make e2e              the tests in a browser (MGW_SLOW_BROWSER=6 slows its scripts)'
@@ -111,21 +113,37 @@ run: setup locale
 manage: setup
 	@$(PY) -m webprofile.embedded manage $(ARGS)
 
-# without MegEngine the tests that need it say so themselves. First one by one those that cannot share
-# the machine, then all others, by file; 5 is pytest's word for "none chosen", true of one part of
-# `ARGS="-k name"` and of PostgreSQL's, but not of both. Those that are most come last: whoever reads
-# the end of the output sees what passed
-test: setup locale $(AXE) $(POSTGRES)
-	@$(PY) -m agent.runtimes ensure || true
-	@$(PY) -m pytest -m 'alone and not exhaustive' $(ARGS); alone=$$?; \
-		$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile -m 'not alone and not exhaustive' $(ARGS); shared=$$?; \
-		[ $$alone -eq 0 ] || [ $$alone -eq 5 ] || exit $$alone; \
-		[ $$shared -eq 5 ] && exit $$alone || exit $$shared
+# Tests are given out to processes by file (conftest.py). Without a part of the machine, or MegEngine,
+# those that need it skip, and the end says so. Sites and agents are processes of their own: unless
+# Python may keep what it compiled, each of hundreds compiles all modules anew.
+# 5 is pytest's word for "none chosen", which `ARGS="-k name"` makes true of some of several runs
+PARALLEL := -n $(or $(WORKERS),logical) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+test test-all test-postgres test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
+NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
+
+test: test-setup
+	@$(PY) -m pytest $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
+
+# also what takes long, what must have the machine to itself, what needs PostgreSQL, and faults
+test-all: test-setup
+	@$(PY) -m pytest $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
+	@$(MAKE) --no-print-directory test-postgres
+	@$(MAKE) --no-print-directory test-alone
+	@$(MAKE) --no-print-directory chaos ARGS=
 
 # the tests of the database once more, on PostgreSQL, and those that need parts of production;
 # a server of its own in a temporary folder
-test-postgres: export TEST_DATABASE := postgres
-test-postgres: $(POSTGRES) test
+test-postgres: test-setup
+	@TEST_DATABASE=postgres $(PY) -m pytest $(PARALLEL) -m 'not alone and not exhaustive' \
+		$(ARGS) $(NONE_CHOSEN)
+
+# one by one, since they cannot share the machine
+test-alone: test-setup
+	@$(PY) -m pytest -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) \
+		$(ARGS) $(NONE_CHOSEN)
+
+test-setup: setup locale $(AXE) $(POSTGRES)
+	@$(PY) -m agent.runtimes ensure || true
 
 # not for every day: minutes the first time, and slow afterwards, since qemu runs each instruction
 test-arm64: setup locale

@@ -17,9 +17,27 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 from django.utils import translation
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from testdata import DATA
 from webprofile.embedded.layout import free_ports
+
+
+class _Scheduling(LoadScopeScheduling):
+    """Tests are given out by file, so that a file's fixtures are made once; pages one by one.
+
+    What is slow about a page is the browser, which all tests of a process share.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.endswith("browser/test_accessibility.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling:
+    return _Scheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from testdata import good_profile
 from webprofile import assets
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.pages import (
+    MEASURED,
     Page,
     answers_of,
     make_measured,
@@ -35,6 +36,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WIDE = (2560, 1300)
+#: the pages are divided among so many tests
+PARTS = 4
 _ALL_IS_THERE = """
     const busy = [...document.querySelectorAll("[aria-busy=true]")];
     const missing = busy.find((part) => part.checkVisibility());
@@ -213,29 +216,70 @@ def rendered():
     template_rendered.disconnect(note)
 
 
-def test_no_page_has_a_barrier_and_none_is_forgotten(
-    browser, axe, visit, world, rendered, settings
-):
-    # to look at them all may take longer than five minutes after the login
+@pytest.fixture
+def pages(world, settings) -> list[Page]:
+    # to look at many may take longer than five minutes after the login
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 3600
     # tasks are asked for while the devices were seen just now
-    pages = [*states_of(world), *pages_of(world)]
-    found: list[str] = []
+    return [*states_of(world), *pages_of(world)]
+
+
+def test_every_template_of_a_page_is_among_those_that_are_looked_at(pages, world, rendered):
     assert {"/tasks/", "/admin/", "/accounts/2fa/", "/api/v1/docs/"} <= {p.address for p in pages}
     rendered.clear()
     for page in pages:
-        resize(browser, DESK)
-        visit(page)
-        inspect(browser, axe, page.address, found)
-        visit(page, language="zh-hans")
-        measure_width(browser, PHONE, f"{page.address} zh", found)
+        client_of(page).get(page.address)
+    for answer in answers_of(world):
+        client_of(answer.asked_on).post(answer.address, answer.fields, follow=True)
+    assert page_templates() - rendered == set()
+
+
+def client_of(page: Page) -> Client:
+    client = Client()
+    if page.session:
+        client.cookies["sessionid"] = page.session
+    return client
+
+
+def look_at(browser, axe, visit, page: Page) -> list[str]:
+    """What is wrong with a page, in all colours, widths and languages."""
+    found: list[str] = []
+    resize(browser, DESK)
+    visit(page)
+    inspect(browser, axe, page.address, found)
+    visit(page, language="zh-hans")
+    measure_width(browser, PHONE, f"{page.address} zh", found)
+    return found
+
+
+def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, world):
+    session = world.asked["administrator"].session
+    result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
+    pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
+    pages.append(Page("/accounts/login/"))
+    found = [fault for page in pages for fault in look_at(browser, axe, visit, page)]
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_page_has_a_barrier(browser, axe, visit, pages, part):
+    """Each of the parts makes what the pages show once more, so that they run side by side."""
+    found: list[str] = []
+    for page in pages[part::PARTS]:
+        found += look_at(browser, axe, visit, page)
+    assert found == [], "\n".join(sorted(set(found)))
+
+
+@pytest.mark.exhaustive
+def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, pages, world):
+    found: list[str] = []
     for answer in answers_of(world):
         resize(browser, DESK)
         visit(answer.asked_on)
         send(browser, answer.address, answer.fields)
         inspect(browser, axe, f"POST {answer.address}", found)
-    assert found == [], "\n" + "\n".join(sorted(set(found)))
-    assert page_templates() - rendered == set()
+    assert found == [], "\n".join(sorted(set(found)))
 
 
 @pytest.mark.parametrize("theme", ["", "light", "dark"])
