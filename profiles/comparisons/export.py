@@ -5,7 +5,6 @@ import io
 import math
 from typing import Any
 
-from profiles.analysis.comparison.confidence import VERDICTS
 from profiles.analysis.comparison.question import Answer
 from profiles.comparisons.facts import facts_of, warnings_of
 from profiles.comparisons.loading import Compared
@@ -20,7 +19,7 @@ def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:
     """Everything in s; a number that does not exist is null."""
     numbers = compared.comparison.side(asked.question.side)
     return {
-        "format": "megengine-web-profile comparison 1",
+        "format": "megengine-web-profile comparison 2",
         "side": asked.question.side,
         "profiles": [
             {
@@ -67,10 +66,9 @@ _COLUMNS = (
     "time_s",
     "difference_s",
     "verdict",
-    "low_s",
-    "high_s",
-    "p",
-    "p_adjusted",
+    "change",
+    "change_low",
+    "change_high",
     "operators",
 )
 
@@ -96,11 +94,10 @@ def _row(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
                 "operators": names[other + 1],
                 "time_s": _number(numbers.time_s[other + 1, number]),
                 "difference_s": _number(numbers.delta_s[other, number]),
-                "verdict": VERDICTS[int(test.verdict[number])],
-                "low_s": _number(test.low_s[number]),
-                "high_s": _number(test.high_s[number]),
-                "p": _number(test.p[number]),
-                "p_adjusted": _number(test.q[number]),
+                "verdict": test.code(number),
+                "change": _number(test.change[number]),
+                "change_low": _number(test.low[number]),
+                "change_high": _number(test.high[number]),
                 "samples_s": _samples(numbers.samples[other + 1][:, number]),
             }
         )

@@ -11,8 +11,10 @@ from django.utils.translation import ngettext
 
 from profiles.analysis.comparison.comparison import Comparison
 from profiles.analysis.comparison.nodes import Nodes
+from profiles.analysis.comparison.scatter import LEAST_DOF
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
+from profiles.comparisons.history import measurement_of
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.steps import steps_of, steps_of_all, trace_of
 from profiles.comparisons.words import letter, origin_of, title_of
@@ -57,13 +59,21 @@ def warnings_of(compared: Compared) -> list[str]:
     """What a reader must know before trusting a difference, in sentences."""
     found = _other_inputs(compared.comparison)
     for number, profile in enumerate(compared.profiles):
-        disturbed = _disturbances(_measurement(profile))
+        disturbed = _disturbances(measurement_of(profile))
         if disturbed:
             found.append(
-                _("%(letter)s was disturbed: %(causes)s. Its times may be too high.")
+                _(
+                    "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a "
+                    "difference of it gets no verdict. Run it again while the device is idle."
+                )
                 % {"letter": letter(number), "causes": disturbed}
             )
-    return [*found, *_other_steps(compared), *_single_samples(compared)]
+    return [
+        *found,
+        *_other_steps(compared),
+        *_single_samples(compared),
+        *_unknown_scatter(compared),
+    ]
 
 
 def _other_steps(compared: Compared) -> list[str]:
@@ -107,6 +117,34 @@ def _single_samples(compared: Compared) -> list[str]:
             len(traces),
         )
         found.append(text % {"letters": listed(traces)})
+    return found
+
+
+def _unknown_scatter(compared: Compared) -> list[str]:
+    """Of which runs nothing tells how far equal ones differ, where that keeps back a verdict."""
+    totals = compared.comparison.device.totals
+    others = [n for n, test in enumerate(totals, start=1) if test.code(0) == "unknown"]
+    wanted = [
+        compared.profiles[n]
+        for n in ([0, *others] if others else [])
+        if compared.evidence[n].scatter["device"] is None
+    ]
+    found = []
+    if any(profile.attempt is None for profile in wanted):
+        found.append(
+            _(
+                "Nothing tells how far equal runs differ on the device of an opened file, so a "
+                "difference of it gets no verdict."
+            )
+        )
+    devices = {profile.attempt.worker.name for profile in wanted if profile.attempt}
+    if devices:
+        text = _(
+            "How far equal runs differ on %(devices)s is not known yet, so no difference gets a "
+            "verdict. Run the same task there %(number)s times without disturbance, with the plan "
+            "“standard”."
+        )
+        found.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
     return found
 
 
@@ -169,7 +207,7 @@ def _of_run(profile: Profile) -> dict[str, str]:
             _("Device"): origin_of(profile),
         }
     task = profile.attempt.task
-    measurement = _measurement(profile)
+    measurement = measurement_of(profile)
     files = list(task.files.all())
     checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
@@ -209,10 +247,6 @@ def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
 
 def _comp_nodes(data: ProfileData) -> tuple[str, ...]:
     return data.graph.variables.comp_nodes.values
-
-
-def _measurement(profile: Profile) -> AttemptMeasurement | None:
-    return getattr(profile.attempt, "measurement", None)
 
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.comparison.comparison import Comparison
+from profiles.analysis.comparison.confidence import VERDICTS
 from profiles.analysis.drawing.colours import change_colouring
 from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.comparisons.loading import Compared
@@ -41,10 +42,13 @@ def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> 
     other: the profile that is compared with the baseline, counted from 1
 
     The difference of a group is dealt out to its operators by their times, so that sums over any
-    part of the graph are right; what the drawn profile does not have cannot be shown.
+    part of the graph are right; what the drawn profile does not have cannot be shown. Rows without
+    a verdict count as unchanged.
     """
     nodes, numbers = comparison.nodes[profile], comparison.side(side)
-    delta_s = numbers.delta_s[(profile or other) - 1]
+    against = (profile or other) - 1
+    is_clear = numbers.judgements[against].verdict >= VERDICTS.index("faster")
+    delta_s = np.where(is_clear, numbers.delta_s[against], 0.0)
     found = np.full(len(numbers.operators_s[profile]), np.nan)
     for number, row in enumerate(comparison.rows):
         members = row.members(profile)

@@ -1,16 +1,29 @@
-"""Comparisons in memory: made once, kept for the next filter, order or page."""
+"""Comparisons in memory: profiles are aligned once, for the next filter, order or page.
+
+Verdicts are made for each request, since they rest on all runs that the device has made by then.
+"""
 
 import datetime
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from profiles.analysis.comparison.comparison import Comparison, compare
+import numpy as np
+
+from profiles.analysis.comparison.comparison import Comparison, align_profiles, judged
+from profiles.analysis.comparison.confidence import Basis, Judgement, judge_total
 from profiles.analysis.data import ProfileData
-from profiles.analysis.measuring import times_of
+from profiles.comparisons.history import (
+    FIGURES,
+    Evidence,
+    Figure,
+    clean_medians_s,
+    evidence_of,
+    measurement_of,
+)
 from profiles.derived.loading import profile_data
-from profiles.derived.measurements import MeasurementFormatError, measurement_read
 from profiles.models import Profile
 from webprofile.errors import DomainError
 
@@ -20,43 +33,52 @@ MOST_OPERATORS = 250_000
 _MOST_KEPT = 100_000
 
 _Key = tuple[tuple[int, datetime.datetime], ...]
+_Aligned = tuple[tuple[ProfileData, ...], Comparison]
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
     """Profiles, the first of which is the baseline, and what came out.
 
-    clean_ms: for each profile the times of its iterations without profiling, in order
+    evidence: for each profile what is known of its run
+    latency_s: for each profile the median iteration without profiling, s; nan without one
+    latency: one verdict on it for each profile but the baseline
     """
 
     profiles: tuple[Profile, ...]
     data: tuple[ProfileData, ...]
     comparison: Comparison
-    clean_ms: tuple[tuple[float, ...], ...]
+    evidence: tuple[Evidence, ...]
+    latency_s: tuple[float, ...]
+    latency: tuple[Judgement, ...]
+
+    def basis(self, other: int, figure: Figure) -> Basis:
+        """What the verdict on a profile, counted from 1, rests on."""
+        return _basis(self.evidence[0], self.evidence[other], figure)
 
 
 @dataclass
 class _Kept:
     """The comparisons used last; for all threads of a process."""
 
-    found: OrderedDict[_Key, Compared] = field(default_factory=OrderedDict)
+    found: OrderedDict[_Key, _Aligned] = field(default_factory=OrderedDict)
     operators: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, key: _Key) -> Compared | None:
+    def get(self, key: _Key) -> _Aligned | None:
         with self.lock:
             if key in self.found:
                 self.found.move_to_end(key)
             return self.found.get(key)
 
-    def put(self, key: _Key, compared: Compared) -> None:
+    def put(self, key: _Key, aligned: _Aligned) -> None:
         with self.lock:
             if key not in self.found:
-                self.found[key] = compared
-                self.operators += _operators(compared.profiles)
+                self.found[key] = aligned
+                self.operators += _size(aligned)
             while self.operators > _MOST_KEPT and len(self.found) > 1:
                 _, freed = self.found.popitem(last=False)
-                self.operators -= _operators(freed.profiles)
+                self.operators -= _size(freed)
 
 
 _kept = _Kept()
@@ -70,31 +92,54 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
     if (operators := _operators(profiles)) > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
     key = tuple((profile.pk, profile.built_at) for profile in profiles)
-    known = _kept.get(key)
-    if known is None:
+    aligned = _kept.get(key)
+    if aligned is None:
         data = tuple(profile_data(profile) for profile in profiles)
-        known = Compared(
-            profiles=tuple(profiles),
-            data=data,
-            comparison=compare(data),
-            clean_ms=tuple(_clean_ms(profile) for profile in profiles),
-        )
-        _kept.put(key, known)
-    return known
+        aligned = data, align_profiles(data)
+        _kept.put(key, aligned)
+    evidence = tuple(evidence_of(profiles))
+    bases = {
+        figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
+        for figure in FIGURES
+    }
+    return Compared(
+        profiles=tuple(profiles),
+        data=aligned[0],
+        comparison=judged(aligned[1], {side: bases[side] for side in ("device", "host")}),
+        evidence=evidence,
+        latency_s=tuple(map(_latency_s, profiles)),
+        latency=_latency(profiles, bases["latency"]),
+    )
+
+
+def _basis(base: Evidence, other: Evidence, figure: Figure) -> Basis:
+    return Basis(
+        base=base.scatter[figure],
+        other=other.scatter[figure],
+        disturbed=base.disturbed or other.disturbed,
+    )
+
+
+def _latency_s(profile: Profile) -> float:
+    measurement = measurement_of(profile)
+    if measurement is None or measurement.median_ms is None:
+        return math.nan
+    return measurement.median_ms / 1000
+
+
+def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judgement, ...]:
+    """One verdict for each profile but the first: a process without profiling is one sample."""
+    samples = [np.array(clean_medians_s(measurement_of(profile))) for profile in profiles]
+    shown_s = [_latency_s(profile) for profile in profiles]
+    return tuple(
+        judge_total(samples[0], other, shown=other_s / (shown_s[0] or math.nan), basis=basis)
+        for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
+    )
 
 
 def _operators(profiles: Sequence[Profile]) -> int:
     return sum(profile.operators for profile in profiles)
 
 
-def _clean_ms(profile: Profile) -> tuple[float, ...]:
-    if profile.attempt is None:
-        return ()
-    try:
-        measurement = measurement_read(profile.attempt)
-    except MeasurementFormatError:
-        return ()
-    if measurement is None:
-        return ()
-    kept = [each for each in measurement.passes if each.kept]
-    return tuple(times_of(kept, "clean").tolist())
+def _size(aligned: _Aligned) -> int:
+    return sum(len(each.columns) for each in aligned[0])

@@ -11,7 +11,6 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.comparison.classify import STATUSES
 from profiles.analysis.comparison.comparison import Comparison
-from profiles.analysis.comparison.latency import judge_latency
 from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.comparison.question import SORTS, Answer
 from profiles.analysis.comparison.rows import Cell, Row
@@ -94,7 +93,7 @@ def _cell_view(
         return {"status": ""}
     base_s, time_s = (float(numbers.time_s[k, number]) for k in (0, other + 1))
     delta_s = float(numbers.delta_s[other, number])
-    verdict = words.verdict_words(numbers.judgements[other], number, base_s=base_s, delta_s=delta_s)
+    verdict = words.verdict_words(numbers.judgements[other], number)
     return {
         "status": cell.status,
         "word": words.STATUS_WORDS[cell.status][0],
@@ -111,27 +110,49 @@ def _cell_view(
 def total_rows(compared: Compared) -> list[dict[str, Any]]:
     """Totals and iteration time, for each profile with bar, difference and verdict."""
     comparison = compared.comparison
-    clean_s = [float(np.median(times)) / 1000 if times else math.nan for times in compared.clean_ms]
+    latency_s = list(compared.latency_s)
     totals_s = {side: comparison.side(side).total_s.tolist() for side in SIDES}
-    unit = unit_of([*totals_s["device"], *totals_s["host"], *clean_s])
+    unit = unit_of([*totals_s["device"], *totals_s["host"], *latency_s])
     rows = []
     for side, title in (("device", _("Device total")), ("host", _("Host total"))):
         numbers = comparison.side("device" if side == "device" else "host")
         values = numbers.total_s.tolist()
-        judged = [
-            words.verdict_words(each, 0, base_s=values[0], delta_s=numbers.total_delta_s(other))
-            for other, each in enumerate(numbers.totals, start=1)
-        ]
+        judged = [words.verdict_words(each, 0) for each in numbers.totals]
         rows.append({"key": side, "title": title, "cells": _total_cells(values, judged, unit)})
-    if any(compared.clean_ms):
+    if not all(map(math.isnan, latency_s)):
         rows.append(
             {
                 "key": "latency",
                 "title": _("Iteration without profiling, median"),
-                "cells": _total_cells(clean_s, _latency_verdicts(compared, clean_s), unit),
+                "cells": _total_cells(
+                    latency_s, [words.verdict_words(each, 0) for each in compared.latency], unit
+                ),
             }
         )
     return rows + _step_rows(compared)
+
+
+def total_notes(compared: Compared) -> list[str]:
+    """From which difference on a total gets a verdict, and why latency gets none, in sentences."""
+    notes = []
+    for other, judgement in enumerate(compared.comparison.device.totals, start=1):
+        if judgement.code(0) in ("none", "faster", "slower"):
+            allowance = math.expm1(compared.basis(other, "device").allowance)
+            notes.append(
+                _(
+                    "Equal runs on this device may differ by %(percent)s in device total. A "
+                    "smaller difference of %(letter)s gets no verdict."
+                )
+                % {"percent": words.plain_percent(allowance), "letter": words.letter(other)}
+            )
+    if any(judgement.code(0) == "single" for judgement in compared.latency):
+        notes.append(
+            _(
+                "The median iteration without profiling gets no verdict: iterations of one process "
+                "are not independent, and a run has only one process without profiling."
+            )
+        )
+    return notes
 
 
 def _step_rows(compared: Compared) -> list[dict[str, Any]]:
@@ -140,7 +161,12 @@ def _step_rows(compared: Compared) -> list[dict[str, Any]]:
     if not all(steps) or max(steps) == 1:
         return []
     found = []
-    unsure = {"code": "single", "word": _("single sample"), "interval": "", "tone": ""}
+    unsure = {
+        "code": "single",
+        "word": words.verdict_word("single"),
+        "interval": "",
+        "tone": "",
+    }
     titles = {
         "device": _("Device, of one training step"),
         "host": _("Host, of one training step"),
@@ -176,18 +202,6 @@ def _total_cells(
     return cells
 
 
-def _latency_verdicts(compared: Compared, clean_s: list[float]) -> list[dict[str, str]]:
-    return [
-        words.verdict_words(
-            judge_latency(compared.clean_ms[0], times),
-            0,
-            base_s=clean_s[0],
-            delta_s=clean_s[other] - clean_s[0],
-        )
-        for other, times in enumerate(compared.clean_ms[1:], start=1)
-    ]
-
-
 def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
     """The waterfall to one of the other profiles: steps for its table, and for the chart."""
     other = asked.other
@@ -212,6 +226,7 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
                 "to": step.to_s,
                 "delta": step.delta_s,
                 "row": step.row,
+                "tone": view["tone"],
             }
             for step, view in zip(steps, shown, strict=True)
         ],
@@ -248,7 +263,7 @@ def _step_view(step: Step, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
         "delta": words.signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
         "total": duration(step.to_s, unit),
         "address": asked.changed(row=step.row) if step.row is not None else "",
-        "tone": "slower" if step.delta_s > 0 else "faster",
+        "tone": step.verdict if step.verdict in ("faster", "slower") else "",
     }
 
 

@@ -7,7 +7,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from profiles.analysis.comparison.classify import Reason, Status
-from profiles.analysis.comparison.confidence import VERDICTS, Judgement
+from profiles.analysis.comparison.confidence import Judgement, Verdict
 from profiles.analysis.comparison.question import Sort
 from profiles.analysis.comparison.waterfall import By
 from profiles.analysis.durations import ABSENT, TimeUnit, duration
@@ -107,68 +107,47 @@ def signed_percent(ratio: float) -> str:
         return ABSENT
     if ratio >= 9.995:
         return f"×{ratio + 1:.0f}"
-    amount = _plain_percent(ratio)
-    sign = "" if amount == "0.0" else "+" if ratio > 0 else MINUS
-    return f"{sign}{amount} %"
+    amount = plain_percent(ratio)
+    sign = "" if amount == "0.0 %" else "+" if ratio > 0 else MINUS
+    return f"{sign}{amount}"
 
 
-def _plain_percent(ratio: float) -> str:
+def plain_percent(ratio: float) -> str:
+    """The amount of a relative difference: `3.4 %`, `12 %`."""
     percent = abs(ratio) * 100
-    return f"{percent:.1f}" if percent < 9.95 else f"{percent:.0f}"
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
 
 
-def verdict_words(
-    judgement: Judgement, row: int, *, base_s: float, delta_s: float
-) -> dict[str, str]:
-    """{"code", "word", "interval", "tone"}: how sure a difference is.
+def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
+    """{"code", "word", "interval", "tone"}: whether a difference is more than noise.
 
     code: of `confidence.VERDICTS`; tone: faster, slower or nothing, for the colour
-    base_s: what the difference is put in relation to, s
     """
-    code = VERDICTS[int(judgement.verdict[row])]
-    low_s, high_s = float(judgement.low_s[row]), float(judgement.high_s[row])
-    tone = ("slower" if delta_s > 0 else "faster") if code in ("clear", "likely") else ""
+    code = judgement.code(row)
     return {
         "code": code,
-        "word": _verdict_word(code, base_s, delta_s),
-        "interval": _interval(low_s, high_s, base_s),
-        "tone": tone,
+        "word": verdict_word(code),
+        "interval": _interval(float(judgement.low[row]), float(judgement.high[row])),
+        "tone": code if code in ("faster", "slower") else "",
     }
 
 
-def _verdict_word(code: str, base_s: float, delta_s: float) -> str:
-    if code in ("clear", "likely"):
-        amount = _amount(base_s, delta_s)
-        if code == "clear":
-            text = (
-                gettext("slower by %(amount)s") if delta_s > 0 else gettext("faster by %(amount)s")
-            )
-        elif delta_s > 0:
-            text = gettext("perhaps slower by %(amount)s")
-        else:
-            text = gettext("perhaps faster by %(amount)s")
-        return text % {"amount": amount}
+def verdict_word(code: Verdict) -> str:
+    """What a verdict says to a reader; empty where one side has no times."""
     words = {
+        "disturbed": gettext("no verdict: a run was disturbed"),
+        "single": gettext("not enough evidence: one sample"),
+        "few": gettext("not enough evidence: too few passes"),
+        "unknown": gettext("not enough evidence: scatter of equal runs unknown"),
         "none": gettext("no clear difference"),
-        "few": gettext("too few samples"),
-        "single": gettext("single sample"),
+        "faster": gettext("faster"),
+        "slower": gettext("slower"),
     }
     return words.get(code, "")
 
 
-def _amount(base_s: float, delta_s: float) -> str:
-    """`12 %` of the baseline's time; of less than a microsecond the difference itself."""
-    if not base_s >= 1e-6 or not math.isfinite(delta_s):
-        return duration(abs(delta_s))
-    ratio = delta_s / base_s
-    if ratio >= 9.995:
-        return gettext("a factor of %(factor)s") % {"factor": f"{ratio + 1:.0f}"}
-    return f"{_plain_percent(ratio)} %"
-
-
-def _interval(low_s: float, high_s: float, base_s: float) -> str:
-    if not (math.isfinite(low_s) and math.isfinite(high_s)):
+def _interval(low: float, high: float) -> str:
+    """Bounds of a ratio, as percentages of the baseline."""
+    if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    if base_s >= 1e-6:
-        return f"{signed_percent(low_s / base_s)} … {signed_percent(high_s / base_s)}"
-    return f"{signed(low_s)} … {signed(high_s)}"
+    return f"{signed_percent(low)} … {signed_percent(high)}"

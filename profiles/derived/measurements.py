@@ -63,9 +63,12 @@ def measurement_read(attempt: Attempt) -> Measurement | None:
 
 
 def measurement_row(
-    attempt: Attempt, measurement: Measurement, device_totals_s: Sequence[float | None]
+    attempt: Attempt,
+    measurement: Measurement,
+    device_totals_s: Sequence[float | None],
+    host_totals_s: Sequence[float | None] = (),
 ) -> AttemptMeasurement:
-    """The row for a measurement, not yet saved; `device_totals_s` one for each profile."""
+    """The row for a measurement, not yet saved; totals are one for each profile."""
     sums = figures(measurement)
     clean = asdict(sums.clean) if sums.clean else {}
     bins = histogram(times_of([each for each in measurement.passes if each.kept], "clean"))
@@ -79,6 +82,7 @@ def measurement_row(
         profiled_median_ms=sums.profiled_median_ms,
         overhead=sums.overhead,
         device_totals_s=list(device_totals_s),
+        host_totals_s=list(host_totals_s),
         device_cv=variation(known),
         start_s=_plain(sums.start_s, depth=0),
         load_ms=_plain(sums.load_ms, depth=0),

@@ -23,6 +23,7 @@ from profiles.analysis.stability import totals_of_passes
 from profiles.derived.deriving import Derived, Told, derive, profile_row, untold
 from profiles.derived.measurements import MeasurementFormatError, measurement_read, measurement_row
 from profiles.models import AttemptMeasurement, Profile, artifact_key
+from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.run_log import parse_run_log, parse_warnings
 from tasks.models import Attempt, Task
@@ -72,7 +73,8 @@ def results_read(attempt: Attempt, profile: Profile | None = None, told: Told = 
             _take_iterations(profile, measurement)
     row = None
     if measurement is not None:
-        row = measurement_row(attempt, measurement, _device_totals(attempt, derived))
+        device_s, host_s = (_totals(attempt, derived, side) for side in ("device", "host"))
+        row = measurement_row(attempt, measurement, device_s, host_s)
     return Results(
         profile=profile if derived else None,
         derived=derived,
@@ -174,11 +176,11 @@ def _take_iterations(profile: Profile, measurement: Measurement) -> None:
     )
 
 
-def _device_totals(attempt: Attempt, derived: Derived | None) -> Sequence[float | None]:
-    """Device total of each profiled pass, s; None for one that is missing or was not merged."""
+def _totals(attempt: Attempt, derived: Derived | None, side: Side) -> Sequence[float | None]:
+    """Total of each profiled pass on one side, s; None for one that was not merged."""
     if derived is None or not derived.data.has_operators:
         return []
-    totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, "device"), strict=True))
+    totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, side), strict=True))
     last = profile_number(profile_files(attempt)[-1][0]) or 0
     found = [totals.get(profile_name(number)) for number in range(1, last + 1)]
     return [total if total is not None and math.isfinite(total) else None for total in found]

@@ -32,13 +32,13 @@ class TestAnswer(serializers.Serializer):
     difference_s = number("Time minus that of the baseline, s; negative is faster.")
     verdict = serializers.ChoiceField(
         VERDICTS,
-        help_text="absent: no times; single: one sample; few: too few for a verdict; none: no "
-        "clear difference; likely: by itself, but perhaps luck among so many rows; clear.",
+        help_text="absent: no times; disturbed: one of the runs was; single: one sample; few: too "
+        "few passes; unknown: how far equal runs differ on the device; none: no clear difference; "
+        "faster; slower. All but the last three say that there is no verdict.",
     )
-    low_s = number("Where the 95 % interval of the difference begins, s.")
-    high_s = number("Where it ends, s.")
-    p = number("Of a two-sided Mann-Whitney test, by itself.")
-    p_adjusted = number("The same, adjusted for the number of rows.")
+    change = number("Estimated ratio to the baseline minus 1 (Hodges-Lehmann, of logarithms).")
+    change_low = number("Where the 95 % interval of `change` begins; never below -1.")
+    change_high = number("Where it ends.")
 
 
 class TotalAnswer(TestAnswer):
@@ -46,6 +46,10 @@ class TotalAnswer(TestAnswer):
 
     letter = serializers.CharField(help_text="Whose.")
     time_s = number("Its value, s.")
+    equal_runs_differ_by = number(
+        "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets no "
+        "verdict. Null: not known."
+    )
 
 
 class TotalsAnswer(serializers.Serializer):

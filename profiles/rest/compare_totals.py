@@ -4,10 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from profiles.analysis.comparison.confidence import VERDICTS, Judgement
-from profiles.analysis.comparison.latency import judge_latency
+from profiles.analysis.comparison.confidence import Judgement
+from profiles.comparisons.history import Figure
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES
 from profiles.comparisons.words import letter
@@ -18,17 +16,15 @@ def totals_of(compared: Compared) -> list[dict[str, Any]]:
     found = []
     for side in SIDES:
         numbers = compared.comparison.side(side)
-        found.append(_totals(side, numbers.total_s.tolist(), numbers.totals))
-    if any(compared.clean_ms):
-        first, *others = compared.clean_ms
-        medians = [
-            float(np.median(each)) / 1000 if each else math.nan for each in compared.clean_ms
-        ]
-        found.append(_totals("latency", medians, [judge_latency(first, each) for each in others]))
+        found.append(_totals(compared, side, numbers.total_s.tolist(), numbers.totals))
+    if not all(map(math.isnan, compared.latency_s)):
+        found.append(_totals(compared, "latency", compared.latency_s, compared.latency))
     return found
 
 
-def _totals(key: str, values: Sequence[float], judged: Sequence[Judgement]) -> dict[str, Any]:
+def _totals(
+    compared: Compared, key: Figure, values: Sequence[float], judged: Sequence[Judgement]
+) -> dict[str, Any]:
     return {
         "key": key,
         "baseline_s": values[0],
@@ -37,11 +33,11 @@ def _totals(key: str, values: Sequence[float], judged: Sequence[Judgement]) -> d
                 "letter": letter(number),
                 "time_s": value,
                 "difference_s": value - values[0],
-                "verdict": VERDICTS[int(test.verdict[0])],
-                "low_s": float(test.low_s[0]),
-                "high_s": float(test.high_s[0]),
-                "p": float(test.p[0]),
-                "p_adjusted": float(test.q[0]),
+                "verdict": test.code(0),
+                "change": float(test.change[0]),
+                "change_low": float(test.low[0]),
+                "change_high": float(test.high[0]),
+                "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
             }
             for number, (value, test) in enumerate(zip(values[1:], judged, strict=True), start=1)
         ],

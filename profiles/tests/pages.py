@@ -1,15 +1,18 @@
 """Result pages for tests: tasks whose attempts left real profiles."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles import storage
-from profiles.models import Profile, artifact_key
+from profiles.models import AttemptMeasurement, Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
-from tasks.models import Attempt
+from tasks.models import Attempt, Task
+from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
@@ -39,3 +42,30 @@ def ended_attempt(
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     reported(attempt, report)
     return attempt
+
+
+def measured(
+    profile: Profile, device_totals_s: Sequence[float] = (), **figures: Any
+) -> AttemptMeasurement:
+    """Give the attempt of a profile a measurement; device_totals_s: of its passes."""
+    return AttemptMeasurement.objects.create(
+        attempt=profile.attempt, device_totals_s=list(device_totals_s), **figures
+    )
+
+
+def make_equal_runs(profile: Profile, *runs: Sequence[float], **figures: Any) -> None:
+    """Make ended runs equal to that of a profile, each with the device totals of its passes, s."""
+    task = Task.objects.get(pk=profile.attempt.task_id)
+    files, now = list(task.files.all()), timezone.now()
+    for totals_s in runs:
+        task.pk, task.state, task.outcome = None, TaskState.FINISHED, Outcome.SUCCEEDED
+        task.save(force_insert=True)
+        for file in files:
+            file.pk, file.task = None, task
+            file.save(force_insert=True)
+        attempt = Attempt.objects.create(
+            task=task, worker=task.worker, number=1, slot=0, ended_at=now, lease_expires_at=now
+        )
+        AttemptMeasurement.objects.create(
+            attempt=attempt, device_totals_s=list(totals_s), **figures
+        )

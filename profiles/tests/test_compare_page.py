@@ -10,12 +10,11 @@ from django.core.management.base import CommandError
 
 from profiles.comparisons import loading
 from profiles.comparisons.words import signed, signed_percent
-from profiles.models import AttemptMeasurement
 from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
 from profiles.tests.opened import make_opened
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_equal_runs, make_result, measured
 from profiles.tests.passes import another_pass
-from tasks.tests.make import make_user
+from tasks.tests.make import make_user, make_worker
 from testdata import DATA, good_profile
 
 pytestmark = pytest.mark.django_db
@@ -43,23 +42,105 @@ def test_a_fusion_is_shown_with_what_became_of_it_and_of_its_time(client, relate
     assert "ConvolutionForward + BatchNormForward + Elemwise RELU → ConvBiasForward" in text
     first = page.context["page"].object_list[0]
     assert (first["cells"][0]["status"], first["cells"][0]["delta"]) == ("fused", "+3.862 ms")
-    assert first["cells"][0]["verdict"]["word"] == "single sample"
+    assert first["cells"][0]["verdict"]["word"] == "not enough evidence: one sample"
     assert page.context["totals"][0]["cells"][1]["delta"] == "+9.702 ms"
     steps = page.context["waterfall"]["steps"]
     assert [steps[0]["total"], steps[-1]["total"]] == ["13.75 ms", "23.45 ms"]
 
 
-def test_with_passes_the_page_says_how_sure_it_is(client, alice):
-    one, other = good_profile("resnet18"), good_profile("resnet18_opt")
-    profiles = [
+#: passes of five equal runs that differ by 1 %
+EQUAL_RUNS = [[0.01375 * (1 + run / 400)] * 5 for run in range(5)]
+
+
+@pytest.fixture
+def slower(alice):
+    """resnet18 and a slower kind of it, five passes each; no run of the device was disturbed."""
+    return [
         make_result(data, *(another_pass(data, seed) for seed in range(4)), owner=alice)
-        for data in (one, other)
+        for data in map(good_profile, ("resnet18", "resnet18_opt"))
     ]
-    page = client.get(address(*profiles))
+
+
+def tones(page) -> set[str]:
+    """What is coloured on a page of a comparison."""
+    context = page.context
+    cells = [row["cells"][0] for row in context["page"].object_list]
+    cells += [row["cells"][1] for row in context["totals"]]
+    found = {cell["verdict"]["tone"] for cell in cells if cell.get("verdict")}
+    return found | {step["tone"] for step in context["waterfall"]["steps"]}
+
+
+@pytest.mark.parametrize("by", ["row", "type", "scope"])
+def test_with_passes_and_equal_runs_the_page_says_what_is_slower(client, slower, by):
+    make_equal_runs(slower[0], *EQUAL_RUNS)
+    page = client.get(address(*slower, by=by))
     words = [row["cells"][0]["verdict"]["word"] for row in page.context["page"].object_list]
-    assert any(word.startswith("slower by ") for word in words)
+    assert "slower" in words
     assert "95 %" in text_of(page)
-    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "clear"
+    assert "slower" in tones(page)
+    total = page.context["totals"][0]["cells"][1]["verdict"]
+    assert (total["code"], total["tone"]) == ("slower", "slower")
+    assert "Equal runs on this device may differ by 2.6 %" in page.context["totals_notes"][0]
+    assert [s["tone"] for s in page.context["waterfall"]["steps"]].count("slower") >= 1
+
+
+def test_without_equal_runs_nothing_gets_a_verdict_and_the_page_says_what_to_do(client, slower):
+    page = client.get(address(*slower))
+    assert tones(page) == {""}
+    total = page.context["totals"][0]["cells"][1]["verdict"]
+    assert total["word"] == "not enough evidence: scatter of equal runs unknown"
+    (advice,) = [each for each in page.context["warnings"] if "is not known yet" in each]
+    assert "Run the same task there 5 times without disturbance" in advice
+
+
+def test_too_few_or_disturbed_equal_runs_tell_nothing(client, slower):
+    make_equal_runs(slower[0], *EQUAL_RUNS[:4])
+    make_equal_runs(slower[0], *EQUAL_RUNS, contaminations=[{"code": "hot", "detail": ""}])
+    assert tones(client.get(address(*slower))) == {""}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_disturbed_run_gets_figures_and_the_reason_but_no_verdict(client, slower, which):
+    make_equal_runs(slower[0], *EQUAL_RUNS)
+    measured(slower[which], contaminations=[{"code": "hot", "detail": "93 °C"}])
+    page = client.get(address(*slower, rows="all"))
+    letter = "AB"[which]
+    warnings = page.context["warnings"]
+    assert any(w.startswith(f"{letter} was disturbed: the device was hot") for w in warnings)
+    assert tones(page) == {""}
+    cells = [row["cells"][0] for row in page.context["page"].object_list]
+    assert {c["verdict"]["code"] for c in cells if c.get("verdict")} <= {"disturbed", "absent"}
+    assert all("time" not in cell.get("reasons", "") for cell in cells)
+    total = page.context["totals"][0]["cells"][1]
+    assert total["verdict"]["word"] == "no verdict: a run was disturbed"
+    assert total["delta"].startswith("+")
+
+
+def test_latency_of_one_process_gets_no_verdict(client, slower):
+    for profile, median_ms in zip(slower, (10.0, 20.0), strict=True):
+        clean = {"kind": "clean", "kept": True, "median_ms": median_ms}
+        measured(profile, median_ms=median_ms, passes=[clean])
+    page = client.get(address(*slower))
+    latency = next(row for row in page.context["totals"] if row["key"] == "latency")
+    assert latency["cells"][1]["verdict"]["code"] == "single"
+    assert latency["cells"][1]["delta"] == "+10.00 ms"
+    assert "iterations of one process are not independent" in " ".join(page.context["totals_notes"])
+
+
+def test_another_device_has_equal_runs_of_its_own(client, slower):
+    make_equal_runs(slower[0], *EQUAL_RUNS)
+    elsewhere = make_worker("elsewhere")
+    slower[1].attempt.task.attempts.update(worker=elsewhere)
+    assert tones(client.get(address(*slower))) == {""}
+
+
+def test_a_comparison_makes_few_queries_however_many_equal_runs_there_are(
+    client, slower, django_assert_max_num_queries
+):
+    make_equal_runs(slower[0], *EQUAL_RUNS * 3)
+    client.get(address(*slower))
+    with django_assert_max_num_queries(16):
+        client.get(address(*slower))
 
 
 def test_the_first_result_is_the_baseline_and_another_can_be_made_it(client, related):
@@ -77,16 +158,6 @@ def test_other_inputs_are_warned_of(client, related):
     inputs = next(fact for fact in page.context["facts"] if fact.name == "Inputs")
     assert inputs.differs
     assert inputs.values == ("data {1,3,224,224}", "data {1,3,64,64}")
-
-
-def test_a_disturbed_run_is_warned_of(client, related):
-    AttemptMeasurement.objects.create(
-        attempt=related[1].attempt, contaminations=[{"code": "hot", "detail": "93 °C"}]
-    )
-    page = client.get(address(*related[:2]))
-    assert any(
-        w.startswith("B was disturbed: the device was hot") for w in page.context["warnings"]
-    )
 
 
 def test_models_without_a_common_operator_are_told_so(client, alice):
@@ -348,7 +419,7 @@ def test_the_command_tells_steps_and_rows(capsys):
     out = capsys.readouterr().out
     assert "layer3.1.conv2.Convolution" in out
     assert "+3.862 ms" in out
-    assert "single sample" in out
+    assert "not enough evidence: one sample" in out
     call_command("compare_profiles", *files, "--all", "-t", "0")
     assert "bn1.bias,l…  BatchNorm" in capsys.readouterr().out
     call_command("compare_profiles", *files, "--json", "--all", "-t", "0")

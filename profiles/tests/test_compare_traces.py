@@ -34,7 +34,7 @@ def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
     of_all, of_one = rows["device"], rows["device-step"]
     assert of_all[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
     assert of_one[0]["value"] == of_one[1]["value"] == of_all[0]["value"]
-    assert of_one[1]["verdict"]["word"] == "single sample"
+    assert of_one[1]["verdict"]["word"] == "not enough evidence: one sample"
 
 
 @pytest.mark.parametrize(

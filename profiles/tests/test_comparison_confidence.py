@@ -1,4 +1,6 @@
-"""How sure a difference is: against scipy, and where samples are few, tied or missing."""
+"""Verdicts on differences: against scipy, against simulated devices, and where samples are few."""
+
+import math
 
 import numpy as np
 import pytest
@@ -6,52 +8,43 @@ from scipy import stats
 
 from profiles.analysis.comparison.confidence import (
     VERDICTS,
+    Basis,
     adjusted,
-    judge,
+    judge_rows,
+    judge_total,
     least_p,
-    rank_test,
     shift_interval,
+    student_p,
+    student_quantile,
 )
-from profiles.analysis.comparison.latency import BLOCKS, block_medians, judge_latency
+from profiles.analysis.comparison.scatter import LEAST_DOF, Scatter, logarithms, scatter_of
+
+STEADY = Scatter(sd=0.005, dof=19, largest=0.015)
+BASIS = Basis(STEADY, STEADY)
 
 
-def words(base, other, worth=None):
+def verdicts(found):
+    return [VERDICTS[code] for code in found.verdict]
+
+
+def rows(base, other, *, worth=None, basis=BASIS):
     base, other = np.asarray(base, float), np.asarray(other, float)
-    found = judge(
-        base,
-        other,
-        worth=np.ones(base.shape[1], bool) if worth is None else np.asarray(worth),
-        difference_s=np.nanmedian(other, axis=0) - np.nanmedian(base, axis=0),
-    )
-    return [VERDICTS[code] for code in found.verdict], found
+    worth = np.ones(base.shape[1], bool) if worth is None else np.asarray(worth)
+    shown = np.nanmedian(other, axis=0) / np.nanmedian(base, axis=0)
+    return judge_rows(base, other, worth=worth, shown=shown, basis=basis)
 
 
-@pytest.mark.parametrize(("n", "k"), [(5, 5), (4, 6), (2, 3), (3, 7), (1, 4)])
-def test_few_samples_without_ties_give_the_exact_p_of_scipy(n, k):
-    chance = np.random.default_rng(n * 10 + k)
-    a, b = chance.normal(size=(n, 50)), chance.normal(0.5, size=(k, 50))
-    expected = stats.mannwhitneyu(a, b, axis=0, method="exact").pvalue
-    assert rank_test(a, b) == pytest.approx(expected, abs=1e-12)
+def total(base, other, *, basis=BASIS):
+    base, other = np.asarray(base, float), np.asarray(other, float)
+    shown = float(np.median(other) / np.median(base))
+    return judge_total(base, other, shown=shown, basis=basis)
 
 
-def test_many_samples_with_ties_give_the_asymptotic_p_of_scipy():
-    chance = np.random.default_rng(3)
-    a, b = (chance.integers(0, 9, size=(n, 50)).astype(float) for n in (20, 18))
-    expected = stats.mannwhitneyu(a, b, axis=0, method="asymptotic").pvalue
-    assert rank_test(a, b) == pytest.approx(expected, abs=1e-12)
-
-
-def test_few_samples_with_ties_give_the_p_over_all_permutations():
-    a = np.array([[1.0, 2, 2, 3], [5, 5, 5, 5]]).T
-    b = np.array([[2.0, 3, 4, 4, 5], [5, 5, 5, 5, 5]]).T
-
-    def away(x, y):
-        return abs(stats.rankdata(np.concatenate([x, y]))[: len(x)].sum() - 20)
-
-    expected = stats.permutation_test(
-        (a[:, 0], b[:, 0]), away, alternative="greater", n_resamples=np.inf
-    ).pvalue
-    assert rank_test(a, b) == pytest.approx([expected, 1.0])
+@pytest.mark.parametrize("dof", [1, 2, 3, 8, 13, 42])
+def test_the_p_of_student_is_that_of_scipy(dof):
+    t = np.linspace(0, 12, 50)
+    assert student_p(t, dof) == pytest.approx(2 * stats.t.sf(t, dof), abs=1e-13)
+    assert student_quantile(0.01, dof) == pytest.approx(stats.t.isf(0.005, dof))
 
 
 def test_adjustment_is_that_of_benjamini_and_hochberg_and_skips_untested_rows():
@@ -62,77 +55,212 @@ def test_adjustment_is_that_of_benjamini_and_hochberg_and_skips_untested_rows():
 
 
 @pytest.mark.parametrize("n", [4, 5, 8, 20])
-def test_the_interval_holds_the_true_shift_about_as_often_as_it_says(n):
+def test_the_interval_of_passes_holds_the_true_shift_about_as_often_as_it_says(n):
     chance = np.random.default_rng(n)
     a, b = chance.normal(size=(n, 3000)), chance.normal(0.7, size=(n, 3000))
-    low, high = shift_interval(a, b)
+    middle, low, high = shift_interval(a, b)
     held = ((low <= 0.7) & (high >= 0.7)).mean()
     assert 0.935 <= held <= 0.99
+    assert abs(np.median(middle) - 0.7) < 0.05
+
+
+def test_an_interval_is_one_of_ratios_and_never_passes_minus_100_percent():
+    chance = np.random.default_rng(4)
+    base, other = (np.exp(chance.normal(0, 3, size=(5, 500))) * 1e-6 for _ in range(2))
+    base[0] *= 1e4  # a spike in one pass
+    found = rows(base, other)
+    assert (found.low > -1).all()
+    assert (found.low <= found.change).all()
+    assert (found.change <= found.high).all()
+    twice = total([10, 10.1, 10.2, 9.9, 10], [20, 20.2, 20.4, 19.8, 20])
+    assert twice.change[0] == pytest.approx(1.0)
+    assert 0 < twice.low[0] < 1 < twice.high[0]
+
+
+def test_a_verdict_and_its_interval_say_the_same():
+    chance = np.random.default_rng(8)
+    for _ in range(200):
+        base, other = chance.lognormal(0, 0.03, 5), chance.lognormal(0.03, 0.03, 5)
+        found = total(base, other)
+        holds_zero = found.low[0] <= 0 <= found.high[0]
+        assert (verdicts(found) == ["none"]) == bool(holds_zero)
+
+
+def test_the_interval_holds_the_ratio_that_is_shown():
+    chance = np.random.default_rng(9)
+    base, other = chance.exponential(size=(5, 200)), chance.exponential(size=(5, 200))
+    found = rows(base, other)
+    shown = np.median(other, axis=0) / np.median(base, axis=0) - 1
+    assert ((found.low <= shown + 1e-12) & (shown - 1e-12 <= found.high)).all()
+
+
+def test_a_difference_that_equal_runs_show_too_gets_no_verdict():
+    base, other = [10, 10.01, 10.02, 9.99, 10], [11, 11.01, 11.02, 10.99, 11]
+    assert verdicts(total(base, other)) == ["slower"]
+    restless = Scatter(sd=0.01, dof=19, largest=0.12)
+    for basis in (Basis(restless, STEADY), Basis(STEADY, restless)):
+        found = total(base, other, basis=basis)
+        assert verdicts(found) == ["none"]
+        assert found.low[0] < 0 < found.high[0]
+
+
+def test_few_equal_runs_allow_for_more_than_many():
+    few, many = (Basis(s, s) for s in (Scatter(0.01, 4, 0.02), Scatter(0.01, 19, 0.02)))
+    assert few.allowance == pytest.approx(stats.t.isf(0.005, 4) * math.sqrt(2) * 0.01)
+    assert few.allowance > many.allowance
+
+
+def test_without_equal_runs_there_is_a_figure_but_no_verdict():
+    for basis in (Basis(), Basis(STEADY, None), Basis(None, STEADY)):
+        found = total([10, 11, 10, 11, 10], [20, 21, 20, 21, 20], basis=basis)
+        assert verdicts(found) == ["unknown"]
+        assert found.change[0] == pytest.approx(1.0, abs=0.1)
+        assert found.low[0] < found.change[0] < found.high[0]
+        assert verdicts(rows([[1], [1], [1], [1]], [[9], [9], [9], [9]], basis=basis)) == [
+            "unknown"
+        ]
+
+
+def test_a_disturbed_run_gets_no_verdict_at_all():
+    disturbed = Basis(STEADY, STEADY, disturbed=True)
+    base = np.full((5, 30), 1e-3)
+    assert set(verdicts(rows(base, base * 3, basis=disturbed))) == {"disturbed"}
+    assert verdicts(total(base[:, 0], base[:, 0] * 3, basis=disturbed)) == ["disturbed"]
+    assert total(base[:, 0], base[:, 0] * 3, basis=disturbed).change[0] == pytest.approx(2)
 
 
 def test_three_samples_on_each_side_can_prove_nothing():
     assert least_p(3, 3) == pytest.approx(0.1)
-    verdicts, found = words([[1], [2], [3]], [[11], [12], [13]])
-    assert verdicts == ["few"]
-    assert np.isnan(found.low_s[0])
+    found = rows([[1], [2], [3]], [[11], [12], [13]])
+    assert verdicts(found) == ["few"]
+    assert np.isnan(found.low[0])
 
 
 def test_a_single_sample_says_so_and_missing_times_are_not_compared():
     nan = np.nan
     base = np.array([[1, nan, 1], [nan, nan, 2], [nan, nan, 3], [nan, nan, 4]])
     other = np.array([[1, 1, nan], [2, 2, nan], [3, 3, nan], [4, 4, nan]])
-    found = judge(base, other, worth=np.ones(3, bool), difference_s=np.full(3, nan))
-    assert [VERDICTS[code] for code in found.verdict] == ["single", "absent", "absent"]
-
-
-def test_a_large_difference_is_clear_and_noise_is_not():
-    chance = np.random.default_rng(5)
-    base = chance.normal(100, 3, size=(5, 40))
-    other = chance.normal(100, 3, size=(5, 40))
-    other[:, :20] += 30
-    verdicts, found = words(base, other)
-    assert verdicts[:20] == ["clear"] * 20
-    assert "clear" not in verdicts[20:]
-    assert (found.low_s[:20] > 0).all()
-
-
-def test_one_difference_among_many_rows_is_only_likely():
-    base = np.tile(np.arange(5.0)[:, None], (1, 100))
-    other = base.copy()
-    other[:, 0] += 50
-    verdicts, _ = words(base, other)
-    assert verdicts[0] == "likely"
-    assert set(verdicts[1:]) == {"none"}
-    # where it is the only row that matters, it is not one of a hundred
-    assert words(base, other, worth=np.arange(100) == 0)[0][0] == "clear"
+    found = judge_rows(base, other, worth=np.ones(3, bool), shown=np.full(3, nan), basis=BASIS)
+    assert verdicts(found) == ["single", "absent", "absent"]
 
 
 def test_a_pass_that_did_not_time_an_operator_does_not_spoil_the_others():
-    base = np.array([[1.0, 1], [2, 2], [3, 3], [4, 4], [5, np.nan]])
-    verdicts, _ = words(base, base + 20)
-    assert verdicts == ["clear", "clear"]
+    base = np.array([[1.0, 1], [1.1, 1.1], [1, 1], [1, 1], [1, np.nan]])
+    assert verdicts(rows(base, base * 2)) == ["slower", "slower"]
 
 
-def test_the_interval_holds_the_difference_that_is_shown():
-    chance = np.random.default_rng(9)
-    base, other = chance.exponential(size=(5, 200)), chance.exponential(size=(5, 200))
-    _, found = words(base, other)
-    shown = np.median(other, axis=0) - np.median(base, axis=0)
-    assert ((found.low_s <= shown) & (shown <= found.high_s)).all()
+def test_times_that_are_no_times_are_left_out_and_zero_is_below_the_clock():
+    logs = logarithms(np.array([0.0, -1.0, np.inf, np.nan, 1.0]))
+    assert logs == pytest.approx([math.log(5e-7), np.nan, np.nan, np.nan, 0.0], nan_ok=True)
+    zeros = np.zeros((5, 1))
+    found = judge_rows(zeros, zeros, worth=np.ones(1, bool), shown=np.full(1, np.nan), basis=BASIS)
+    assert verdicts(found) == ["none"]
 
 
-def test_iterations_are_compared_by_pieces_so_that_their_number_proves_nothing():
-    chance = np.random.default_rng(2)
-    # slow drift: neighbours are alike, and thousands of them are no thousands of samples
-    drift = np.cumsum(chance.normal(0, 0.02, size=4000)) + 10
-    one, other = drift[:2000], drift[2000:] - np.median(drift[2000:]) + np.median(drift[:2000])
-    assert len(block_medians(one)) == BLOCKS
-    assert VERDICTS[judge_latency(one, other).verdict[0]] == "none"
-    slower = judge_latency(one, one + 1)
-    assert VERDICTS[slower.verdict[0]] == "clear"
-    assert slower.low_s[0] < 1e-3 < slower.high_s[0]
+def test_one_operator_that_changed_is_found_among_a_hundred():
+    chance = np.random.default_rng(5)
+    base, other = (chance.lognormal(0, 0.08, size=(5, 100)) * 1e-3 for _ in range(2))
+    other[:, 7] *= 2
+    found = verdicts(rows(base, other))
+    assert found[7] == "slower"
+    assert found.count("none") >= 98
 
 
-def test_too_few_iterations_are_a_single_sample_and_none_are_absent():
-    assert VERDICTS[judge_latency([1.0, 2.0], [3.0, 4.0]).verdict[0]] == "single"
-    assert VERDICTS[judge_latency([], [3.0, 4.0]).verdict[0]] == "absent"
+def test_operators_that_another_algorithm_changes_by_different_amounts_are_found():
+    chance = np.random.default_rng(6)
+    base, other = (chance.lognormal(0, 0.05, size=(5, 60)) * 1e-3 for _ in range(2))
+    factors = np.linspace(0.2, 0.8, 40)
+    other[:, :40] *= factors
+    found = verdicts(rows(base, other))
+    assert found[:36] == ["faster"] * 36
+    assert found[40:].count("none") >= 19
+
+
+class Device:
+    """Simulated runs: passes scatter, a run is biased as a whole, now and then a pass is hit."""
+
+    def __init__(self, seed: int, *, run_sd: float, pass_sd: float, operators: int = 80) -> None:
+        self.chance = np.random.default_rng(seed)
+        self.run_sd, self.pass_sd = run_sd, pass_sd
+        self.times_s = self.chance.lognormal(-9, 1.2, operators)
+        #: short operators scatter more
+        self.scatter = 0.05 + 0.3 / np.sqrt(self.times_s / self.times_s.min())
+
+    def run(self, factor: float = 1.0) -> np.ndarray:
+        """(5, operators), s."""
+        n, chance = len(self.times_s), self.chance
+        bias = chance.normal(0, self.run_sd) + chance.normal(0, self.run_sd, n)
+        passes = chance.normal(0, self.pass_sd, (5, 1)) + chance.normal(0, self.scatter, (5, n))
+        hit = (chance.random((5, n)) < 0.01) * chance.exponential(0.5, (5, n))
+        times_s = factor * self.times_s * np.exp(bias + passes + hit)
+        return np.round(times_s * 1e6) / 1e6  # the clock counts whole microseconds
+
+
+def basis_of(runs, others=None):
+    scatters = [
+        scatter_of([[logarithms(run.sum(axis=1)) for run in group]])
+        for group in (runs, others)
+        if group is not None
+    ]
+    return Basis(scatters[0], scatters[-1])
+
+
+def pairs(runs):
+    return [(a, b) for n, a in enumerate(runs) for b in runs[n + 1 :]]
+
+
+CALM, RESTLESS = {"run_sd": 0.01, "pass_sd": 0.02}, {"run_sd": 0.03, "pass_sd": 0.05}
+
+
+@pytest.mark.parametrize("how", [CALM, RESTLESS])
+def test_equal_runs_are_hardly_ever_told_to_differ(how):
+    differing, tested, operators = 0, 0, [0, 0]
+    for seed in range(5):
+        device = Device(seed, **how)
+        runs = [device.run() for _ in range(20)]
+        basis = basis_of(runs)
+        assert basis.base.dof == 19
+        here = 0
+        for a, b in pairs(runs):
+            here += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
+            found = verdicts(rows(a, b, basis=basis))
+            operators[0] += len(found) - found.count("none")
+            operators[1] += len(found)
+        assert here <= 2
+        differing, tested = differing + here, tested + 190
+    assert differing / tested <= 0.01
+    assert operators[0] / operators[1] <= 1 / 200
+
+
+@pytest.mark.parametrize("how", [CALM, RESTLESS])
+def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_differ(how):
+    """The history is of other runs than those that are compared."""
+    differing = 0
+    for seed in range(300):
+        device = Device(seed, **how, operators=20)
+        basis = basis_of([device.run() for _ in range(8)])
+        a, b = device.run(), device.run()
+        differing += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
+    assert differing / 300 <= 0.01
+
+
+def test_a_run_that_is_slower_by_20_percent_is_found():
+    found = []
+    for seed in range(10):
+        device = Device(seed, **CALM)
+        runs, slower = [device.run() for _ in range(20)], [device.run(1.2) for _ in range(20)]
+        basis = basis_of(runs, slower)
+        for a, b in zip(runs, slower, strict=True):
+            found += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis))
+    assert found.count("slower") >= 0.9 * len(found)
+    assert "faster" not in found
+
+
+def test_equal_runs_must_be_enough_to_say_how_far_they_differ():
+    passes = [np.log(np.full(5, 10.0 + n)) for n in range(LEAST_DOF + 1)]
+    assert scatter_of([passes[:-1]]) is None
+    assert scatter_of([passes]).dof == LEAST_DOF
+    # several groups together, each of which is too small
+    assert scatter_of([passes[:3], passes[:3]]).dof == LEAST_DOF
+    assert scatter_of([passes[:1]] * 20) is None
+    assert scatter_of([passes]).largest == pytest.approx(math.log(14 / 10))

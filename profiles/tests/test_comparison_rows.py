@@ -7,7 +7,9 @@ import pytest
 
 from profiles.analysis.comparison.classify import STATUSES
 from profiles.analysis.comparison.comparison import compare
+from profiles.analysis.comparison.confidence import Basis
 from profiles.analysis.comparison.question import Question, ask
+from profiles.analysis.comparison.scatter import Scatter
 from profiles.analysis.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
 from profiles.analysis.merging import merge
 from profiles.parsers.columns import MISSING
@@ -108,8 +110,10 @@ def test_later_profiles_share_rows_with_any_earlier_one():
 
 
 def test_passes_tell_slower_operators_apart_from_noise():
-    noise = compare([with_passes("resnet18"), with_passes("resnet18")])
-    slower = compare([with_passes("resnet18"), with_passes("resnet18", factor=1.5)])
+    steady = Scatter(sd=0.01, dof=19, largest=0.03)
+    bases = {"device": [Basis(steady, steady)]}
+    noise = compare([with_passes("resnet18"), with_passes("resnet18")], bases)
+    slower = compare([with_passes("resnet18"), with_passes("resnet18", factor=1.5)], bases)
     assert ask(noise, Question(statuses=("changed",))).rows.size == 0
     found = ask(slower, Question(statuses=("changed",)))
     assert len(found.rows) > 20

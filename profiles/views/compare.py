@@ -50,6 +50,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "facts": facts_of(compared),
         "common": _without_common(compared),
         "totals": page.total_rows(compared),
+        "totals_notes": page.total_notes(compared),
         "waterfall": page.waterfall_view(compared, asked),
         "filter": page.filter_view(asked, answer),
         "page": rows,

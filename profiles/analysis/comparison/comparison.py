@@ -1,17 +1,18 @@
 """Profiles compared: rows, their times on both sides, and how much they have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from profiles.analysis.comparison.confidence import VERDICTS
+from profiles.analysis.comparison.confidence import VERDICTS, Basis
 from profiles.analysis.comparison.nodes import Nodes, nodes_of
 from profiles.analysis.comparison.numbers import SideNumbers, side_numbers
 from profiles.analysis.comparison.rows import Row, rows_of
 from profiles.analysis.data import ProfileData
 from profiles.parsers.columns import Side
 
+Bases = Mapping[Side, Sequence[Basis]]
 #: profiles that are compared at once
 FEWEST, MOST = 2, 8
 
@@ -39,8 +40,17 @@ class Comparison:
         return self.device if side == "device" else self.host
 
 
-def compare(profiles: Sequence[ProfileData]) -> Comparison:
-    """Compare two to eight profiles with the first of them.
+def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comparison:
+    """Compare two to eight profiles with the first of them, with verdicts on the differences.
+
+    bases: as for `judged`; without them no difference gets a verdict
+    Raises ValueError for another number of them.
+    """
+    return judged(align_profiles(profiles), bases or {})
+
+
+def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
+    """Compare two to eight profiles with the first of them, without verdicts.
 
     Raises ValueError for another number of them.
     """
@@ -52,11 +62,26 @@ def compare(profiles: Sequence[ProfileData]) -> Comparison:
     times_s = [np.nan_to_num(data.columns.device.end_s, nan=-1.0).tolist() for data in profiles]
     return Comparison(
         nodes=nodes,
-        rows=_with_times(rows, device),
+        rows=rows,
         device=device,
         host=side_numbers(profiles, nodes, rows, "host"),
         common=tuple(_common(rows, nodes[0], other) for other in range(len(profiles) - 1)),
         main=tuple(_main(row, nodes, times_s) for row in rows),
+    )
+
+
+def judged(comparison: Comparison, bases: Bases) -> Comparison:
+    """Return what `align_profiles` found with verdicts.
+
+    bases: for each side one for each profile but the baseline
+    """
+    unknown = (Basis(),) * len(comparison.common)
+    device = comparison.device.judged(bases.get("device", unknown))
+    return replace(
+        comparison,
+        rows=_with_times(comparison.rows, device),
+        device=device,
+        host=comparison.host.judged(bases.get("host", unknown)),
     )
 
 
@@ -68,9 +93,9 @@ def _main(row: Row, nodes: Sequence[Nodes], times_s: Sequence[list[float]]) -> t
 
 
 def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
-    """Call rows changed that are the same but for a clear difference on the device."""
+    """Call rows changed that are the same but for their times on the device."""
     clear = [
-        set(np.flatnonzero(each.verdict == VERDICTS.index("clear")).tolist())
+        set(np.flatnonzero(each.verdict >= VERDICTS.index("faster")).tolist())
         for each in device.judgements
     ]
     made = list(rows)

@@ -1,12 +1,18 @@
-"""Times of the rows of a comparison, their differences, and how sure these are."""
+"""Times of the rows of a comparison, their differences, and the verdicts on these."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.comparison.confidence import LEAST_SHARE, Judgement, judge
+from profiles.analysis.comparison.confidence import (
+    LEAST_SHARE,
+    Basis,
+    Judgement,
+    judge_rows,
+    judge_total,
+)
 from profiles.analysis.comparison.nodes import Nodes
 from profiles.analysis.comparison.rows import Row
 from profiles.analysis.data import ProfileData
@@ -21,30 +27,73 @@ class SideNumbers:
 
     time_s: (p, r) sum of the medians of a row's operators, s; nan if none of them was timed
     delta_s: (p - 1, r) time - time of the baseline, where what is missing counts as 0
-    judgements: p - 1 times r tests; totals: p - 1 times one test, of the sums of passes
     total_s: (p,) as the result pages show it, nan without times; total_samples: k sums each, s
     samples: p times (k, r) sums over each row's operators in each pass, s
     operators_s: p times (n,) self times of single operators, s, by row of the profile's columns
+    judgements: p - 1 times r verdicts; totals: p - 1 times one verdict, of the sums of passes
+    bases: what these rest on
     """
 
     time_s: Floats
     delta_s: Floats
-    judgements: tuple[Judgement, ...]
     total_s: Floats
     total_samples: tuple[Floats, ...]
-    totals: tuple[Judgement, ...]
     samples: tuple[Floats, ...]
     operators_s: tuple[Floats, ...]
+    judgements: tuple[Judgement, ...] = ()
+    totals: tuple[Judgement, ...] = ()
+    bases: tuple[Basis, ...] = ()
 
     def total_delta_s(self, other: int) -> float:
         """Total of a profile, counted from 1, minus that of the baseline, s; nan if unknown."""
         return float(self.total_s[other]) - float(self.total_s[0])
 
+    def judged(self, bases: Sequence[Basis]) -> "SideNumbers":
+        """Return these with verdicts; bases: one for each profile but the baseline."""
+        known_s = np.where(np.isnan(self.time_s), 0.0, self.time_s)
+        worth = _worth(known_s, self.total_s)
+        others = range(1, len(self.time_s))
+        return replace(
+            self,
+            judgements=tuple(
+                judge_rows(
+                    self.samples[0],
+                    self.samples[n],
+                    worth=worth[n - 1],
+                    shown=_ratio(self.time_s[n], self.time_s[0]),
+                    basis=bases[n - 1],
+                )
+                for n in others
+            ),
+            totals=tuple(
+                judge_total(
+                    self.total_samples[0],
+                    self.total_samples[n],
+                    shown=float(_ratio(self.total_s[n : n + 1], self.total_s[:1])[0]),
+                    basis=bases[n - 1],
+                )
+                for n in others
+            ),
+            bases=tuple(bases),
+        )
+
+    def judge_groups(self, other: int, groups: Sequence[Sequence[int]]) -> Judgement:
+        """Return one verdict for each group of rows; other: the profile, counted from 1."""
+        base, changed = (
+            np.stack([np.nansum(self.samples[n][:, rows], axis=1) for rows in groups], axis=1)
+            for n in (0, other)
+        )
+        time_s = [np.nansum(self.time_s[[0, other]][:, rows], axis=1) for rows in groups]
+        shown = np.array([float(_ratio(both[1:], both[:1])[0]) for both in time_s])
+        worth = np.ones(len(groups), dtype=bool)
+        basis = self.bases[other - 1]
+        return judge_rows(base, changed, worth=worth, shown=shown, basis=basis)
+
 
 def side_numbers(
     profiles: Sequence[ProfileData], nodes: Sequence[Nodes], rows: Sequence[Row], side: Side
 ) -> SideNumbers:
-    """Sum up the times of rows on one side and test the differences."""
+    """Sum up the times of rows on one side; `judged` adds verdicts."""
     members = [_Members(each, rows, number) for number, each in enumerate(nodes)]
     time_s = np.stack(
         [
@@ -61,20 +110,11 @@ def side_numbers(
     known_s = np.where(np.isnan(time_s), 0.0, time_s)
     with np.errstate(invalid="ignore"):  # inf - inf
         delta_s = known_s[1:] - known_s[0]
-    worth = _worth(known_s, total_s)
     return SideNumbers(
         time_s=time_s,
         delta_s=delta_s,
-        judgements=tuple(
-            judge(samples[0], other, worth=worth[number], difference_s=delta_s[number])
-            for number, other in enumerate(samples[1:])
-        ),
         total_s=total_s,
         total_samples=tuple(passes),
-        totals=tuple(
-            _judge_one(passes[0], other, float(total) - float(total_s[0]))
-            for other, total in zip(passes[1:], total_s[1:], strict=True)
-        ),
         samples=tuple(samples),
         operators_s=tuple(data.columns.times(side).end_s for data in profiles),
     )
@@ -117,10 +157,7 @@ def _pass_totals(end_s: Floats) -> Floats:
     return np.where(known.any(axis=1), sums, np.nan)
 
 
-def _judge_one(base: Floats, other: Floats, difference_s: float) -> Judgement:
-    return judge(
-        base[:, None],
-        other[:, None],
-        worth=np.array([True]),
-        difference_s=np.array([difference_s]),
-    )
+def _ratio(time_s: Floats, base_s: Floats) -> Floats:
+    """Return (m,) ratios; nan where either is no positive number."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where((time_s > 0) & (base_s > 0), time_s / base_s, np.nan)

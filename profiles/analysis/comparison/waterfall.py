@@ -7,6 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from profiles.analysis.comparison.comparison import Comparison
+from profiles.analysis.comparison.confidence import Verdict
+from profiles.analysis.comparison.numbers import SideNumbers
 from profiles.parsers.columns import Side
 
 By = Literal["row", "type", "scope"]
@@ -15,6 +17,8 @@ BYS: tuple[By, ...] = get_args(By)
 MOST_STEPS = 12
 #: of the totals; sums in another order differ by less
 ROUNDING = 1e-9
+#: (name, row or 0)
+_Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Step:
     delta_s: what it adds to the total, of start and end the total itself; negative is faster
     from_s, to_s: where its bar begins and ends, s
     rows: how many rows it stands for; row: its number if it is a single one
+    verdict: on its difference; `absent` for totals and the rest
     """
 
     kind: Literal["start", "step", "rest", "end"]
@@ -35,6 +40,7 @@ class Step:
     to_s: float
     rows: int = 0
     row: int | None = None
+    verdict: Verdict = "absent"
 
 
 def waterfall(
@@ -55,15 +61,27 @@ def waterfall(
     ordered = sorted((key for key in groups if sums[key]), key=lambda key: -abs(sums[key]))
     steps = [Step("start", "", start_s, 0.0, start_s)]
     at_s = start_s
+    verdicts = _verdicts(numbers, other, groups, by)
     for key in ordered[:MOST_STEPS]:
-        rows = groups[key]
+        rows, to_s = groups[key], at_s + sums[key]
         single = rows[0] if by == "row" else None
-        steps.append(Step("step", key[0], sums[key], at_s, at_s + sums[key], len(rows), single))
-        at_s += sums[key]
+        steps.append(Step("step", key[0], sums[key], at_s, to_s, len(rows), single, verdicts[key]))
+        at_s = to_s
     left = len(comparison.rows) - sum(step.rows for step in steps)
     if left or abs(end_s - at_s) > ROUNDING * max(abs(start_s), abs(end_s)):
         steps.append(Step("rest", "", end_s - at_s, at_s, end_s, left))
     return (*steps, Step("end", "", end_s, 0.0, end_s))
+
+
+def _verdicts(
+    numbers: SideNumbers, other: int, groups: dict[_Key, list[int]], by: By
+) -> dict[_Key, Verdict]:
+    """{key: verdict}: of a row its own, of several rows that of their sums in each pass."""
+    if by == "row":
+        rows = numbers.judgements[other - 1]
+        return {key: rows.code(members[0]) for key, members in groups.items()}
+    judged = numbers.judge_groups(other, list(groups.values()))
+    return {key: judged.code(n) for n, key in enumerate(groups)}
 
 
 def scope_of(name: str) -> str:
@@ -72,9 +90,9 @@ def scope_of(name: str) -> str:
     return ".".join(parts[:-1][:2])
 
 
-def _groups(comparison: Comparison, by: By) -> dict[tuple[str, int], list[int]]:
+def _groups(comparison: Comparison, by: By) -> dict[_Key, list[int]]:
     """{(name, row or 0): numbers of rows}"""
-    groups: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    groups: defaultdict[_Key, list[int]] = defaultdict(list)
     for number, (profile, x) in enumerate(comparison.main):
         nodes = comparison.nodes[profile]
         given = nodes.value_names[x][0] if nodes.is_named(x) else ""

@@ -29,7 +29,11 @@ LONGEST_NAME = 60
 class Command(BaseCommand):
     """Exit code 1 if a file cannot be read."""
 
-    help = "Compare profiles of load_and_run, the first of which is the baseline."
+    help = (
+        "Compare profiles of load_and_run, the first of which is the baseline. Files do not tell "
+        "how far equal runs of their device differ, so differences have figures and intervals of "
+        "passes, but no verdict. Exit code 1 if a file cannot be read."
+    )
     # files are compared on a machine without storage too
     requires_system_checks: list[str] = []
 
@@ -106,9 +110,7 @@ def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) 
         profile, node = comparison.main[number]
         base_s = float(numbers.time_s[0, number])
         delta_s = float(numbers.delta_s[other - 1, number])
-        verdict = verdict_words(
-            numbers.judgements[other - 1], number, base_s=base_s, delta_s=delta_s
-        )
+        verdict = verdict_words(numbers.judgements[other - 1], number)
         lines.append(
             (
                 _cut(comparison.nodes[profile].short_names[node]),

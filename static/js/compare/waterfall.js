@@ -110,7 +110,7 @@ function optionOf(steps, box) {
 
 function colourOf(step, colours) {
   if (isTotal(step)) return colours.bar;
-  return step.delta > 0 ? colours.slower : colours.faster;
+  return colours[step.tone] ?? colours.strong;
 }
 
 function readTones() {
@@ -121,7 +121,8 @@ function readTones() {
 function describe(step, name, { box, unit }) {
   const amount = amountOf(step, unit);
   if (isTotal(step)) return `${name}\n${amount}`;
-  return `${name}\n${amount} (${step.delta > 0 ? box.dataset.slower : box.dataset.faster})\n= ${seconds(step.to, unit)}`;
+  const verdict = step.tone ? ` (${box.dataset[step.tone]})` : "";
+  return `${name}\n${amount}${verdict}\n= ${seconds(step.to, unit)}`;
 }
 
 onColours(paint);
