@@ -9,6 +9,8 @@ USAGE = 2
 REFUSED = 3
 #: asked to wait no longer
 TIMED_OUT = 4
+#: the figures do not suffice for a verdict (`compare --fail-above`)
+UNDECIDED = 5
 #: Ctrl-C, as shells count
 INTERRUPTED = 130
 
@@ -18,4 +20,5 @@ HELP = """exit codes:
   2    a mistake in the arguments or in a file
   3    the site cannot be reached, or does not allow it
   4    not ended yet: --timeout passed, or show of a task that is under way
+  5    compare --fail-above: not enough evidence for a verdict
   130  Ctrl-C; tasks that were submitted go on"""

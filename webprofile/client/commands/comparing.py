@@ -9,35 +9,53 @@ from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.showing import profile_of
 from webprofile.client.errors import ClientError, UsageError
 from webprofile.terminal.arguments import count
-from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
 
 FEWEST, MOST = 2, 8
 USUAL_ROWS = 15
-#: totals that --fail-above judges, the first one that all results have: latency is what users feel
+#: totals that --fail-above judges, the first one that it can: latency is what users feel
 JUDGED = {
     "latency": "median time of an iteration without profiling",
     "device": "sum of the operators' times on the device",
 }
-_EXIT_CODES = """--fail-above judges the median time of an iteration without profiling, or where not
-every result has one, the sum of the operators' times on the device.
+_EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
+the median time of an iteration without profiling where each result has several processes
+without profiling (iterations of one process are not independent), else the sum of the operators'
+times on the device. A verdict needs undisturbed results with four passes or more, as the plan
+"standard" makes them, and equal runs of the device that tell how far these differ.
 
 exit codes:
   0  compared; with --fail-above: no task is slower than the baseline by more
-  1  with --fail-above: a task is slower by more, or there is no time to judge;
+  1  with --fail-above: a task is slower by more; there is no time to judge;
      a task has no result
   2  a mistake in the arguments, or a task that you may not see
-  3  the site cannot be reached, or does not allow it"""
+  3  the site cannot be reached, or does not allow it
+  5  with --fail-above: not enough evidence, and no other task fails"""
 
-#: how far a difference can be trusted
+#: what a verdict says; all but the last three say why there is none
 _VERDICTS = {
     "absent": "",
-    "single": "single sample",
-    "few": "too few samples",
+    "disturbed": "no verdict: a run was disturbed",
+    "single": "one sample",
+    "few": "too few passes",
+    "unknown": "scatter of equal runs unknown",
     "none": "no clear difference",
-    "likely": "likely",
-    "clear": "clear",
+    "faster": "faster",
+    "slower": "slower",
 }
+#: why there is no verdict, and what to do
+_NO_EVIDENCE = {
+    "disturbed": "a run was disturbed; run it again while the device is idle",
+    "single": "one sample of a result; run it with the plan “standard”",
+    "few": "too few passes of a result; run it with the plan “standard”",
+    "unknown": "it is not known how far equal runs differ on the device; run the same task there "
+    "five times with the plan “standard”",
+    "none": "no clear difference, since equal runs differ by as much; more passes (the plan "
+    "“thorough”) or a quieter device may decide",
+}
+#: what the gate says, the gravest first, and the exit code
+_RESULTS = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -58,7 +76,8 @@ def add_parsers(commands: Parsers) -> None:
         "--fail-above",
         type=_share,
         metavar="PERCENT",
-        help="exit code 1 if another task is slower than the baseline by more",
+        help="exit code 1 if another task is slower than the baseline by more; 5 if the evidence "
+        "does not suffice",
     )
     compare.add_argument("--json", action="store_true", help="all of it as JSON")
     compare.set_defaults(command=compare_tasks)
@@ -96,7 +115,7 @@ def compare_tasks(given: argparse.Namespace) -> int:
         _print(found, given.tasks, address)
         if gate is not None:
             _print_gate(gate)
-    return SUCCEEDED if gate is None or gate["passed"] else FAILED
+    return SUCCEEDED if gate is None else _RESULTS[gate["result"]]
 
 
 def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
@@ -154,58 +173,90 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
 
 
 def _judged(found: dict[str, Any], tasks: list[int], limit_percent: float) -> dict[str, Any]:
-    """What --fail-above judged: the number, both values, how sure the difference is, and whether
-    it passed; times in s. Raises ClientError if no time is known of all.
+    """What --fail-above judged: the number, both values, the verdict and what follows from it.
+
+    Times are in s, changes and their interval in percent. Raises ClientError if no time is known of
+    all.
     """
     totals = {total["key"]: total for total in found["totals"]}
-    key = next((key for key in JUDGED if _is_known(totals.get(key))), None)
-    if key is None:
-        raise ClientError("There is no time to compare.")
+    key = _judged_key(totals)
     baseline_s = totals[key]["baseline_s"]
-    limit_s = baseline_s * (1 + limit_percent / 100)
     judged = [
         {
             "task": task,
             "letter": other["letter"],
             "time_s": other["time_s"],
-            "change_percent": (other["time_s"] / baseline_s - 1) * 100,
-            **{name: other[name] for name in ("difference_s", "low_s", "high_s", "verdict")},
-            "passed": other["time_s"] <= limit_s,
+            "difference_s": other["difference_s"],
+            "change_percent": _percent(other["change"]),
+            "low_percent": _percent(other["change_low"]),
+            "high_percent": _percent(other["change_high"]),
+            "equal_runs_differ_by_percent": _percent(other["equal_runs_differ_by"]),
+            "verdict": other["verdict"],
+            "result": _result(other, limit_percent),
         }
         for task, other in zip(tasks[1:], totals[key]["others"], strict=True)
     ]
+    results = {each["result"] for each in judged}
     return {
         "number": key,
         "meaning": JUDGED[key],
         "unit": "s",
         "limit_percent": limit_percent,
-        "limit_s": limit_s,
         "baseline_task": tasks[0],
         "baseline_s": baseline_s,
         "others": judged,
-        "passed": all(each["passed"] for each in judged),
+        "result": next(each for each in _RESULTS if each in results),
     }
+
+
+def _judged_key(totals: dict[str, Any]) -> str:
+    """The first total that rests on several processes of each result, else the last known one."""
+    known = [key for key in JUDGED if _is_known(totals.get(key))]
+    if not known:
+        raise ClientError("There is no time to compare.")
+    for key in known:
+        if all(each["verdict"] != "single" for each in totals[key]["others"]):
+            return key
+    return known[-1]
+
+
+def _result(other: dict[str, Any], limit_percent: float) -> str:
+    """`failed` and `passed` rest on a verdict; a difference that may be noise decides nothing."""
+    is_above = other["change"] is not None and 100 * other["change"] > limit_percent
+    if other["verdict"] in ("faster", "slower"):
+        return "failed" if is_above else "passed"
+    return "passed" if other["verdict"] == "none" and not is_above else "not enough evidence"
 
 
 def _print_gate(gate: dict[str, Any]) -> None:
     print(
         f"\n--fail-above {gate['limit_percent']:g}: {gate['meaning']}, "
-        f"#{gate['baseline_task']} {duration(gate['baseline_s'])}, "
-        f"at most {duration(gate['limit_s'])}"
+        f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
     )
     for each in gate["others"]:
-        change = _change(gate["baseline_s"], each["time_s"])
-        sure = [_VERDICTS.get(each["verdict"], each["verdict"])]
-        if each["low_s"] is not None and each["high_s"] is not None:
-            span = f"{_signed(each['low_s'])} to {_signed(each['high_s'])}"
-            sure.append(f"95 % interval of the difference {span}")
-        result = "passed" if each["passed"] else "FAILED"
-        shown = f"  #{each['task']} {duration(each['time_s'])} ({change}): {result}"
-        print(plain("; ".join(filter(None, [shown, *sure]))))
+        words = _NO_EVIDENCE if each["result"] == "not enough evidence" else _VERDICTS
+        parts = (
+            f"  #{each['task']} {duration(each['time_s'])}: {each['result']}",
+            words.get(each["verdict"], each["verdict"]),
+            _estimate(each),
+        )
+        print(plain("; ".join(filter(None, parts))))
 
 
-def _signed(seconds: float) -> str:
-    return ("+" if seconds > 0 else "") + duration(seconds)
+def _estimate(gated: dict[str, Any]) -> str:
+    """The estimated change with its interval, and what equal runs differ by."""
+    if gated["change_percent"] is None:
+        return ""
+    text = f"estimated change {gated['change_percent']:+.1f} %"
+    if gated["low_percent"] is not None:
+        text += f" (95 %: {gated['low_percent']:+.1f} % to {gated['high_percent']:+.1f} %)"
+    if gated["equal_runs_differ_by_percent"] is not None:
+        text += f"; equal runs may differ by {gated['equal_runs_differ_by_percent']:.1f} %"
+    return text
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else 100 * ratio
 
 
 def _is_known(total: dict[str, Any] | None) -> bool:

@@ -34,5 +34,6 @@ def test_the_first_help_names_every_command_and_every_exit_code():
 
 def test_the_help_of_compare_says_what_its_gate_judges_and_what_its_exit_codes_mean():
     shown = told("compare")
-    assert "judges the median time of an iteration without profiling" in shown
+    assert "judges\nthe median time of an iteration without profiling" in shown
     assert "1  with --fail-above: a task is slower by more" in shown
+    assert "5  with --fail-above: not enough evidence" in shown
