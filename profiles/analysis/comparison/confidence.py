@@ -192,7 +192,7 @@ def student_p(t: Floats, dof: int) -> Floats:
     inside = np.sin(angle) * total
     if dof % 2:
         inside = 2 / math.pi * (angle + np.cos(angle) * inside)
-    return np.clip(1 - inside, 0.0, 1.0)
+    return np.asarray(np.clip(1 - inside, 0.0, 1.0))
 
 
 @lru_cache(maxsize=256)
