@@ -117,16 +117,19 @@ manage: setup
 # those that need it skip, and the end says so. Sites and agents are processes of their own: unless
 # Python may keep what it compiled, each of hundreds compiles all modules anew.
 # 5 is pytest's word for "none chosen", which `ARGS="-k name"` makes true of some of several runs
+PYTEST := $(PY) -m pytest
 PARALLEL := -n $(or $(WORKERS),logical) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test test-all test-postgres test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
+# the file makes its thousands of requests when it is collected, which takes seconds
+DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
-	@$(PY) -m pytest $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
+	@$(PYTEST) $(PARALLEL) $(DAILY) $(ARGS)
 
 # also what takes long, what must have the machine to itself, what needs PostgreSQL, and faults
 test-all: test-setup
-	@$(PY) -m pytest $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
+	@$(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
 	@$(MAKE) --no-print-directory test-postgres
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=
@@ -134,12 +137,11 @@ test-all: test-setup
 # the tests of the database once more, on PostgreSQL, and those that need parts of production;
 # a server of its own in a temporary folder
 test-postgres: test-setup
-	@TEST_DATABASE=postgres $(PY) -m pytest $(PARALLEL) -m 'not alone and not exhaustive' \
-		$(ARGS) $(NONE_CHOSEN)
+	@TEST_DATABASE=postgres $(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
 
 # one by one, since they cannot share the machine
 test-alone: test-setup
-	@$(PY) -m pytest -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) \
+	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) \
 		$(ARGS) $(NONE_CHOSEN)
 
 test-setup: setup locale $(AXE) $(POSTGRES)

@@ -27,7 +27,7 @@ from accounts.refresh_tokens import pair_issue
 from tasks.tests.make import make_task, make_worker
 from webprofile.tests.permission_world import rolled_back
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.exhaustive]
 
 ASKED = os.environ.get("API_FUZZ", "")
 SENDS_ALL = bool(ASKED)
