@@ -133,6 +133,14 @@ _BY_EXCEPTION = _compiled(
     (r"^MemoryError\b|bad_alloc|Cannot allocate memory|Unable to allocate", Reason.OUT_OF_MEMORY),
     (r"request gpu ?\d+ out of valid range|no CUDA-capable device", Reason.GPU_MISSING),
 )
+#: MegEngine's own line about a pass over the graph, before it throws what the pass met: shapes that
+#: the pass made do not fit then, whatever the inputs are
+_FAILED_PASS = re.compile(r"error while applying optimization pass ([^:\n]{1,100}): ")
+_OPTIMIZING = re.compile(
+    r"--(optimize_for_inference|layout_transform|fuse_grain|weight_preprocess|enable_\w)"
+)
+#: what such a failure looks like otherwise
+_BY_FAILED_PASS = {None, Reason.INPUT_SHAPE, Reason.INPUT_DTYPE}
 _SIGNAL = re.compile(r"SIG[A-Z0-9]+")
 _TRACEBACK_END = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
@@ -162,6 +170,8 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
         return Reason.INPUT_MISSING.value, "; ".join(filter(None, [not_given[0], cause]))
     if reason is Reason.CRASHED:
         return reason.value, SIGNALS[report.exit_code or 0]
+    if reason is Reason.OPTIMIZATION_FAILED and (failed := _FAILED_PASS.search(log_tail)):
+        return reason.value, f"optimization pass {failed[1]}: {cause}"
     return reason.value, cause or report.detail
 
 
@@ -197,6 +207,8 @@ def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
         return _of_input(cause)
     # a log may hold names of operators, and warnings, that read like causes
     found = _first(_BY_LOG, _end_of(log_tail)) or _first(_BY_LOG, log_tail)
+    if found in _BY_FAILED_PASS and _failed_to_optimize(report, log_tail):
+        return Reason.OPTIMIZATION_FAILED
     if found in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
         log_tail
     ):
@@ -210,6 +222,13 @@ def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
     if report.exit_code in SIGNALS and not cause:
         return Reason.CRASHED
     return Reason.RUN_FAILED
+
+
+def _failed_to_optimize(report: AttemptFinished, log_tail: str) -> bool:
+    """Whether an option that optimizes the graph failed on the model, with inputs of its shapes."""
+    was_asked = not report.command or _OPTIMIZING.search(report.command)
+    has_failed = _FAILED_PASS.search(log_tail) and not _OTHER_SHAPE.search(log_tail)
+    return bool(was_asked and has_failed)
 
 
 def _of_input(text: str) -> Reason:

@@ -38,6 +38,7 @@ class Reason(Enum):
     INPUT_DTYPE = "input_dtype"
     INPUT_UNREADABLE = "input_unreadable"
     OPTION_UNSUPPORTED = "option_unsupported"
+    OPTIMIZATION_FAILED = "optimization_failed"
     OPERATOR_UNSUPPORTED = "operator_unsupported"
     VALUE_OUT_OF_RANGE = "value_out_of_range"
     GPU_MISSING = "gpu_missing"
@@ -188,6 +189,15 @@ WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("An option does not go with this model, this device or another option."),
         _("Leave out the option that the message below is about, and run again."),
+    ),
+    Reason.OPTIMIZATION_FAILED: Wording(
+        Blame.USER,
+        _("An option that optimizes the graph fails on this model."),
+        _(
+            "Leave out the layout, fusion and dtype options and optimize_for_inference: the model "
+            "may run without them. A layout option alone fails on some models with BatchNorm that "
+            "run with optimize_for_inference beside it."
+        ),
     ),
     Reason.OPERATOR_UNSUPPORTED: Wording(
         Blame.USER,

@@ -77,9 +77,9 @@ def boxed_python(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.megengine
 async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
-    boxed_python, device, server, storage, megengine_python, shared_data
+    boxed_python, device, server, storage, megengine_python, testdata
 ):
-    storage.files["model.mge"] = (shared_data / "models" / "tiny.mge").read_bytes()
+    storage.files["model.mge"] = (testdata / "models" / "tiny.mge").read_bytes()
     token = device.folder / "agent.token"
     token.write_text("mgw_secret")
     command = command_for("wheel", megengine_python)

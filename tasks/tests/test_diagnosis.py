@@ -48,6 +48,48 @@ def test_a_wrong_shape_names_both_shapes_and_what_the_operator_says():
     assert "input channel got 4, and filter channel got 3" in detail
 
 
+#: of a model that splits the output of a convolution, which runs without the layout
+PASS_LOG = """\
+[24 23:37:39 apply@framework.cpp:580][ERR] error while applying optimization pass \
+conv_format_nchw44: assertion `size == ishp.shape[axis]' failed at tensor_manip.cpp:1035: bool \
+mgb::opr::Split::infer_shape(size_t, megdnn::TensorShape&, const mgb::cg::static_infer::InpVal&)
+extra message: split size sums to 8, but shape at the axis is 2
+
+backtrace:
+lib.so(_ZN3mgb2cg12static_infer22StaticInferManagerImpl12TagTraitBase5inferEbb+0x27) [0x7fec092a93]
+
+terminate called after throwing an instance of 'mgb::AssertionError'
+  what():  assertion `size == ishp.shape[axis]' failed at tensor_manip.cpp:1035: bool \
+mgb::opr::Split::infer_shape(size_t, megdnn::TensorShape&, const mgb::cg::static_infer::InpVal&)
+extra message: split size sums to 8, but shape at the axis is 2
+
+backtrace:
+lib.so(_ZN3mgb2cg12static_infer22StaticInferManagerImpl12TagTraitBase5inferEbb+0x27) [0x7fec092a93]
+"""
+
+
+def test_a_pass_over_the_graph_that_fails_is_told_by_its_name_and_is_no_wrong_shape():
+    code, detail = diagnose(ended(detail="SIGABRT"), PASS_LOG)
+    assert code == "optimization_failed"
+    assert detail == (
+        "optimization pass conv_format_nchw44: split size sums to 8, but shape at the axis is 2"
+    )
+
+
+def test_a_failed_pass_with_inputs_of_other_shapes_may_be_due_to_them():
+    other = 'input "data" is {2,4,32,32}, the model was made for {2,3,32,32}\n'
+    assert diagnose(ended(), other + PASS_LOG)[0] == "input_shape"
+
+
+def test_a_failed_pass_that_no_option_asked_for_is_not_blamed_on_one():
+    for command, code in (
+        ("load_and_run net.mge --iter=10", "input_shape"),
+        ("load_and_run net.mge --iter=10 --enable_nchw44", "optimization_failed"),
+    ):
+        report = ended().model_copy(update={"command": command})
+        assert diagnose(report, PASS_LOG)[0] == code
+
+
 @pytest.mark.parametrize(
     ("exit_code", "log", "code"),
     [
@@ -222,6 +264,48 @@ def test_the_wheels_own_failures_are_understood(testdata, megengine_python, mode
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
     found, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
     assert (found, bool(detail)) == (code, True), run.stderr
+
+
+#: splits the output of a convolution; MegEngine 1.13 does not know that in the layout NCHW44
+SPLITTING = """\
+import sys
+import numpy as np
+import megengine as mge
+import megengine.functional as F
+import megengine.module as M
+from megengine.jit import trace
+
+conv = M.Conv2d(4, 8, 3)
+
+@trace(symbolic=True, capture_as_const=True)
+def run(x):
+    return F.concat(F.split(conv(x), 2, axis=1)[::-1], axis=1)
+
+run(mge.tensor(np.ones((2, 4, 12, 12), "float32")))
+run.dump(sys.argv[1], arg_names=["data"], optimize_for_inference=False)
+"""
+
+
+LAYOUT = "--enable_nchw44"
+
+
+@pytest.mark.parametrize("flags", [[LAYOUT], ["--optimize_for_inference", LAYOUT], []])
+def test_a_layout_that_fails_on_a_model_that_runs_without_it(megengine_python, tmp_path, flags):
+    model = tmp_path / "splitting.mge"
+    subprocess.run([megengine_python, "-c", SPLITTING, model], check=True, capture_output=True)
+    run = subprocess.run(
+        [megengine_python, "-m", "load_and_run", model, "--iter=1", *flags],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (run.returncode == 0) == (not flags), run.stderr
+    if flags:
+        found, detail = diagnose(ended(), run.stderr)
+        assert found == "optimization_failed"
+        assert "conv_format_nchw44" in detail
 
 
 def test_what_ended_a_script_is_told_though_its_log_goes_on_for_long():
