@@ -1,4 +1,6 @@
-"""The files of Netron, the viewer of graphs, from its PyPI package, and two of ours beside them."""
+"""The files of Netron, the viewer of graphs, from its PyPI package, and what is ours: a script, a
+style sheet, and a correction of its reader of MegEngine's models.
+"""
 
 import base64
 import gzip
@@ -24,6 +26,13 @@ _SERVED = {".js", ".json", ".css", ".png", ".ico"}
 _BRIDGE = "bridge.js"
 #: Netron's colours of a graph; pictures that it saves have this style sheet's, so ours are added
 _STYLE = "grapher.css"
+#: Netron's reader of MegEngine's models makes a node for each output of an operator, so that it
+#: draws a BatchNorm four times; an operator is its first output's
+_MODELS = "megengine.js"
+_NODE_OF_EACH_OUTPUT = "} else if (op.type !== 'ImmutableTensor') {"
+_NODE_OF_FIRST_OUTPUT = (
+    "} else if (op.type !== 'ImmutableTensor' && allOprAndTensor.get(op.outputs[0]) === op) {"
+)
 _COLOUR = re.compile(r"(--[\w-]+): (#\w+);")
 _COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
@@ -53,6 +62,9 @@ def viewer_files() -> dict[str, Path]:
 
 def content(name: str, theme: str = "") -> bytes:
     """What a file of the viewer holds."""
+    if name == _MODELS:
+        text = viewer_files()[name].read_text(encoding="utf-8")
+        return text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT).encode()
     if name != _STYLE:
         return viewer_files()[name].read_bytes()
     text = viewer_files()[name].read_text(encoding="utf-8")
@@ -85,7 +97,7 @@ def _coloured(rules: str, theme: str) -> str:
 def viewer_tag() -> str:
     """A name for these versions of the files: addresses with it may be kept for good."""
     digest = hashlib.sha256()
-    for name in (_BRIDGE, _STYLE):
+    for name in (_BRIDGE, _STYLE, _MODELS):
         digest.update(content(name))
     return f"{metadata.version('netron')}-{digest.hexdigest()[:8]}"
 

@@ -31,6 +31,15 @@ def test_the_page_has_lost_what_calls_out_asks_and_expires(client):
     assert style.index(".node-item-type path") < style.index(".node-item-type-heat9 path")
 
 
+def test_an_operator_of_an_uploaded_model_is_drawn_once(client):
+    original = viewer_files()["megengine.js"].read_text()
+    served = client.get(f"{viewer_address()}megengine.js").text
+    lines = zip(original.splitlines(), served.splitlines(), strict=True)
+    changed = [new for old, new in lines if new != old]
+    assert len(changed) == 1
+    assert "allOprAndTensor.get(op.outputs[0]) === op" in changed[0]
+
+
 def test_colours_of_both_themes_reach_the_page_as_values_that_a_saved_picture_keeps(client):
     style = client.get(f"{viewer_address()}grapher.css").text
     light, dark = style.rsplit("@media (prefers-color-scheme: dark)", 1)
