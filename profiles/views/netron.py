@@ -1,9 +1,9 @@
 """Netron, the viewer of graphs: the site inside the frame.
 
 Nothing of the package is changed on disk. Its page is served without the tags that make it call
-out, ask for consent and expire, with two files of ours and one that is corrected, and in an origin of its own that nothing
-else has (CSP `sandbox`): what it parses is a user's file. Sessions and storage of this site are
-out of its reach, and it may load nothing but the files of its own folder.
+out, ask for consent and expire, with two files of ours and one that is corrected, and in an origin
+of its own that nothing else has (CSP `sandbox`): what it parses is a user's file. Sessions and
+storage of this site are out of its reach, and it may load nothing but the files of its own folder.
 """
 
 from django.http import Http404, HttpRequest, HttpResponse

@@ -17,3 +17,15 @@ export function loadECharts(url) {
   });
   return loading;
 }
+
+/** A chart in `element`. The wheel scrolls the page; with Ctrl it zooms a chart that can. */
+export function makeChart(echarts, element) {
+  const leave = (event) => {
+    // ECharts stops each turn of the wheel over a chart that zooms, also those that zoom nothing
+    if (!event.ctrlKey) event.stopPropagation();
+  };
+  for (const kind of ["wheel", "mousewheel"]) {
+    element.addEventListener(kind, leave, { capture: true, passive: true });
+  }
+  return echarts.init(element, null, { renderer: "canvas" });
+}

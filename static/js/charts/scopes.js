@@ -12,29 +12,38 @@ const GREY = "#808080";
 /** Nodes of one view: with more, most would be too small to be seen. */
 const MOST_NODES = 400;
 
-/** The server's tree as ECharts wants it; a leaf of several operators has the colour `ground`. */
-export function toNodes(tree, { nameOf, moreName, colourOf, ground }) {
+/**
+ * The server's tree as ECharts wants it. A node has the colour of the type with the most time in
+ * it: a scope is drawn as one box where the level below it is left out.
+ */
+export function toNodes(tree, { nameOf, moreName, typeOf, timeOf, colourOf }) {
   let scopes = 0;
-  const plain = { itemStyle: { color: ground }, label: { color: inkOn(ground) } };
-  const convert = (node) => {
-    if (node.c) {
-      scopes += 1;
-      const id = `s${scopes}`;
-      const children = node.c.map(convert);
-      const value = children.reduce((sum, each) => sum + each.value, 0);
-      return { id, name: clean(node.n), children, value, ...plain };
-    }
-    const leaf = { id: `r${node.r[0]}`, rows: node.r, value: node.t };
-    if (node.r.length > 1) return { ...leaf, name: moreName(node.r.length), ...plain };
-    const colour = colourOf(node.r[0]);
-    return {
-      ...leaf,
-      name: nameOf(node.r[0]),
-      itemStyle: { color: colour },
-      label: { color: inkOn(colour) },
-    };
+  const painted = (node, times) => {
+    let [type, most] = [undefined, -Infinity];
+    for (const [each, time] of times) if (time > most) [type, most] = [each, time];
+    const colour = colourOf(type);
+    return { ...node, itemStyle: { color: colour }, label: { color: inkOn(colour) } };
   };
-  return tree.map(convert);
+  /** A node and the time of each type in it. */
+  const convert = (node) => {
+    const times = new Map();
+    const add = (type, time) => times.set(type, (times.get(type) ?? 0) + time);
+    if (!node.c) {
+      for (const row of node.r) add(typeOf(row), timeOf(row));
+      const name = node.r.length > 1 ? moreName(node.r.length) : nameOf(node.r[0]);
+      return [painted({ id: `r${node.r[0]}`, rows: node.r, value: node.t, name }, times), times];
+    }
+    scopes += 1;
+    const id = `s${scopes}`;
+    const children = node.c.map((child) => {
+      const [made, inChild] = convert(child);
+      for (const [type, time] of inChild) add(type, time);
+      return made;
+    });
+    const value = children.reduce((sum, each) => sum + each.value, 0);
+    return [painted({ id, name: clean(node.n), children, value }, times), times];
+  };
+  return tree.map((node) => convert(node)[0]);
 }
 
 /** Leaves in the order of the picture: scope by scope, the slowest first. */
@@ -78,10 +87,11 @@ export function scopesPicture({ data, operators, words, chart }) {
     toNodes(data.tree, {
       nameOf: (row) => clean(operators.names[row]),
       moreName: (number) => fill(words.merged, { number }),
-      ground: hex(colours.line),
-      colourOf: (row) => hex(styleOf(operators.rankOf(row), colours).colour),
+      typeOf: operators.rankOf,
+      timeOf: (row) => operators.us[row] ?? 0,
+      colourOf: (rank) => hex(styleOf(rank, colours).colour),
     });
-  const leaves = leavesOf(nodesIn({ strong: GREY, line: GREY }));
+  const leaves = leavesOf(nodesIn({ strong: GREY }));
   const items = new Map(leaves.flatMap(({ rows }, item) => rows.map((row) => [row, item])));
   chart.on("click", ({ componentType, data: node }) => {
     if (componentType === "series" && node?.children) open(chart, node.id);

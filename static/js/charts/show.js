@@ -2,7 +2,7 @@
 
 import { getJson } from "../requests.js";
 import { onWhole } from "../result/printing.js";
-import { loadECharts } from "./echarts.js";
+import { loadECharts, makeChart } from "./echarts.js";
 import { Frame } from "./frame.js";
 import { onColours } from "./palette.js";
 import { fillWhenOpened } from "./table.js";
@@ -66,7 +66,7 @@ class Show {
     );
     // hidden canvases have no size
     this.say("ready");
-    this.chart ??= echarts.init(this.parts.canvas, null, { renderer: "canvas" });
+    this.chart ??= makeChart(echarts, this.parts.canvas);
     const { words, kinds } = this.all;
     const fetchMore = (parameters) => this.fetch(parameters);
     const context = { data, operators: known, words, chart: this.chart, echarts, parts: this.parts, fetchMore };

@@ -1,6 +1,6 @@
 // Where the difference of two totals went, as a waterfall; the table beside it has the same numbers.
 
-import { loadECharts } from "../charts/echarts.js";
+import { loadECharts, makeChart } from "../charts/echarts.js";
 import { onColours, readColours } from "../charts/palette.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { seconds } from "../format.js";
@@ -40,7 +40,7 @@ async function draw(box, steps, open) {
   if (!box.isConnected) return;
   // on a narrow screen the steps have no names in the picture
   document.getElementById("waterfall-table").open = box.clientWidth < NARROW;
-  const chart = echarts.init(box, null, { renderer: "canvas" });
+  const chart = makeChart(echarts, box);
   box.setAttribute("role", "img");
   box.setAttribute("aria-label", box.dataset.label);
   shown = { chart, box, steps };

@@ -2,7 +2,7 @@
 // answers take the place of the table and of what is drawn. Without this script the form asks for a
 // whole page with the same answers.
 
-import { loadECharts } from "../charts/echarts.js";
+import { loadECharts, makeChart } from "../charts/echarts.js";
 import { Frame } from "../charts/frame.js";
 import { onColours } from "../charts/palette.js";
 import { getFragment, getJson } from "../requests.js";
@@ -71,7 +71,7 @@ class Picture {
     );
     this.say("ready");
     parts.canvas.style.height = `${HEIGHT_PX}px`;
-    this.chart ??= echarts.init(parts.canvas, null, { renderer: "canvas" });
+    this.chart ??= makeChart(echarts, parts.canvas);
     this.chart.resize();
     const picture = new FlowPicture({ data, words, chart: this.chart, echarts, parts });
     if (this.frame) {

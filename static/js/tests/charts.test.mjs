@@ -133,8 +133,28 @@ const TREE = [
   { r: [5], t: 9 },
 ];
 
+/** Operator 1 is of type 0, the others of type 1; each takes a time of its own. */
+const NODES = {
+  nameOf: (row) => `op${row}`,
+  moreName: (n) => `${n} more`,
+  typeOf: (row) => (row === 1 ? 0 : 1),
+  timeOf: (row) => [0, 4, 0.4, 0.6, 2, 9][row],
+  colourOf: (type) => ["#111111", "#eeeeee"][type],
+};
+
+test("a scope of the treemap has the colour of the type with the most time in it", () => {
+  const [scope, leaf] = toNodes(TREE, NODES);
+  const colours = (node) => [node.itemStyle.color, node.label.color];
+  assert.deepEqual(colours(scope), ["#111111", "#ffffff"]);
+  assert.deepEqual(colours(scope.children[0]), ["#111111", "#ffffff"]);
+  assert.deepEqual(scope.children[0].children.map(colours), [["#111111", "#ffffff"], ["#eeeeee", "#000000"]]);
+  assert.deepEqual(colours(leaf), ["#eeeeee", "#000000"]);
+  const later = toNodes([{ n: "a", c: [{ r: [1], t: 4 }, { n: "b", c: [{ r: [5], t: 9 }] }] }], NODES);
+  assert.deepEqual(colours(later[0]), ["#eeeeee", "#000000"]);
+});
+
 test("the treemap's areas add up, and its leaves are operators", () => {
-  const nodes = toNodes(TREE, { nameOf: (row) => `op${row}`, moreName: (n) => `${n} more`, colourOf: () => "#000000", ground: "#ffffff" });
+  const nodes = toNodes(TREE, NODES);
   assert.equal(nodes[0].value, 7);
   assert.equal(nodes[0].children[0].children[1].name, "2 more");
   assert.deepEqual(leavesOf(nodes).map(({ rows }) => rows), [[5], [1], [2, 3], [4]]);

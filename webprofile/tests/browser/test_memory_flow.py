@@ -10,6 +10,7 @@ from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.opened import make_opened
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import PHONE
+from webprofile.tests.browser.test_pictures import turn_wheel
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -89,6 +90,7 @@ def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow, scre
     assert tip.is_displayed() and "256 B, 1 × 64 × 1 × 1 Float32" in tip.text
     flow.keys("+", "+", Keys.ARROW_LEFT, "0", Keys.ESCAPE)
     assert not flow.part("tip").is_displayed()
+    assert turn_wheel(flow.browser, flow.part("stage")) == pytest.approx(-60, abs=1)
     if screenshots:
         flow.browser.save_screenshot(str(screenshots / "memory_flow.png"))
     assert flow.complaints() == []

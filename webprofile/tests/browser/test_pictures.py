@@ -7,6 +7,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -108,6 +109,35 @@ def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures)
     page.wait(lambda: page.query == "?type=BatchNormForward", "the filter")
 
 
+def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
+    """Turn the real wheel over the middle of an element; how far the page scrolled, px."""
+    scrolled = "return [scrollY, devicePixelRatio]"
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    before, ratio = browser.execute_script(scrolled)
+    turned = {"type": "mouseWheel", **place, "deltaX": 0, "deltaY": -60, "modifiers": 2 * ctrl}
+    browser.execute_cdp_cmd("Input.dispatchMouseEvent", turned)
+    # a scroll ends a frame or two later
+    browser.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => done()), 300)"
+    )
+    after, ratio_after = browser.execute_script(scrolled)
+    assert ratio_after == ratio
+    return after - before
+
+
+def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_pictures, browser):
+    page = open_pictures(good_profile("resnet18"))
+    page.draw_all()
+    scrolled = {kind: turn_wheel(browser, page.part(kind, "stage")) for kind in KINDS}
+    assert scrolled == pytest.approx(dict.fromkeys(KINDS, -60), abs=1)
+    before = page.js(PIXELS)
+    assert turn_wheel(browser, page.part("timeline", "stage"), ctrl=True) == 0
+    page.wait(lambda: page.js(PIXELS) != before, "a zoomed timeline")
+    assert page.complaints() == []
+
+
 def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
     page = open_pictures(good_profile("bert_tiny"))
     page.draw("scopes")
@@ -121,6 +151,28 @@ def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
     assert page.complaints() == []
 
 
+def test_scopes_keep_the_colours_of_types_where_their_operators_are_not_drawn(open_pictures):
+    count = 900
+    times = {str(number): (count - number) * 1e-6 for number in range(count)}
+    names = {str(number): f"net.block{number % 30}.part{number}.conv" for number in range(count)}
+    page = open_pictures(to_json(make_profile(times, names=names)))
+    page.draw("scopes")
+    page.wait(lambda: page.js(OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour")
+
+
+#: the share of pixels above the way back that have a colour; #0072b2 is that of the first type
+OF_COLOUR = """
+const canvas = document.querySelector("#picture-scopes canvas");
+const {width, height} = canvas;
+const copy = new OffscreenCanvas(width, height).getContext("2d");
+copy.drawImage(canvas, 0, 0);
+const {data} = copy.getImageData(0, 0, width, Math.floor(height * 0.9));
+let found = 0;
+for (let at = 0; at < data.length; at += 4) {
+  if (arguments[0].every((value, place) => Math.abs(data[at + place] - value) < 8)) found += 1;
+}
+return found / (data.length / 4);
+"""
 SCOPES = "return document.querySelector('#picture-scopes canvas').toDataURL()"
 #: the share of white pixels above the way back
 EMPTY = """

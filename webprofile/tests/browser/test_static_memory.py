@@ -11,6 +11,7 @@ from profiles.tests.static_plans import graph_of, plan_of
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.test_pictures import turn_wheel
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -83,6 +84,7 @@ def test_a_plan_alone_is_drawn_and_told_by_the_keyboard(open_plan):
     assert "(1 / 55)" in first
     page.keys("+", "+", Keys.END)
     assert "(55 / 55)" in page.keys(Keys.END)
+    assert turn_wheel(page.browser, page.part("stage")) == pytest.approx(-60, abs=1)
     assert page.js("return location.search") == ""
     assert page.complaints() == []
 
