@@ -20,7 +20,9 @@ class Explanation:
     formula: Any = ""
 
 
-_TIME = _("seconds, shown as ms or µs")
+#: of figures that stand with their unit; the columns of the operators' table have one for all rows
+_TIME = _("time, with its unit beside it")
+_SECONDS = _("seconds")
 _RATIO = _("per cent")
 
 _ALL = (
@@ -192,29 +194,29 @@ _ALL = (
     Explanation(
         "median",
         _("Median"),
-        _("The middle one of an operator's times in the passes; the table is ordered by it."),
-        _TIME,
+        _("The middle one of an operator's times in the passes, and its share of the total."),
+        _SECONDS,
         _("50th percentile over the passes"),
     ),
     Explanation(
         "p10",
         "p10",
         _("A tenth of the passes was faster."),
-        _TIME,
+        _SECONDS,
         _("10th percentile over the passes, interpolated between the two nearest"),
     ),
     Explanation(
         "p90",
         "p90",
         _("A tenth of the passes was slower."),
-        _TIME,
+        _SECONDS,
         _("90th percentile over the passes, interpolated between the two nearest"),
     ),
     Explanation(
         "minimum",
         _("Minimum"),
         _("The fastest pass: the nearest to what the device can do undisturbed."),
-        _TIME,
+        _SECONDS,
         _("smallest over the passes"),
     ),
     Explanation(

@@ -17,6 +17,7 @@ from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.statistics import statistics_view
+from profiles.tables.columns import columns_available
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks.models import Attempt
@@ -206,3 +207,25 @@ def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_langua
     with translation.override("zh-hans"):
         for word in english:
             assert re.search("[\u4e00-\u9fff]", translation.gettext(word))
+
+
+@pytest.mark.parametrize(
+    ("note", "unit"),
+    [
+        ("s", "seconds"),
+        ("median, s", "seconds"),
+        ("%", "per cent"),
+        ("FLOP", "FLOP, 1000 FLOP = 1 KFLOP"),
+        ("byte", "byte, 1024 byte = 1 KiB"),
+        ("byte/s", "bytes per second"),
+    ],
+)
+def test_the_help_of_a_column_says_the_unit_of_its_heading(note, unit):
+    columns = [
+        each
+        for statistics in (True, False)
+        for each in columns_available(statistics=statistics, aggregated=False)
+        if each.note == note
+    ]
+    assert columns
+    assert {str(each.about.unit) for each in columns} == {unit}

@@ -17,6 +17,7 @@ from profiles.tests.test_measurement_build import measurement, profiled
 from profiles.tests.traces import MLP as TRACE
 from tasks.tests.make import make_user
 from testdata import good_profile
+from webprofile.tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -92,3 +93,41 @@ def test_the_operators_stand_in_the_first_view(show, browser, make):
     rows = tops_of(browser, "#device-operators tbody tr[data-row]")
     assert rows[0][0] <= ABOVE
     assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= ROWS
+
+
+PHONE_AND_LAPTOP = [LAPTOP, PHONE]
+
+
+@pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
+def test_a_click_on_a_row_moves_nothing(show, browser, size):
+    show(make_measured, size)
+    row = browser.find_elements(By.CSS_SELECTOR, "#device-operators tbody tr[data-row]")[3]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
+    place = "return arguments[0].getBoundingClientRect().toJSON()"
+    before = browser.execute_script(place, row)
+    assert before["height"] > 0
+    row.find_element(By.CSS_SELECTOR, ".operator__type").click()
+    facts = browser.find_element(By.ID, "operator-facts")
+    WebDriverWait(browser, 15).until(lambda _: facts.find_elements(By.CSS_SELECTOR, "h3"))
+    assert row.get_attribute("aria-selected") == "true"
+    assert browser.execute_script(place, row) == before
+    facts.find_element(By.CSS_SELECTOR, "[data-clear]").click()
+    WebDriverWait(browser, 15).until(lambda _: row.get_attribute("aria-selected") == "false")
+    if size == LAPTOP:
+        assert browser.execute_script(place, row) == before
+
+
+@pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
+def test_nothing_is_wider_than_the_window(show, browser, size):
+    show(make_disturbed, size)
+    wide, room = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= room
+    # what the header and the first lines say is to be read as a whole, or cut with an ellipsis
+    for css in ("#run-facts", "#summary", "#advice-lines", ".operators__head", "#table-form"):
+        inner, outer = browser.execute_script(
+            "const e = document.querySelector(arguments[0]); return [e.scrollWidth, e.clientWidth]",
+            css,
+        )
+        assert inner <= outer, css
