@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 from accounts.models import User
 from accounts.selectors import reader_of
 from agent.protocol.options import OPTIONS, check_options, unavailable
-from agent.protocol.plan import Plan
+from agent.protocol.plan import DEFAULT, Plan
 from tasks.api import named_runtime
 from tasks.asking.admission import (
     candidates_or_refuse,
@@ -23,7 +23,7 @@ from tasks.asking.admission import (
 )
 from tasks.asking.command_line import Command, commands_of, script_commands_of
 from tasks.asking.inputs import read_inputs
-from tasks.asking.measuring import DEFAULT, read_plan
+from tasks.asking.measuring import read_plan
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.asking.scripts import read_script
 from tasks.forms import DraftBody, read_draft_body

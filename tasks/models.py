@@ -21,7 +21,7 @@ DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
 
 
 def quick_plan() -> dict[str, Any]:
-    """The plan of a task that asks for none."""
+    """The plan of a row that is made without one; requests have `agent.protocol.plan.DEFAULT`."""
     return Plan().model_dump(mode="json")
 
 

@@ -17,6 +17,8 @@ class Plan(BaseModel):
 
     It lasts at least `clean_min_s` and `clean_min_iterations` (and load_and_run's `iter`).
     `profiled` processes follow. A plan measures something: it has a clean or a profiled pass.
+    Without fields it is `quick`, which is what a server from before plans means; requests that
+    ask for no plan get `DEFAULT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -45,3 +47,5 @@ PRESETS: Mapping[str, Plan] = {
         Plan(preset="thorough", clean=True, clean_min_s=3.0, clean_min_iterations=50, profiled=20),
     )
 }
+#: of whoever asks for none. Totals of six equal runs scattered by 4.3 %, those of `quick` by 24 %
+DEFAULT = PRESETS["standard"]

@@ -12,10 +12,10 @@ from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import OptionError, Value, check_options, find_problems
-from agent.protocol.plan import Plan
+from agent.protocol.plan import PRESETS, Plan
 from tasks.asking.files import check_files
 from tasks.asking.inputs import read_inputs
-from tasks.asking.measuring import DEFAULT, timeout_s_of
+from tasks.asking.measuring import timeout_s_of
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.asking.scripts import check_script
 from tasks.models import Purpose, Task
@@ -154,10 +154,13 @@ def _agent_refusal(worker: Worker, request: TaskRequest) -> DomainError | None:
 
 
 def _check_agent(worker: Worker, request: TaskRequest) -> None:
-    """An agent from before plans would drop them and the inputs without a word."""
+    """An agent from before plans runs one profiled process, and drops plans and inputs without a
+    word.
+    """
     features = worker.facts.get("features")
     is_old = features is not None and FEATURE_PLANS not in features
-    if is_old and (request.plan != DEFAULT or request.inputs or request.option_files):
+    has_plan = request.script is None and request.plan != PRESETS["quick"]
+    if is_old and (has_plan or request.inputs or request.option_files):
         raise DomainError("agent_old", field="worker", worker=worker.name)
     knows_parts = features is None or FEATURE_PARTS in features
     if not knows_parts and any(file.is_parted for file in request.files):

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
 from agent.protocol import Script
-from agent.protocol.plan import PRESETS, Plan
+from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from webprofile.errors import DomainError
 
 #: a further pass gives a run so much more time
@@ -44,8 +44,6 @@ _LABELS: dict[str, Any] = {
     "clean_min_iterations": _("It has at least so many iterations"),
     "profiled": _("Profiled runs"),
 }
-#: the one that is taken if nothing is asked for
-DEFAULT = PRESETS["quick"]
 
 
 def read_plan(given: Mapping[str, Any]) -> Plan:
@@ -70,7 +68,13 @@ def read_plan(given: Mapping[str, Any]) -> Plan:
 def plan_rows() -> list[dict[str, Any]]:
     """What may be chosen, for the form; `processes` is 0 where it depends on further fields."""
     return [
-        {"preset": name, "title": title, "help": text, "processes": _processes(name)}
+        {
+            "preset": name,
+            "title": title,
+            "help": text,
+            "processes": _processes(name),
+            "is_default": name == DEFAULT.preset,
+        }
         for name, (title, text) in _WORDS.items()
     ]
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from agent.protocol import Script
 from agent.protocol.options import Value
 from agent.protocol.parts import PART_BYTES
-from agent.protocol.plan import Plan
-from tasks.asking.measuring import DEFAULT
+from agent.protocol.plan import DEFAULT, Plan
 from tasks.models import Purpose, Task, TaskFile
 from tasks.queue.targets import Target
 

@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.protocol import Script
+from agent.protocol.plan import DEFAULT
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.asking.measuring import DEFAULT, most_script_s
+from tasks.asking.measuring import most_script_s
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile

@@ -246,7 +246,7 @@ class TaskBody(fields.Body):
         help_text="Options of load_and_run by name, as `/docs/options/?format=json` lists them.",
     )
     plan = PlanAsked(
-        required=False, default=dict, help_text="What is measured; `quick` if nothing is given."
+        required=False, default=dict, help_text="What is measured; `standard` if nothing is given."
     )
     seed = fields.Integer(
         required=False, default=0, max_value=SEED_LIMIT, help_text="Of all random values."

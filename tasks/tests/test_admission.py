@@ -147,9 +147,10 @@ def test_a_data_file_keeps_the_suffix_by_which_load_and_run_tells_kinds_apart(su
 @pytest.mark.parametrize(
     "changes",
     [
-        {"plan": PRESETS["standard"]},
-        {"inputs": (InputRequest("mask", shape=(1, 3)),)},
+        {},  # the default plan
+        {"plan": PRESETS["quick"], "inputs": (InputRequest("mask", shape=(1, 3)),)},
         {
+            "plan": PRESETS["quick"],
             "files": [model_file(), model_file(kind="option", option="fast_run_algo_policy")],
             "options": {"fast_run": True},
         },
@@ -173,4 +174,4 @@ def test_an_agent_from_before_plans_still_gets_what_it_understands():
     gateway.on_hello(worker, Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES))
     worker.refresh_from_db()
     assert worker.facts["hostname"] == FACTS.hostname
-    assert make_task(worker=worker)
+    assert make_task(worker=worker, plan=PRESETS["quick"])

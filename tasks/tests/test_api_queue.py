@@ -39,7 +39,9 @@ def test_a_request_is_judged_without_making_a_task(client):
     asked = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
     judged = client.post(f"{TASKS}judge/", asked | {"options": {"iter": 7}}).json()
     assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
-    assert "--iter=7" in judged["commands"][0]["line"]
+    kinds = {command["kind"]: command for command in judged["commands"]}
+    assert list(kinds) == ["clean", "profiled"]
+    assert "--iter=7" in kinds["profiled"]["line"]
     assert judged["queue"]["position"] == 1
     assert judged["quota"]["live"] == 0
     away = client.post(f"{TASKS}judge/", asked | {"runtime_version": "9"}).json()

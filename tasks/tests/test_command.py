@@ -35,7 +35,7 @@ def ask(client, **draft):
 
 
 def test_a_quick_task_is_one_command(client, alice):
-    answer = ask(client, options={"iter": 3, "no_sanity_check": False})
+    answer = ask(client, plan={"preset": "quick"}, options={"iter": 3, "no_sanity_check": False})
     (command,) = answer["commands"]
     assert (command["kind"], command["processes"]) == ("profiled", 1)
     assert command["line"] == "load_and_run model.mge --iter=3 --profile=profile.json"
@@ -60,7 +60,8 @@ def test_each_kind_of_pass_has_its_command(client, alice):
 
 def test_nothing_has_to_be_chosen_yet(client, alice):
     answer = post(client, "/tasks/command/", {}).json()
-    assert len(answer["commands"]) == 1
+    kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
+    assert kinds == [("clean", 1), ("profiled", 5)]
     assert (answer["problems"], answer["unavailable"]) == ([], {})
 
 

@@ -17,8 +17,8 @@ def test_a_preset_is_asked_for_by_its_name(preset):
     assert read_plan({"preset": preset}) == PRESETS[preset]
 
 
-def test_without_a_wish_the_quick_plan_is_taken():
-    assert read_plan({}) == PRESETS["quick"]
+def test_without_a_wish_the_standard_plan_is_taken():
+    assert read_plan({}) == PRESETS["standard"]
 
 
 def test_a_plan_of_ones_own_keeps_its_numbers():
@@ -64,6 +64,7 @@ def test_a_plan_that_cannot_be_is_refused_at_its_field(given, code, field):
 def test_the_form_offers_every_plan_and_says_how_many_processes_it_takes():
     rows = {row["preset"]: row["processes"] for row in plan_rows()}
     assert rows == {"quick": 1, "standard": 6, "thorough": 21, "custom": 0}
+    assert [row["preset"] for row in plan_rows() if row["is_default"]] == ["standard"]
     assert {field["name"] for field in plan_fields()} < set(Plan.model_fields)
 
 

@@ -64,7 +64,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         "-p",
         "--plan",
         metavar="PLAN",
-        help="quick, standard, thorough, or or one of your own, as below: clean=true,profiled=0",
+        help="quick, standard (default), thorough, or one of your own: clean=true,profiled=0",
     )
     add("--time-limit", type=int, metavar="S", help="seconds, of all passes or runs of a task")
     add("-r", "--repeats", type=int, metavar="N", help="how often each task is made")

@@ -27,7 +27,7 @@ KEYS = {
     "data": "a table: input variable = file; or a list of .json files, which name theirs; "
     "of scripts a list of any files, which lie beside them",
     "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
-    "plan": '"quick", "standard", "thorough", or a table of a plan of your own: see below',
+    "plan": '"quick", "standard" (default), "thorough", or a table of one of your own: see below',
     "time_limit_s": "a task ends after so many seconds, all passes or runs together; at most the "
     "site's",
     "repeats": "how often each task is made",

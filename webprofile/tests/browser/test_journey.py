@@ -78,6 +78,8 @@ class Person:
         self.wait(lambda: self.path == "/tasks/", "the list after registering")
 
     def choose_files(self, model: Path, data: dict[str, Path]) -> None:
+        """Fill in the files; the quick plan keeps the run short."""
+        self.see("[name=preset][value=quick]").click()
         self.see("#model").send_keys(str(model))
         for number, (name, file) in enumerate(data.items()):
             if len(self.browser.find_elements(By.CSS_SELECTOR, ".data-row")) <= number:

@@ -128,6 +128,7 @@ def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted
         "worker": worker["id"],
         "runtime": worker["runtimes"][0]["version"],
         "options": {"iter": 3},
+        "plan": {"preset": "quick"},
         "files": [described("model", model)],
     }
     made = visitor.post("/tasks/", body)

@@ -32,6 +32,7 @@ def send(visitor: Visitor, model: Path, data: dict[str, Path], **options) -> int
         "worker": visitor.device()["id"],
         "runtime": "1.13.0",
         "options": {"iter": 3} | options,
+        "plan": {"preset": "quick"},
         "files": files,
     }
     made = visitor.post("/tasks/", body)
