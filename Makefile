@@ -20,7 +20,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-graph bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-verdicts bench-graph bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo 'make bench-dispatch   how long a task waits for an idle device'
 	@echo 'make bench-overhead, bench-measure    what the site costs; what measuring costs'
 	@echo 'make bench-repeat     how far repeated results differ'
+	@echo 'make bench-verdicts   how often a comparison tells equal runs apart'
 	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
 	@echo 'make bench-graph, bench-pages, bench-lists    the graph, a result'"'"'s page, the lists'
 	@echo 'make bench-upload     large files beside a plain PUT'
@@ -194,6 +195,9 @@ bench-measure: runtime
 
 bench-repeat: runtime
 	$(PY) -m bench.bench_repeat $(ARGS)
+
+bench-verdicts: runtime
+	$(PY) -m bench.bench_verdicts $(ARGS)
 
 bench-graph: setup
 	$(PY) -m bench.bench_graph $(ARGS)

@@ -41,7 +41,7 @@ def wait_for_end(visitor: Visitor, sent: tuple[int, float]) -> str:
     for message in visitor.events(sent[0]):
         if message["type"] == "log":
             log += message["text"]
-        elif message["state"] == "finished":
+        elif message.get("state") == "finished":
             assert message["outcome"] == "succeeded", message
             return log
     raise AssertionError("the socket ended before the task")

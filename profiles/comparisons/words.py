@@ -30,11 +30,17 @@ STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     ),
     "fused": (
         pgettext_lazy("operator", "fused"),
-        _("Several operators became fewer, which do the same part of the graph."),
+        _(
+            "Several operators became fewer, which do the same part of the graph; or a BatchNorm "
+            "was folded into the weights of a convolution."
+        ),
     ),
     "split": (
         pgettext_lazy("operator", "split"),
-        _("One operator or a few became more, which do the same part of the graph."),
+        _(
+            "One operator or a few became more, which do the same part of the graph; or a "
+            "BatchNorm stands where it was folded before."
+        ),
     ),
     "new": (pgettext_lazy("operator", "new"), _("The baseline has nothing that corresponds.")),
     "gone": (

@@ -143,6 +143,10 @@ class CandidateAnswer(serializers.Serializer):
     profile = serializers.IntegerField(help_text="Its id.")
     title = serializers.CharField(help_text="Name of the model or file.", allow_blank=True)
     origin = serializers.CharField(help_text="Device and version, or that it was opened.")
+    task_title = serializers.CharField(
+        help_text="Its owner's words for its task.", allow_blank=True
+    )
+    options = texts("Its options that differ from their defaults, as on a command line.")
     kin = serializers.ChoiceField(
         ["same_file", "same_name", ""],
         help_text="Whether it is of the model of the first chosen one.",

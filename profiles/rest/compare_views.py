@@ -166,11 +166,20 @@ class CompareCandidates(CompareView):
                     "title": each.title,
                     "origin": each.origin,
                     "kin": each.kin,
+                    **_apart(each.profile),
                 }
                 for each in page.object_list
             ],
         }
         return Response(found)
+
+
+def _apart(profile: Profile) -> dict[str, Any]:
+    """What tells a result from others of its model."""
+    if profile.attempt is None:
+        return {"task_title": "", "options": []}
+    task = profile.attempt.task
+    return {"task_title": task.title, "options": task.changed_options}
 
 
 class ValuesBeside(ResultView):

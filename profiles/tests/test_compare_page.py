@@ -226,6 +226,25 @@ def test_the_chooser_offers_runs_of_the_same_model_first(client, related, alice)
     ]
 
 
+def test_runs_of_one_model_are_told_apart_by_title_and_options(client, related):
+    for profile, title, options in (
+        (related[0], "before", {}),
+        (related[1], "after the update", {"fast_run": True, "iter": 10}),
+    ):
+        task = profile.attempt.task
+        type(task).objects.filter(pk=task.pk).update(title=title, options=options)
+    chooser = text_of(client.get(address(related[2])))
+    chosen = text_of(client.get(address(related[1])))
+    page = text_of(client.get(address(*related[:2])))
+    for text in (chooser, chosen, page):
+        assert "after the update" in text
+        assert "--fast_run</code>" in text
+        assert "--iter" not in text.partition('id="facts"')[0]
+    found = client.get(f"/api/v1/profiles/compare/candidates/?p={related[0].pk}").json()
+    told = {each["profile"]: (each["task_title"], each["options"]) for each in found["results"]}
+    assert told[related[1].pk] == ("after the update", ["--fast_run"])
+
+
 @pytest.mark.parametrize(
     ("find", "found"),
     [("other", [1]), ("OTHER.mge", [1]), ("desk", [2, 1, 0]), ("1.13 net", [0]), ("nothing", [])],

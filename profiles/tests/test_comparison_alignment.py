@@ -163,6 +163,18 @@ def test_folded_batch_normalization_is_found_as_fusion():
     assert sorted(shortcuts) == [f"layer{n}.0.downsample.0.Convolution" for n in (2, 3, 4)]
 
 
+def test_a_batch_norm_of_which_an_addition_is_left_is_fused():
+    """optimize_for_inference moves its scale into the convolution's weights."""
+    profile = profile_of("resnet18")
+    operators = profile["graph_exec"]["operator"]
+    key = next(key for key, each in operators.items() if each["type"].startswith("BatchNorm"))
+    folded = to_bytes(fused(profile, [key], "Elemwise"))
+    unfolded = good_profile("resnet18")
+    for pair, expected in (((unfolded, folded), "fused"), ((folded, unfolded), "split")):
+        assert counted(*pair)[expected] == 1
+        assert counted(*pair)["changed"] == 0
+
+
 def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both_norms():
     """By hand: at layer2, 3 and 4 the ConvBias adds the shortcut's convolution, and what both
     BatchNorms add became one constant of the FUSE_ADD_RELU behind it.

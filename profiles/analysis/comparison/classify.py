@@ -24,10 +24,19 @@ def status_of(group: Group, a: Nodes, b: Nodes) -> tuple[Status, tuple[Reason, .
     if group.how != "region":
         reasons = _reasons(a, b, group.a[0], group.b[0])
         return ("changed" if reasons else "same"), reasons
-    before, after = _size(a, group.a), _size(b, group.b)
+    before, after = _weight(a, group.a), _weight(b, group.b)
     if before == after:
         return "changed", ("type",)
     return ("fused" if before > after else "split"), ()
+
+
+def _weight(nodes: Nodes, members: tuple[int, ...]) -> tuple[int, int]:
+    """How many operators compute, then how many of them normalize a batch.
+
+    A BatchNorm is folded into the weights of a convolution, and an addition stays in its place.
+    """
+    norms = sum(nodes.kinds[x].startswith("BatchNorm") for x in members)
+    return _size(nodes, members), norms
 
 
 def _size(nodes: Nodes, members: tuple[int, ...]) -> int:

@@ -1,0 +1,205 @@
+"""How often a comparison tells equal runs apart, and whether it finds a planted difference.
+
+`python -m bench.bench_verdicts [--runs 20] [--keep FOLDER]` runs one model with the plan
+"standard" on a site of its own until so many runs are undisturbed, or --minutes have passed. Every
+pair of them is compared by the code of the page, with these runs as the history of the device: no
+pair of equal runs should get a verdict. Counter-check: in as many pairs the times of the second
+run, as recorded, are multiplied by 1.2 (--factor); these should be called slower.
+
+--keep stores the runs, undisturbed or not; `--from FOLDER` computes the same from stored runs
+without measuring. What is stored of a run: its profiles and its measurement.json.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from tabulate import tabulate
+
+from agent.protocol.artifacts import profile_name
+from agent.protocol.measurement import Measurement
+from agent.protocol.plan import PRESETS
+from bench.site import send, wait_for_end
+from profiles.analysis.comparison.comparison import Comparison, compare
+from profiles.analysis.comparison.confidence import LEAST_SHARE, VERDICTS, Basis, judge_total
+from profiles.analysis.comparison.scatter import logarithms, scatter_of
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.analysis.stability import totals_of_passes
+from profiles.parsers.columns import ProfileColumns, SideTimes
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from testdata import DATA
+from webprofile.embedded.layout import Layout
+from webprofile.tests.site import running_site
+
+PLAN = PRESETS["standard"]
+#: a site that has just read a profile is no quiet neighbour
+SETTLE_S = 2.0
+#: of 190 pairs, of 200 operators, of 20 planted pairs
+MOST_DIFFERING, MOST_OPERATORS, LEAST_FOUND = 2 / 190, 1 / 200, 18 / 20
+#: columns of the table and the verdicts that they count
+SHOWN = {"no clear difference": "none", "faster": "faster", "slower": "slower"}
+#: so that a run waits for its neighbours, the site's own processes among them
+GATE = "[gate]\nmax_load = 0.1\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One undisturbed run: its folder, and the median of each clean process, s."""
+
+    folder: Path
+    clean_s: tuple[float, ...]
+
+    def data(self, factor: float = 1.0) -> ProfileData:
+        """The profile with all times multiplied."""
+        files = [(self.folder / name).read_bytes() for name in profile_names()]
+        passes = [
+            (name, slower(parse(file), factor))
+            for name, file in zip(profile_names(), files, strict=True)
+        ]
+        return merge(passes, parse_graph(files[0], passes[0][1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="undisturbed runs (default: 20)")
+    parser.add_argument("--minutes", type=float, default=45, help="at most (default: 45)")
+    parser.add_argument("--model", default="resnet18", help="of testdata/models, with one input")
+    parser.add_argument("--factor", type=float, default=1.2, help="planted (default: 1.2)")
+    parser.add_argument("--keep", type=Path, help="store the runs in this folder")
+    parser.add_argument("--from", type=Path, dest="stored", help="runs that --keep stored")
+    given = parser.parse_args()
+    if given.stored:
+        print(report(read_runs(given.stored)[: given.runs], given.factor))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        kept = given.keep or Path(folder) / "runs"
+        measure(Path(folder) / "site", kept, given)
+        print(report(read_runs(kept)[: given.runs], given.factor))
+
+
+def measure(home: Path, kept: Path, given: argparse.Namespace) -> None:
+    """Run the model until enough undisturbed runs are stored; what is there already counts."""
+    model = DATA / f"models/{given.model}.mge"
+    data = next((DATA / f"inputs/{given.model}").glob("*.npy"))
+    until = time.monotonic() + 60 * given.minutes
+    home.mkdir(parents=True, exist_ok=True)
+    with running_site(home) as site, site.login() as visitor:
+        visitor.device()
+    config = Layout(home).agent_config
+    config.write_text(config.read_text(encoding="utf-8") + "\n" + GATE, encoding="utf-8")
+    with running_site(home) as site, site.login() as visitor:
+        worker = visitor.device()["id"]
+        while (calm := len(read_runs(kept))) < given.runs and time.monotonic() < until:
+            time.sleep(SETTLE_S)
+            begin = time.monotonic()
+            plan = {"preset": "standard"}
+            sent = send(visitor, worker, model, data, iterations=10, plan=plan)
+            wait_for_end(visitor, sent)
+            folder = kept / f"run-{len(list(kept.glob('run-*'))) + 1:03}"
+            folder.mkdir(parents=True)
+            for name in profile_names():
+                (folder / name).write_bytes(visitor.artifact(sent[0], name))
+            # last: a folder without it is no run
+            measured = visitor.artifact(sent[0], "measurement.json")
+            (folder / "measurement.json").write_bytes(measured)
+            causes = [each["detail"] for each in json.loads(measured)["contaminations"]]
+            state = f"disturbed: {'; '.join(causes)}" if causes else f"undisturbed, {calm + 1}"
+            print(f"{folder.name}: {time.monotonic() - begin:.1f} s, {state}", flush=True)
+
+
+def profile_names() -> list[str]:
+    return [profile_name(number + 1) for number in range(PLAN.profiled)]
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """The undisturbed runs of a folder, in order."""
+    runs = []
+    for path in sorted(folder.glob("run-*/measurement.json")):
+        measurement = Measurement.model_validate_json(path.read_bytes())
+        clean_s = tuple(
+            float(np.median(each.e2e_ms)) / 1000
+            for each in measurement.passes
+            if each.kind == "clean" and each.kept and each.e2e_ms
+        )
+        if not measurement.contaminations:
+            runs.append(Run(path.parent, clean_s))
+    return runs
+
+
+def slower(columns: ProfileColumns, factor: float) -> ProfileColumns:
+    """The same operators, each so many times as long."""
+
+    def times(side: SideTimes) -> SideTimes:
+        return SideTimes(side.present, side.end_s * factor, side.kern_s * factor)
+
+    return replace(columns, device=times(columns.device), host=times(columns.host))
+
+
+def report(runs: list[Run], factor: float) -> str:
+    """Verdicts on all pairs of equal runs, and on as many planted ones as there are runs."""
+    equal = [run.data() for run in runs]
+    logs = [logarithms(np.array(totals_of_passes(each, "device"), float)) for each in equal]
+    scatter = scatter_of([logs])
+    if scatter is None:
+        return f"{len(runs)} undisturbed runs are too few to say how far equal runs differ."
+    basis = Basis(scatter, scatter)
+    totals, latency, operators = Counter[str](), Counter[str](), Counter[str]()
+    for a, b in combinations(range(len(runs)), 2):
+        found = compare([equal[a], equal[b]], {"device": [basis]})
+        totals[found.device.totals[0].code(0)] += 1
+        latency[latency_verdict(runs[a], runs[b])] += 1
+        operators += operator_verdicts(found)
+    planted = Counter[str]()
+    for number, one in enumerate(equal):
+        other = runs[(number + 1) % len(runs)].data(factor)
+        found = compare([one, other], {"device": [basis]})
+        planted[found.device.totals[0].code(0)] += 1
+    rows = [
+        row("totals of equal runs", totals, differing(totals) <= MOST_DIFFERING),
+        row("latency of equal runs", latency, differing(latency) <= MOST_DIFFERING),
+        row("operators of equal runs", operators, differing(operators) <= MOST_OPERATORS),
+        row(f"totals, times x {factor:g}", planted, planted["slower"] >= LEAST_FOUND * len(runs)),
+    ]
+    headers = ("", *SHOWN, "no verdict", "goal")
+    medians_ms = [1000 * float(np.exp(np.median(each))) for each in logs]
+    return (
+        f"{len(runs)} undisturbed runs, device total {min(medians_ms):.3f} to "
+        f"{max(medians_ms):.3f} ms; standard deviation of a run {100 * scatter.sd:.2f} %, largest "
+        f"difference {100 * np.expm1(scatter.largest):.1f} %, verdicts from "
+        f"{100 * np.expm1(basis.allowance):.1f} % on\n\n{tabulate(rows, headers=headers)}"
+    )
+
+
+def latency_verdict(one: Run, other: Run) -> str:
+    """As a site says it that has no more runs than these: the median of each clean process."""
+    samples = [np.array(run.clean_s) for run in (one, other)]
+    return judge_total(*samples, shown=float("nan"), basis=Basis()).code(0)
+
+
+def operator_verdicts(found: Comparison) -> Counter[str]:
+    """Of the operators that make LEAST_SHARE of the total at least, how many have each verdict."""
+    numbers = found.device
+    worth = np.nanmax(numbers.time_s, axis=0) >= LEAST_SHARE * np.nanmax(numbers.total_s)
+    return Counter(VERDICTS[code] for code in numbers.judgements[0].verdict[worth].tolist())
+
+
+def differing(verdicts: Counter[str]) -> float:
+    """The share that is called faster or slower."""
+    return (verdicts["faster"] + verdicts["slower"]) / max(1, verdicts.total())
+
+
+def row(name: str, verdicts: Counter[str], is_met: bool) -> tuple[str | int, ...]:
+    counts = [verdicts[code] for code in SHOWN.values()]
+    return name, *counts, verdicts.total() - sum(counts), "met" if is_met else "MISSED"
+
+
+if __name__ == "__main__":
+    main()
