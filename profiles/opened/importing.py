@@ -1,7 +1,8 @@
 """Profiles on this machine's disk, opened for a user as the page opens them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from accounts.models import User
@@ -14,28 +15,65 @@ from profiles.opened.uploads import (
     upload_create,
     upload_delete,
 )
-from profiles.parsers.first_look import HEAD_BYTES
+from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of, other_kind
 from tasks.submitting import StoredObject
 from webprofile.batchfile.local_files import LocalFile, look_at
+from webprofile.errors import DomainError
 
 
-def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> Iterator[tuple[Path, ...]]:
-    """The files of each profile, in the order of their passes.
+@dataclass(frozen=True)
+class Below:
+    """What folders hold.
 
-    A file is a profile of its own. A folder stands for its `.json` files, those below it included:
-    each a profile, or with `folder_is_one` those of one folder together. Raises OSError.
+    profiles: the files of each, in the order of their passes
+    left_out: files that do not open, and why
     """
+
+    profiles: list[tuple[Path, ...]]
+    left_out: list[tuple[Path, DomainError]]
+
+
+def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> Below:
+    """The profiles in these files and folders, told by what the files hold.
+
+    A file is a profile of its own. A folder stands for all files that open, those below it
+    included: each a profile, but for a graph.json, which belongs to the StaticMemoryInfo.json
+    beside it; or with `folder_is_one` those of one folder together. Raises OSError.
+    """
+    found = Below([], [])
     for path in paths:
         if not path.is_dir():
-            yield (path,)
+            found.profiles.append((path,))
             continue
-        groups: dict[Path, list[Path]] = {}
-        for found in sorted(path.rglob("*.json")):
-            if found.is_file():
-                groups.setdefault(found.parent if folder_is_one else found, []).append(found)
-        for files in groups.values():
-            order = in_order_of_passes([file.name for file in files])
-            yield tuple(files[place] for place in order)
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        for _, beside in groupby(files, key=lambda each: each.parent):
+            _add_folder(found, list(beside), is_one=folder_is_one)
+    return found
+
+
+def _add_folder(found: Below, files: Sequence[Path], *, is_one: bool) -> None:
+    kinds: dict[Path, FileKind] = {}
+    for file in files:
+        with file.open("rb") as opened:
+            head = opened.read(HEAD_BYTES)
+        if other := other_kind(head):
+            found.left_out.append((file, DomainError(f"opened_{other}", name=file.name)))
+        else:
+            kinds[file] = kind_of(head)
+    openable = list(kinds)
+    if is_one:
+        order = in_order_of_passes([file.name for file in openable])
+        found.profiles.extend([tuple(openable[place] for place in order)] if order else [])
+        return
+    plans = [file for file in openable if kinds[file] == "static_memory"]
+    graphs = [file for file in openable if kinds[file] == "graph"]
+    is_pair = len(plans) == len(graphs) == 1
+    for file in openable:
+        if file in graphs and not is_pair:
+            error = DomainError("opened_graph_alone", name=file.name)
+            found.left_out.append((file, error))
+        elif file not in graphs:
+            found.profiles.append((file, *graphs) if is_pair and file in plans else (file,))
 
 
 @dataclass(frozen=True)

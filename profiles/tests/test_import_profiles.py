@@ -12,6 +12,9 @@ from profiles.opened.opening import upload_build
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import objects_of
 from tasks.tests.make import make_user
+from testdata import DATA
+
+TRACES = DATA / "traces" / "dynamic_train_mlp_scopes"
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
@@ -94,12 +97,44 @@ def test_what_is_no_profile_is_told_and_the_others_are_opened(alice, folder, act
     (folder / "model.json").write_bytes(b"\x80\x02pickle")
     (folder / "empty.json").write_bytes(b"")
     (folder / "broken.json").write_bytes(b'{"profiler": 3}')
-    with pytest.raises(CommandError, match="3 of 6"):
+    with pytest.raises(CommandError, match="1 of 4"):
         run(folder)
     told = capsys.readouterr().err
-    assert "empty.json: " in told
-    assert "model.json: " in told
+    for name in ("empty.json", "model.json", "notes.txt"):
+        assert f"{folder / name}: left out. " in told
+    assert told.splitlines()[-1] == "3 opened, 1 failed, 3 files left out"
     assert ProfileUpload.objects.filter(state="ready").count() == 3
+
+
+def test_every_format_opens_and_a_graph_goes_with_its_memory_plan(alice, tmp_path, actor, capsys):
+    run_folder, graph_alone = tmp_path / "run", tmp_path / "alone"
+    contents = {
+        "profile.json": to_json(make_profile({"1": 1.0})),
+        "chrome_timeline.json": TRACES / "profile.chrome_timeline.json",
+        "memory_flow.svg": TRACES / "profile.memory_flow.svg",
+        "StaticMemoryInfo.json": b'{"opr": {"0": {}}, "chunk": {}}',
+        "graph.json": b'{"operator": {}, "var": {}}',
+    }
+    for folder in (run_folder, graph_alone):
+        folder.mkdir()
+    for name, content in contents.items():
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        (run_folder / name).write_bytes(data)
+    (graph_alone / "graph.json").write_bytes(b'{"operator": {}, "var": {}}')
+    run(tmp_path, wait=False)
+    opened = {
+        tuple(sorted(file.name for file in upload.files.all()))
+        for upload in ProfileUpload.objects.all()
+    }
+    assert opened == {
+        ("profile.json",), ("chrome_timeline.json",), ("memory_flow.svg",),
+        ("StaticMemoryInfo.json", "graph.json"),
+    }  # fmt: skip
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith(f"{graph_alone / 'graph.json'}: left out. ")
+    assert told[-1] == "4 stored, 0 failed, 1 files left out"
+    run(run_folder, passes=True, wait=False)
+    assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
 
 
 def test_without_waiting_the_site_reads_them_later(alice, folder):
@@ -118,7 +153,7 @@ def test_a_storage_that_is_away_leaves_nothing_behind(alice, folder, settings):
 
 
 def test_what_is_not_there_is_told(alice, tmp_path):
-    with pytest.raises(CommandError, match="There is no"):
+    with pytest.raises(CommandError, match="There is no file that opens"):
         run(tmp_path)
     with pytest.raises(CommandError, match="1 of 1"):
         run(tmp_path / "none.json")

@@ -28,12 +28,13 @@ State = ProfileUpload.State
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all became profiles, 1 if one did not, 4 if --timeout passed."""
+    """Exit code: 0 if all that opens became profiles, 1 if one did not, 4 if --timeout passed."""
 
     help = (
-        "Open profiles from this machine's disk, as the page Profiles does. The running site reads "
-        "them; --no-wait does not wait for that. May be stopped and repeated: nothing is opened "
-        "twice."
+        "Open profiles from this machine's disk, as the page Profiles does: every format that it "
+        "opens, told by what files hold. What a folder has besides is named, with the reason. The "
+        "running site reads them; --no-wait does not wait for that. May be stopped and repeated: "
+        "nothing is opened twice."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,8 +42,10 @@ class Command(BaseCommand):
             parser,
             "import_profiles measured/ --as you@example.com",
             "import_profiles run-1/ run-2/ --passes --as you@example.com --no-wait",
-            notes="exit code: 0 if all became profiles, 1 if one did not, 2 for a mistake in the "
-            "arguments,\n4 if --timeout passed",
+            notes="formats: JSON of load_and_run --profile or get_profile(), memory_flow.svg,\n"
+            "chrome_timeline.json, StaticMemoryInfo.json with the graph.json beside it\n\n"
+            "exit code: 0 if all files that open became profiles, also if others were left out;\n"
+            "1 if one did not, 2 for a mistake in the arguments, 4 if --timeout passed",
         )
         add = parser.add_argument
         add("paths", nargs="+", type=Path, metavar="FOLDER|FILE", help="folders with those below")
@@ -55,15 +58,22 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
             owner = user_named(options["owner"], for_work=True)
-            groups = list(profiles_below(options["paths"], folder_is_one=options["passes"]))
+            below = profiles_below(options["paths"], folder_is_one=options["passes"])
+            for path, why in below.left_out:
+                self.stderr.write(f"{plain(path)}: left out. {plain(word(why))}", str)  # not red
+            groups = below.profiles
             if not groups:
-                raise CommandError("There is no .json file.", returncode=USAGE)
+                raise CommandError("There is no file that opens as a profile.", returncode=USAGE)
             uploads, failed = self._open(owner, groups, again=options["again"])
             timeout_s = options["timeout"]
             until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
             if options["wait"]:
                 failed += _wait(uploads, until)
         left = _live(uploads) if options["wait"] else []
+        stored = len(groups) - failed - len(left)
+        parts = [f"{stored} {'opened' if options['wait'] else 'stored'}", f"{failed} failed"]
+        parts += [f"{len(left)} being read"] if left else []
+        self.stderr.write(", ".join([*parts, f"{len(below.left_out)} files left out"]), str)
         if failed:
             raise CommandError(f"{failed} of {len(groups)} could not be opened.")
         if left:
