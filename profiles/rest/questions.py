@@ -25,6 +25,8 @@ from webprofile.rest import fields
 ROWS_LIMIT = 500
 MOST_TYPES = 200
 LONGEST_TEXT = 500
+#: in one address, which is a line of limited length
+MOST_TASKS = 200
 #: of rows, steps and passes, which are far fewer
 ROW_LIMIT = 2**31 - 1
 _TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|ns)?$"
@@ -244,6 +246,18 @@ class NetronQuery(ViewQuery):
         required=False,
         help_text="Whose times; usually the device's, where there are any.",
     )
+
+
+class TasksQuery(fields.Query):
+    """Which tasks, and how they are written."""
+
+    task = fields.List(
+        child=fields.Whole(min_value=1, max_value=fields.KEY_LIMIT),
+        min_length=1,
+        max_length=MOST_TASKS,
+        help_text="Numbers of tasks, repeated.",
+    )
+    format = _choice(("csv", "json"), "csv", "How the table is written.")
 
 
 class ChosenQuery(fields.Query):

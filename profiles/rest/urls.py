@@ -32,6 +32,7 @@ urlpatterns = [
         parts.OpenedFileJoin.as_view(),
         name="opened-file-join",
     ),
+    path("of-tasks/", views.TasksTable.as_view(), name="tasks-table"),
     path("of-task/<int:task_id>/", views.ProfileOfTask.as_view(), name="task-profile"),
     path(
         "of-task/<int:task_id>/measurement/",

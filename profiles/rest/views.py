@@ -1,14 +1,24 @@
 """Results: those of tasks and those that were opened from files."""
 
+import io
+
 from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from profiles.bulk_exports import task_columns
+from profiles.exporting.many import ROWS, WRITERS
 from profiles.models import Profile, ProfileUpload
-from profiles.rest.access import ResultView, without_result
+from profiles.rest.access import AnyFile, ResultView, without_result
 from profiles.rest.answers import ProfileAnswer, ProfileRow
 from profiles.rest.filters import ProfileFilters
+from profiles.rest.questions import TasksQuery
 from profiles.selectors import profile_of, profiles_visible_to
+from tasks.selectors import tasks_visible_to
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView
@@ -36,6 +46,39 @@ class ProfileDetail(ResultView):
     def get(self, request: Request, profile_id: int) -> Response:
         """Totals, where it is from, its raw files and exports."""
         return Response(ProfileAnswer(self.profile(profile_id)).data)
+
+
+class TasksTable(ResultView):
+    """Several tasks as one table."""
+
+    renderer_classes = (AnyFile,)
+
+    @documented(
+        "Tasks as a table",
+        answers={
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="CSV, RFC 4180."),
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.OBJECT, description="A list of objects, one for each task."
+            ),
+        },
+        query=TasksQuery,
+        operation_id="profiles_tasks_table",
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """A row for each task, also for those without a result: model, title, options, device
+        (`worker`), plan, status, reason, latency and totals, as `manage.py export` writes them.
+
+        Tasks that the reader does not see are left out.
+        """
+        asked = self.asked(TasksQuery)
+        tasks = tasks_visible_to(self.reader).filter(pk__in=asked["task"])
+        stream = io.BytesIO()
+        writer = WRITERS[asked["format"]](stream, ROWS["task"])
+        for columns in task_columns(tasks):
+            writer.write(columns)
+        writer.close()
+        kind = "text/csv; charset=utf-8" if asked["format"] == "csv" else "application/json"
+        return HttpResponse(stream.getvalue(), content_type=kind)
 
 
 class ProfileOfTask(ResultView):

@@ -3,14 +3,17 @@
 import argparse
 import csv
 import io
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from webprofile.client.api import Api
+from webprofile.client.api import Api, Query
 from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import add_filters, listed, query_of
 from webprofile.client.commands.showing import profile_of
+from webprofile.client.commands.waiting import unknown
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.progress import Progress
@@ -26,6 +29,11 @@ FORMATS = {
     "text": ".txt",
 }
 
+#: of `--table`
+TABLE_FORMATS = ("csv", "json")
+#: tasks in one request
+TABLE_PIECE = 200
+
 
 def add_parsers(commands: Parsers) -> None:
     export = added(
@@ -36,6 +44,7 @@ def add_parsers(commands: Parsers) -> None:
         "12 --format report -o resnet18.html",
         "--status succeeded --title nightly -o nightly.csv",
         "12 13 14 --format json -o results/",
+        "--table --title nightly -o matrix.csv",
         notes=HELP,
     )
     export.add_argument("tasks", nargs="*", type=int, metavar="TASK", help="or filters")
@@ -48,6 +57,11 @@ def add_parsers(commands: Parsers) -> None:
         "a name without an ending; several tasks fit into one .csv, whose rows then begin with the "
         "task's number; without it standard output"
     )  # fmt: skip
+    export.add_argument(
+        "--table", action="store_true", help="one row for each task instead of its operators: "
+        "model, title, options, device, version, plan, status, reason, latency, totals; as CSV or "
+        "JSON"
+    )  # fmt: skip
     export.set_defaults(command=export_tasks)
 
 
@@ -55,6 +69,8 @@ def export_tasks(given: argparse.Namespace) -> int:
     given.format = given.format or _format_of(given.output)
     with opened() as api:
         tasks = given.tasks or _chosen(api, given)
+        if given.table:
+            return _table(api, tasks, given)
         if len(tasks) == 1 and not _is_folder(given.output):
             _write(given.output, _content(api, tasks[0], given.format))
             return SUCCEEDED
@@ -139,6 +155,38 @@ def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
             progress.advance()
     _write(output, text.getvalue().encode())
     return FAILED if left_out else SUCCEEDED
+
+
+def _table(api: Api, tasks: Sequence[int], given: argparse.Namespace) -> int:
+    """A row for each task, asked for piece by piece; those that are not there are told."""
+    if given.format not in TABLE_FORMATS or _is_folder(given.output):
+        raise UsageError("--table is one file of CSV or JSON.")
+    rows: list[Any] = []
+    headings: list[str] = []
+    wanted = sorted(set(tasks))
+    for begin in range(0, len(wanted), TABLE_PIECE):
+        query: Query = [("format", given.format)]
+        query += [("task", number) for number in wanted[begin : begin + TABLE_PIECE]]
+        content = api.fetch("profiles/of-tasks/", query)
+        if given.format == "json":
+            rows += json.loads(content)
+        else:
+            lines = _rows(content)
+            headings = next(lines)
+            rows += lines
+    if given.format == "json":
+        there = {row["task"] for row in rows}
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+    else:
+        there = {int(row[0]) for row in rows}
+        written = io.StringIO(newline="")
+        csv.writer(written).writerows([headings, *rows])
+        text = written.getvalue()
+    _write(given.output, text.encode())
+    for number in wanted:
+        if number not in there:
+            print(unknown(number), file=sys.stderr)
+    return SUCCEEDED if len(there) == len(wanted) else FAILED
 
 
 def _rows(content: bytes) -> Iterator[list[str]]:

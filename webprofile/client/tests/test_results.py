@@ -16,6 +16,7 @@ from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import ended_attempt, make_equal_runs
 from profiles.tests.test_build import finished_attempt
 from profiles.tests.test_measurement_build import CLEAN, measurement, profiled
+from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task
 
 
@@ -212,3 +213,27 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
         _, err = process.communicate(timeout=60)
     assert (process.returncode, "could not be written" in err) == (1, True)
     assert ("Traceback" in err, "Exception" in err) == (False, False)
+
+
+def test_a_matrix_is_exported_as_one_table(client, result, home, alice):
+    done, waiting = result(0.25), make_task(alice, title="nightly")
+    failed = finished_attempt(b"{", owner=alice)
+    profile_build(failed)
+    client.run("export", "--table", done, waiting.pk, failed.task_id, "-o", "matrix.csv")
+    text = (home / "matrix.csv").read_bytes().decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["status"] for row in rows] == ["succeeded", "initiated", "failed"]
+    first = rows[0]
+    assert (first["model"], first["options"], first["worker"]) == (
+        "net.mge", "{}", Task.objects.get(pk=done).worker.name
+    )  # fmt: skip
+    assert (float(first["median_ms"]), float(first["device_total_s"])) == (10.0, 0.75)
+    assert rows[2]["reason"]
+    client.run("export", "--table", "--title", "nightly", "-o", "matrix.json")
+    (row,) = json.loads((home / "matrix.json").read_text())
+    assert (row["task"], row["title"], row["median_ms"]) == (waiting.pk, "nightly", None)
+    theirs = make_task(make_user("bob")).pk
+    told = client.run("export", "--table", done, theirs, code=1)
+    assert f"no task {theirs}" in told.stderr
+    assert len(told.stdout.splitlines()) == 2
+    client.run("export", "--table", done, "-o", "a.npz", code=2)
