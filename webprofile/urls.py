@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from accounts.views import own as account_views
-from profiles.views import artifacts, compare_io, result
+from profiles.views import artifacts, compare_io, graph, result
 from profiles.views.netron import netron
 from profiles.views.perfetto import perfetto
 from tasks import drafts
@@ -46,6 +46,7 @@ task_patterns = (
         path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),
         path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
         path("<int:task_id>/result/", result.result, name="result"),
+        path("<int:task_id>/model/", graph.task_model, name="model"),
         path("<int:task_id>/result.txt", result.result_text, name="result-text"),
         path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
         path(

@@ -12,7 +12,7 @@ from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.columns import Side
 from profiles.parsers.model_start import START_BYTES, ModelForm, model_form
-from tasks.models import TaskFile
+from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
 
 #: letters of a scope's address that are looked at
@@ -42,15 +42,20 @@ def graph_document(
 
 def model_view(profile: Profile) -> dict[str, Any]:
     """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
-    if profile.attempt is not None and profile.attempt.task.is_script:
+    if profile.attempt is None:
+        return _refused(gettext("This profile was opened from a file, without a model to draw."))
+    return task_model_view(profile.attempt.task)
+
+
+def task_model_view(task: Task) -> dict[str, Any]:
+    """The same of a task in any state, which need not have a profile."""
+    if task.is_script:
         return _refused(gettext("This task ran a script, so there is no model file to draw."))
-    file = _model_of(profile)
-    if file is None:
-        return _refused(
-            gettext("This profile was opened from a file, without a model to draw.")
-            if profile.attempt_id is None
-            else gettext("The uploaded model has been removed from the server.")
-        )
+    file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
+    if file is None or file.purged_at is not None:
+        return _refused(gettext("The uploaded model has been removed from the server."))
+    if file.stored_at is None:
+        return _refused(gettext("The model has not been uploaded yet."))
     limit = settings.MODEL_VIEW_LIMIT_BYTES
     if file.size_bytes > limit:
         mib = limit // 1024**2
@@ -63,13 +68,6 @@ def model_view(profile: Profile) -> dict[str, Any]:
         return _refused(_why_not(form))
     address = storage.presign_get(file.object_key)
     return {"address": address, "name": file.name, "size_bytes": file.size_bytes}
-
-
-def _model_of(profile: Profile) -> TaskFile | None:
-    if profile.attempt is None:
-        return None
-    files = TaskFile.objects.filter(task=profile.attempt.task_id, kind=TaskFile.Kind.MODEL)
-    return files.filter(stored_at__isnull=False, purged_at__isnull=True).first()
 
 
 def _why_not(form: ModelForm) -> str:

@@ -10,13 +10,14 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.drawing.colours import METRICS, Metric
 from profiles.models import Profile
 from profiles.parsers.columns import Side
-from profiles.shown.graph_view import graph_document, model_view
-from profiles.views.access import profile_or_404
+from profiles.shown.graph_view import graph_document, model_view, task_model_view
+from profiles.views.access import profile_or_404, task_or_404
 
 #: raised when the document of an unchanged profile changes
 FORMAT = 1
@@ -27,6 +28,19 @@ FORMAT = 1
 def page(request: HttpRequest, profile_id: int) -> HttpResponse:
     """The graph on a page of its own, as large as the window."""
     return render(request, "profiles/graph.html", {"profile": profile_or_404(request, profile_id)})
+
+
+@login_required
+@require_GET
+@never_cache
+def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
+    """The model of a task in the viewer, whatever the task's state.
+
+    The task's page takes the part `#model-graph` from here when its reader opens the preview.
+    """
+    task = task_or_404(request, task_id)
+    context = {"task": task, "model": task_model_view(task)}
+    return render(request, "tasks/model.html", context)
 
 
 @login_required

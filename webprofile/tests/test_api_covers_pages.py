@@ -32,6 +32,7 @@ SAME = {
     "tasks:priority": ["task-priority"],
     "tasks:keep-files": ["task-keep-files"],
     "tasks:file": ["task-file"],
+    "tasks:model": ["task", "task-file"],
     "tasks:result": ["task-profile", "task-measurement", "profile-statistics", "profile-advice"],
     "tasks:result-text": ["profile-text"],
     "tasks:artifact": ["task-artifact"],
