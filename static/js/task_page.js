@@ -3,6 +3,7 @@
 import { tellElapsed } from "./ago.js";
 import { LogPane } from "./log_pane.js";
 import { hideNotice, showNotice } from "./notice.js";
+import { followRun } from "./run_end.js";
 import { makeRefresher } from "./refresher.js";
 import { toLogin } from "./requests.js";
 import { CLOSED_NOT_FOUND, CLOSED_NOT_LOGGED_IN, keepSocket } from "./socket.js";
@@ -14,7 +15,13 @@ const log = new LogPane(document.getElementById("log"), {
 });
 let lastEvent = Number(task.dataset.after);
 
-const refresh = makeRefresher(task, () => task.dataset.statusUrl, { onSwap: hideResume });
+const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
+  onSwap: () => {
+    hideResume();
+    follow(document.getElementById("task-status").dataset.status);
+  },
+});
+const follow = followRun(document.getElementById("task-status").dataset.status, task.dataset);
 
 // no event tells that the queue grew shorter, or that the device went away
 const INTERVAL_MS = 15_000;
