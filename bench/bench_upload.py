@@ -199,9 +199,12 @@ def _storage(site: Site) -> tuple[Any, str]:
 
 
 def _made(path: Path, size_bytes: int) -> Path:
+    """Random bytes; the first ones are a model's, since the form refuses what is none."""
     with path.open("wb") as file:
         for start in range(0, size_bytes, MB):
             file.write(os.urandom(min(MB, size_bytes - start)))
+        file.seek(0)
+        file.write(b"mgb0001")
     return path
 
 

@@ -16,10 +16,10 @@ from tasks.states import Outcome, Status, TaskState
 PAGE_SIZE = 50
 LOOKED_AT = 1_000
 MOST_COUNTED = 1_000
-#: what a row shows; options, plans and facts of devices are long, and stay where they are
+#: what a row shows; plans and facts of devices are long, and stay where they are
 _COLUMNS = (
     "title", "kind", "state", "outcome", "runtime_version", "updated_at", "worker__name",
-    "owner__email",
+    "owner__email", "options", "script", "reason", "detail",
 )  # fmt: skip
 _FILES = Prefetch(
     "files", TaskFile.objects.only("task_id", "kind", "name", "stored_at", "purged_at")

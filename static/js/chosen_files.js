@@ -88,7 +88,8 @@ async function lookOnce(file, purpose) {
 }
 
 function noteOf(file, purpose, { arrays = [], isFortran }) {
-  if (purpose !== "data") return bytesize(file.size);
+  if (purpose === "program") return "";
+  if (purpose === "model") return fill(texts.model, { size: bytesize(file.size) });
   const words = arrays.map(({ name, dtype, shape }) => `${name} ${dtype} ${braces(shape)}`.trim()).join(", ");
   return isFortran ? fill(texts.fortran, { arrays: words }) : words;
 }

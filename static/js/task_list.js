@@ -36,8 +36,15 @@ function showTicks() {
   const { none, some } = count.dataset;
   const text = ticked.size ? fill(some, { count: ticked.size }) : none;
   if (count.textContent !== text) count.textContent = text;
-  for (const button of acts) button.disabled = ticked.size === 0;
+  for (const button of acts) button.disabled = !canAct(button.dataset);
   bulk.hidden = here.length === 0;
+}
+
+/** Whether a button can do something with what is ticked: so many tasks, in a status of its own. */
+function canAct({ fewest = 1, most = Infinity, status = "" }) {
+  const statusOf = (number) => rows.querySelector(`[data-task="${number}"]`).dataset.status;
+  const count = [...ticked].filter((number) => !status || statusOf(number) === status).length;
+  return count >= Number(fewest) && count <= Number(most);
 }
 
 rows.addEventListener("change", ({ target }) => {

@@ -35,9 +35,10 @@ _FORM_ONLY: dict[str, Any] = {
         "This file could not be read. It may have changed or moved since you chose it: choose it "
         "again."
     ),
+    "model": _("A MegEngine model, %(size)s"),
     "fortran": _(
-        "%(arrays)s, in Fortran order: the device rewrites it in C order before the run, the "
-        "values stay the same."
+        "%(arrays)s in Fortran order. The device reorders it to C order before the run; the values "
+        "stay the same."
     ),
 }
 #: what a file looks like that is no model

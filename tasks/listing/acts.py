@@ -4,25 +4,30 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.models import User
+from profiles.analysis.comparison.comparison import FEWEST, MOST
 from profiles.removal import task_delete
+from profiles.selectors import profile_of
 from tasks.api import task_repeat
 from tasks.cancelling import MOST_IDS, CancelReport, task_is_cancelled
 from tasks.models import Task
 from tasks.pages import PAGE_SIZE
 from tasks.selectors import tasks_listed_for
-from tasks.states import TaskState
+from tasks.states import Status, TaskState
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
 
 class Act(enum.StrEnum):
+    COMPARE = "compare"
     CANCEL = "cancel"
     RETRY = "retry"
     DELETE = "delete"
@@ -65,6 +70,19 @@ def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> Chosen:
     found = list(tasks.filter(pk__in=asked).order_by("-pk"))
     there = {task.pk for task in found}
     return Chosen(found, [number for number in asked if number not in there])
+
+
+def compare_address(chosen: Chosen) -> str:
+    """The page that compares the results of tasks, the oldest as the baseline.
+
+    Tasks without a result are left out; empty if fewer remain than can be compared, or more.
+    """
+    done = [task for task in chosen.tasks if task.status == Status.SUCCEEDED]
+    profiles = [profile_of(task) for task in reversed(done)]
+    numbers = [profile.pk for profile in profiles if profile is not None]
+    if not FEWEST <= len(numbers) <= MOST:
+        return ""
+    return f"{reverse('profiles:compare')}?{urlencode([('p', number) for number in numbers])}"
 
 
 def act_on(act: Act, chosen: Chosen, *, by: User) -> Acted:

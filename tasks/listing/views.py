@@ -16,11 +16,12 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.selectors import reader_of
 from tasks import api
 from tasks.cancelling import MOST_IDS
-from tasks.listing.acts import Act, act_on, chosen_tasks, tell
+from tasks.listing.acts import Act, act_on, chosen_tasks, compare_address, tell
 from tasks.listing.filters import TaskFilterForm, place_of
 from tasks.models import SavedView
 from tasks.pages import MOST_COUNTED, page_of
 from tasks.saved_views import view_delete, view_save
+from tasks.script_reasons import wording_for
 from tasks.selectors import tasks_listed_for
 from workers.models import Runtime
 from workers.selectors import workers_visible_to
@@ -50,7 +51,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def act(request: HttpRequest) -> HttpResponse:
-    """Cancel, repeat or delete the tasks that were ticked, or cancel all of one's own that wait.
+    """Cancel, repeat, delete or compare the selected tasks, or cancel all of one's own that wait.
 
     What cannot be undone is asked about first, on a page of its own.
     """
@@ -61,6 +62,11 @@ def act(request: HttpRequest) -> HttpResponse:
         raise Http404 from error
     found = chosen_tasks(reader, chosen, request.POST.getlist("task"))
     back = _list_address(request.POST.get("query", ""), request)
+    if chosen is Act.COMPARE:
+        address = compare_address(found)
+        if not address:
+            messages.warning(request, _("Select two to eight tasks that have a result."))
+        return redirect(address or back)
     if found.tasks and chosen.is_final and not request.POST.get("sure"):
         context = {
             "act": chosen,
@@ -111,6 +117,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
         "form": form,
         "page": page,
         "tasks": page.tasks,
+        "rows": [(task, wording_for(task)) for task in page.tasks],
         "query": form.query,
         "is_filtered": bool(form.query),
         "count": _count(page.count),

@@ -82,7 +82,7 @@ def test_what_an_array_holds_stands_in_its_row_and_object_arrays_are_refused(for
     assert form.find("[name=data-input]").get_attribute("value") == "data"
     columns = np.asfortranarray(np.zeros((2, 3), "f4"))
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "columns.npy", columns)))
-    form.until(lambda: "float32 {2,3}, in Fortran order" in about(form), "the order of axes")
+    form.until(lambda: "float32 {2,3} in Fortran order" in about(form), "the order of axes")
     objects = np.array([{}], dtype=object)
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "objects.npy", objects)))
     form.until(lambda: "Python objects" in about(form), "that it is refused")

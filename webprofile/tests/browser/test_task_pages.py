@@ -1,0 +1,166 @@
+"""The task list and the page of a task in a real browser."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from profiles import storage as object_store
+from profiles.tests.pages import make_result
+from tasks import services
+from tasks.models import Task
+from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
+from testdata import good_profile
+from webprofile.tests.browser.conftest import DESK, PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+class Pages:
+    """Somebody who looks at tasks."""
+
+    def __init__(self, browser, address: str) -> None:
+        self.browser, self.address = browser, address
+
+    def open(self, path: str, size: tuple[int, int] = DESK) -> None:
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.browser.get(self.address + path)
+
+    def find(self, css: str):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css: str):
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def until(self, condition, what: str, within_s: float = 40):
+        swapped = [StaleElementReferenceException]
+        wait = WebDriverWait(self.browser, within_s, 0.1, ignored_exceptions=swapped)
+        return wait.until(lambda _: condition(), f"never saw {what}")
+
+    @property
+    def path(self) -> str:
+        return self.browser.current_url.removeprefix(self.address)
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice")
+
+
+@pytest.fixture
+def pages(browser, live_server, alice) -> Pages:
+    client = Client()
+    client.force_login(alice)
+    browser.get(f"{live_server.url}/healthz")
+    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    return Pages(browser, live_server.url)
+
+
+@pytest.fixture
+def downloads(storage, settings) -> None:
+    """Pages may fetch files from the storage of the test."""
+    policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
+    policy["DIRECTIVES"]["connect-src"] = ["'self'", settings.S3_PUBLIC_ENDPOINT_URL]
+    settings.CONTENT_SECURITY_POLICY = policy
+
+
+def with_model(task: Task, content: bytes) -> Task:
+    file = task.files.get(kind="model")
+    object_store.write(file.object_key, content)
+    task.files.update(stored_at=task.created_at)
+    return task
+
+
+def state(pages: Pages) -> str:
+    return pages.find("#model-graph").get_attribute("data-state")
+
+
+def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
+    pages, alice, downloads, testdata
+):
+    content = (Path(testdata) / "models" / "tiny.mge").read_bytes()
+    size = [model_file(size_bytes=len(content))]
+    waiting = with_model(make_waiting_task(alice, files=size), content)
+    failed = with_model(make_waiting_task(alice, files=size), content)
+    services.task_fail(failed, reason="model_invalid", detail="no such operator")
+    for task in (waiting, failed):
+        pages.open("/tasks/")
+        pages.find(f"#model-{task.pk}").click()
+        pages.until(lambda: state(pages) == "drawn", "the model")
+        assert pages.path == f"/tasks/{task.pk}/model/"
+    pages.open(f"/tasks/{waiting.pk}/")
+    pages.find("#model-preview summary").click()
+    pages.until(lambda: state(pages) == "drawn", "the model on the task's page")
+    log = pages.browser.get_log("browser")
+    assert [entry["message"] for entry in log if "Content Security" in entry["message"]] == []
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, alice, storage, size):
+    failed = make_waiting_task(alice, title="with fast run", options={"fast_run": True})
+    services.task_fail(failed, reason="model_invalid", detail="no such operator")
+    done = make_result(good_profile("tiny"), owner=alice).attempt.task
+    pages.open("/tasks/", size)
+    row = pages.find(f"[data-task='{failed.pk}']")
+    assert "with fast run" in row.text
+    assert "--fast_run" in row.text
+    reason = pages.find(f"#reason-{failed.pk}")
+    assert "no such operator" in reason.get_attribute("title")
+    for link in (reason, pages.find(f"#result-{done.pk}")):
+        box = link.rect
+        assert link.text
+        assert 0 < box["x"] < box["x"] + box["width"] <= size[0]
+    reason.click()
+    pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
+
+
+def test_results_are_compared_from_the_list(pages, alice, storage):
+    first, second = (make_result(good_profile("tiny"), owner=alice) for _ in range(2))
+    waiting = make_waiting_task(alice)
+    pages.open("/tasks/")
+    compare = pages.find("[value=compare]")
+    assert not compare.is_enabled()
+    pages.find(f"#tick-{first.attempt.task_id}").click()
+    pages.find(f"#tick-{waiting.pk}").click()
+    assert not compare.is_enabled()
+    pages.find(f"#tick-{second.attempt.task_id}").click()
+    pages.find(f"#tick-{waiting.pk}").click()
+    assert compare.is_enabled()
+    compare.click()
+    pages.until(lambda: pages.path.startswith("/profiles/compare/"), "the comparison")
+    assert f"?p={first.pk}&p={second.pk}" in pages.path
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["left-alone", "scrolled"])
+def test_the_page_goes_on_to_the_result_unless_it_is_read(pages, alice, storage, reads):
+    task = make_result(good_profile("tiny"), owner=alice).attempt.task
+    Task.objects.filter(pk=task.pk).update(state="running", outcome="")
+    pages.open(f"/tasks/{task.pk}/")
+    if reads:
+        pages.browser.execute_script("window.scrollBy(0, 300)")
+    Task.objects.filter(pk=task.pk).update(state="finished", outcome="succeeded")
+    if reads:
+        pages.until(lambda: pages.all("#to-result"), "the end")
+        # what would lead away has had its time
+        pages.browser.execute_async_script("setTimeout(arguments[0], 1000)")
+        assert pages.path == f"/tasks/{task.pk}/"
+    else:
+        pages.until(lambda: pages.path == f"/tasks/{task.pk}/result/", "the result")
+        pages.browser.back()
+        pages.until(lambda: pages.path == f"/tasks/{task.pk}/", "the task's page")
+        pages.browser.execute_async_script("setTimeout(arguments[0], 1000)")
+        assert pages.path == f"/tasks/{task.pk}/"
+
+
+def test_tasks_without_a_model_in_storage_have_no_link_to_it(pages, alice):
+    task = make_task(alice)
+    pages.open("/tasks/")
+    assert pages.find(f"[data-task='{task.pk}']")
+    assert not pages.all(f"#model-{task.pk}")
+    pages.open(f"/tasks/{task.pk}/model/")
+    assert "not been uploaded yet" in pages.find("#model-reason").text
