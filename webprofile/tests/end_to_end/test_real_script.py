@@ -9,6 +9,7 @@ import pytest
 
 from webprofile.embedded.demo import DemoError, Visitor
 from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.needs import need
 from webprofile.tests.site import Site, running_site
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
@@ -38,6 +39,7 @@ TAKEN_UP_WITHIN_S = 120.0
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory, megengine_python: str) -> Iterator[Site]:
     """A site whose only device runs scripts, allowed by its owner while its agent runs."""
+    need("bubblewrap")
     home = tmp_path_factory.mktemp("scripts")
     with running_site(home) as site:
         with site.login() as visitor:
