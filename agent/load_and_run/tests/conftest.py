@@ -1,15 +1,23 @@
 """load_and_run is imported as the runtime's interpreter does it: as a package of its own."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.load_and_run.tests.running import Runner
+from agent.load_and_run.tests.running import Forks, Runner
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 
+@pytest.fixture(scope="session")
+def forks(megengine_python: str) -> Iterator[Forks]:
+    forks = Forks(megengine_python)
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def run(megengine_python: str, tmp_path: Path) -> Runner:
-    return Runner(megengine_python, tmp_path)
+def run(megengine_python: str, tmp_path: Path, forks: Forks) -> Runner:
+    return Runner(megengine_python, tmp_path, forks)
