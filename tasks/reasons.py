@@ -310,8 +310,8 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.NOTHING_TIMED: Wording(
         Blame.USER,
-        _("The model ran, but no operator took any time that the device could measure."),
-        _("The model has nothing to compute, or its data are too small: try a larger batch."),
+        _("The model ran, but its times were not taken."),
+        _("The message below says which times are missing; the log shows what the run did."),
     ),
     Reason.SCRIPT_UNREADABLE: Wording(
         Blame.USER,

@@ -83,8 +83,8 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.NOTHING_TIMED: Wording(
         Blame.USER,
-        _("The script ran, but MegEngine computed nothing that took any time."),
-        _("Let it compute something with MegEngine, such as a few training steps."),
+        _("The script ran, but the times of its operators cannot be used."),
+        _("Run it again; if it ends like this once more, report the trace with this task's number."),
     ),
     Reason.PROFILE_MISSING: Wording(
         Blame.SERVER, _("The trace did not arrive in storage."), TRY_AGAIN

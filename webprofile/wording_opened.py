@@ -169,8 +169,8 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json of the same folder together."
     ),
     "opened_device_total_zero": _(
-        "In “%(name)s” all times on the device are 0: its clock measured nothing. Profile a larger "
-        "input."
+        "In “%(name)s” the times on the device add up to 0, since some are below 0: its clock ran "
+        "backwards. Profile once more."
     ),
     "opened_device_total_zero_opencl": _(
         "In “%(name)s” all times on the device are 0. For OpenCL, call "

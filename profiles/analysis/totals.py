@@ -24,7 +24,9 @@ class Totals:
 def totals(columns: ProfileColumns) -> Totals:
     """Return both totals, of every operator and of the `end` times, whatever is shown.
 
-    Raises AnalysisError if the device total is 0: then no percentage means anything.
+    The device total is 0 if each operator took less than the clock can resolve: then there are no
+    shares of it. Raises AnalysisError if it is 0 for another reason: OpenCL was not told to take
+    times, or times below 0 cancel others.
     """
     device_s = columns.device.total_s()
     if device_s == 0:
@@ -34,7 +36,8 @@ def totals(columns: ProfileColumns) -> Totals:
                 "The device total is 0. For OpenCL, call "
                 "mgb::CompNode::enable_opencl_profile(true) before profiling.",
             )
-        raise AnalysisError(
-            "device_total_zero", "The device total is 0: the device's clock measured nothing."
-        )
+        if columns.device.end_s[columns.device.present].any():
+            raise AnalysisError(
+                "device_total_zero", "The device total is 0, since times below 0 cancel others."
+            )
     return Totals(device_s=device_s, host_s=columns.host.total_s())

@@ -248,7 +248,7 @@ def _left_out(
         "graph_alone": _("It is a part of a memory plan, and the plan is not here."),
         "graph_of_another": _("It does not belong to the memory plan."),
         "static_memory_zip": _("It holds no memory plan that can be read."),
-        "device_total_zero": _("Its operators took no time that the device could measure."),
+        "device_total_zero": _("Its times on the device add up to 0, since some are below 0."),
     }
     return {
         "name": names.get(each.name, each.name),

@@ -1,5 +1,7 @@
 """From an attempt's files in real storage to the result page."""
 
+import re
+
 import pytest
 
 from profiles.actors import build_profile
@@ -10,6 +12,7 @@ from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
 from tasks.tests.make import make_user
+from testdata import bad_profile
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -128,12 +131,35 @@ def test_what_load_and_run_warned_of_stands_on_the_result_page(client, storage, 
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
 
-def test_a_model_that_computes_nothing_is_told_from_a_broken_profile(storage, testdata):
-    data = (testdata / "bad" / "profiles" / "time_all_zero.json").read_bytes()
-    attempt = finished_attempt(data)
+def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note(client, storage):
+    alice = make_user()
+    attempt = finished_attempt(bad_profile("time_all_zero"), owner=alice)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert attempt.task.status == "succeeded"
+    profile = Profile.objects.get()
+    assert (profile.device_total_s, profile.operators) == (0.0, 24)
+    assert profile.mean_ms is not None
+    client.force_login(alice)
+    page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    assert 'id="below-clock"' in page
+    assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", re.sub(r"<script.*?</script>", "", page))
+
+
+def test_a_run_with_times_has_no_note_about_the_clock(client, storage, resnet):
+    alice = make_user()
+    attempt = finished_attempt(resnet, owner=alice)
+    profile_build(attempt)
+    client.force_login(alice)
+    assert "below-clock" not in client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+
+
+def test_opencl_that_took_no_times_fails_and_says_what_to_call(storage):
+    attempt = finished_attempt(bad_profile("time_all_zero_opencl"))
     profile_build(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "nothing_timed")
+    assert "enable_opencl_profile" in attempt.task.detail
 
 
 def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet):
