@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.bench import Bench
+from agent.cores import oversubscription
 from agent.delivery import Delivery
 from agent.exits import signal_name
 from agent.feeding import Feeding
@@ -210,6 +211,7 @@ class Attempt:
         else:
             report.options = recipe.options
             measuring = Measuring(order, recipe, folder, tools.known, runtime)
+            measuring.done.notes += oversubscription(recipe.options, limits.cores)
         report.passes = measuring.done
         feeding = Feeding(order, folder.work, runtime.info.kind, report)
         watch = report.watch = await tools.bench.begin(self._halted, since)

@@ -7,12 +7,18 @@ race against a process that starts threads at once; that is done only where task
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.protocol.options import Value
+
 #: with fewer cores, one less for the measured would change the figures more than the agent does
 _LEAST_TO_SHARE = 4
+
+
+#: options of load_and_run whose value is a number of threads that compute
+_THREADS = ("multithread", "multithread_default")
 
 
 class CoresUnavailable(ValueError):
@@ -55,6 +61,23 @@ def choose_cores(
     if not measured:
         return Cores()
     return Cores(measured, tuple(core for core in offered if core not in measured))
+
+
+def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) -> tuple[str, ...]:
+    """A note for the reader if a run has more threads than cores, else nothing.
+
+    options: of load_and_run; cores: those that the run is bound to, empty for all available ones
+    """
+    offered = len(tuple(cores) or available_cores())
+    # copies of the model, and the threads that each of them computes with
+    copies = int(options.get("thread", 1))
+    threads = copies * max(1, *(int(options.get(name, 1)) for name in _THREADS))
+    if not 0 < offered < threads:
+        return ()
+    return (
+        f"The options ask for {threads} threads, and the run has {offered} cores: the threads wait "
+        "for each other, and the times include that.",
+    )
 
 
 def pin_self(own: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from profiles.shown.attempt_words import (
     artifact_help,
     artifact_title,
     contamination_word,
+    note_words,
     pass_word,
 )
 from profiles.shown.device_rows import device_rows
@@ -69,6 +70,7 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             {"word": contamination_word(each["code"]), "detail": each["detail"]}
             for each in measurement.contaminations
         ],
+        "notes": [note_words(str(note)) for note in measurement.notes],
         "device": device_rows(measurement.device),
         "cv_percent": _percent(measurement.cv),
         "device_cv_percent": _percent(measurement.device_cv),

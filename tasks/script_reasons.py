@@ -84,7 +84,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.NOTHING_TIMED: Wording(
         Blame.USER,
         _("The script ran, but the times of its operators cannot be used."),
-        _("Run it again; if it ends like this once more, report the trace with this task's number."),
+        _("Run it again; if it ends like this once more, report it with this task's number."),
     ),
     Reason.PROFILE_MISSING: Wording(
         Blame.SERVER, _("The trace did not arrive in storage."), TRY_AGAIN

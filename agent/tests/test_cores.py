@@ -9,10 +9,41 @@ import uuid
 import pytest
 
 from agent import runner
-from agent.cores import Cores, CoresUnavailable, available_cores, choose_cores
+from agent.cores import (
+    Cores,
+    CoresUnavailable,
+    available_cores,
+    choose_cores,
+    oversubscription,
+)
 from agent.runner import Limits, start_run
 
 SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [
+        ({}, None),
+        ({"multithread": 2}, None),
+        ({"multithread": 3}, 3),
+        ({"thread": 4}, 4),
+        ({"thread": 2, "multithread_default": 4}, 8),
+        ({"cpu": True, "iter": 50}, None),
+    ],
+)
+def test_more_threads_than_cores_are_told(options, threads):
+    notes = oversubscription(options, cores=(4, 5))
+    assert len(notes) == (threads is not None)
+    for note in notes:
+        assert f"{threads} threads" in note
+        assert "2 cores" in note
+
+
+def test_without_a_binding_the_cores_of_this_process_count():
+    many = len(os.sched_getaffinity(0)) + 1
+    assert oversubscription({"multithread": many})
+    assert not oversubscription({"multithread": many - 1})
 
 
 @pytest.mark.parametrize(

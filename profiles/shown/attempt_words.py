@@ -1,5 +1,6 @@
 """The reader's words for what an attempt left: its files, its passes, what disturbed it."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,6 +100,29 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     if profile_number(name):
         return gettext("Times of each operator, of the last iteration of one profiled pass.")
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
+
+
+#: the agent's own sentences, as they stand in measurements, and the reader's words for them
+_NOTES: tuple[tuple[re.Pattern[str], Any], ...] = (
+    (
+        re.compile(
+            r"The options ask for (?P<threads>\d{1,9}) threads, and the run has (?P<cores>\d{1,9}) "
+            r"cores: the threads wait for each other, and the times include that\."
+        ),
+        _(
+            "The options ask for %(threads)s threads, and the run has %(cores)s cores: the threads "
+            "wait for each other, and the times include that."
+        ),
+    ),
+)
+
+
+def note_words(note: str) -> str:
+    """A note of a measurement in the reader's language; one that is not known here as it is."""
+    for pattern, words in _NOTES:
+        if found := pattern.fullmatch(note):
+            return str(words % found.groupdict())
+    return note
 
 
 def contamination_word(code: str) -> str:

@@ -114,14 +114,20 @@ def _time(row: Row, around: Surroundings) -> str:
     step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
     return (
         f'<td role="cell" class="operators__time operators__bar--{step}">{time}<br>'
-        f'<span class="muted">{share}</span></td>'
+        f'<span class="muted">{_share(share)}</span></td>'
     )
+
+
+def _share(text: str) -> str:
+    """A share of the total; of a total of 0 there is none."""
+    return ABSENT if text.startswith("nan") else text
 
 
 def _cumulative(row: Row, around: Surroundings) -> str:
     time, share = row.cells[1]
     return (
-        f'<td role="cell" class="operators__cum">{time}<br><span class="muted">{share}</span></td>'
+        f'<td role="cell" class="operators__cum">{time}<br>'
+        f'<span class="muted">{_share(share)}</span></td>'
     )
 
 

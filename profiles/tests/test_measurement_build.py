@@ -4,11 +4,14 @@ import json
 import re
 
 import pytest
+from django.utils import translation
 
+from agent.cores import oversubscription
 from agent.protocol import Plan
 from agent.protocol.measurement import Contamination, Measurement, PassRecord
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
+from profiles.shown.attempt_words import note_words
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
@@ -281,3 +284,11 @@ def test_totals_keep_the_place_of_their_pass_when_a_profile_is_missing(storage):
     built(ended_attempt(files, plan=STANDARD))
     totals = AttemptMeasurement.objects.get().device_totals_s
     assert totals == [pytest.approx(0.010), None, pytest.approx(0.030)]
+
+
+def test_notes_that_are_known_are_in_the_readers_language_and_others_as_they_are():
+    (note,) = oversubscription({"multithread": 4}, cores=(0, 1))
+    assert note_words(note) == note
+    assert note_words("<b>of another agent</b>") == "<b>of another agent</b>"
+    with translation.override("zh-hans"):
+        assert note_words(note).startswith("选项要求 4 个线程，而运行只有 2 个核心")

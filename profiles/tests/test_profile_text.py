@@ -54,7 +54,7 @@ def test_times_that_opencl_was_not_told_to_take_are_an_error_with_a_code() -> No
 def test_times_below_the_clock_s_resolution_print_as_zeros_where_the_tool_fails() -> None:
     text = profile_text(parse(bad_profile("time_all_zero")))
     assert "total device time  0" in text
-    assert text.count("nan%") == 2 * 24
+    assert "│ nan%               │" in text
 
 
 def test_whole_numbers_as_times_print_where_the_tool_crashes() -> None:
