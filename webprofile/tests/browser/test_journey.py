@@ -46,6 +46,13 @@ class Person:
             lambda _: condition(), what
         )
 
+    def click(self, css: str) -> None:
+        """In the middle of the window: the form's bar covers what is at its lower edge."""
+        element = self.see(css)
+        script = "arguments[0].scrollIntoView({block: 'center'})"
+        self.browser.execute_script(script, element)
+        element.click()
+
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
             field = self.see(f"[name={name}]")
@@ -79,11 +86,11 @@ class Person:
 
     def choose_files(self, model: Path, data: dict[str, Path]) -> None:
         """Fill in the files; the quick plan keeps the run short."""
-        self.see("[name=preset][value=quick]").click()
+        self.click("[name=preset][value=quick]")
         self.see("#model").send_keys(str(model))
         for number, (name, file) in enumerate(data.items()):
             if len(self.browser.find_elements(By.CSS_SELECTOR, ".data-row")) <= number:
-                self.see("#add-data").click()
+                self.click("#add-data")
             row = self.browser.find_elements(By.CSS_SELECTOR, ".data-row")[number]
             row.find_element(By.NAME, "data-file").send_keys(str(file))
             field = row.find_element(By.NAME, "data-input")
