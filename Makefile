@@ -19,7 +19,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	DATABASE_URL=postgres://nobody@db.example.org/profile BROKER_URL=amqp://mq.example.org \
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
-.PHONY: help audit chaos setup runtime agent-bundle locale demo run manage test test-all test-alone \
+.PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-verdicts bench-graph bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
 
@@ -49,6 +49,7 @@ help:
 	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
 	@echo 'make setup            .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime          MegEngine in an interpreter of its own'
+	@echo 'make testdata         test models and inputs again (ARGS=--profiles: new profiles too)'
 	@echo 'make agent-bundle     the agent that devices install from a site (ARGS="--out FOLDER")'
 	@echo 'make locale           compile translations'
 	@echo 'make requirements     resolve requirements/*.in again (UPGRADE=1: newer versions)'
@@ -94,6 +95,11 @@ $(POSTGRES): requirements/postgres.txt | $(INSTALLED)
 
 runtime: setup
 	@$(PY) -m agent.runtimes ensure
+	@$(PY) -m testdata --large
+
+# models and inputs of testdata/ from their seeds; ARGS="--profiles": new profiles and outputs too
+testdata: setup
+	@$(PY) -m testdata $(ARGS)
 
 # the agent as devices install it from a site, for all kinds of them (embedded sites build their own)
 agent-bundle: setup
@@ -146,7 +152,7 @@ test-alone: test-setup
 		$(ARGS) $(NONE_CHOSEN)
 
 test-setup: setup locale $(AXE) $(POSTGRES)
-	@$(PY) -m agent.runtimes ensure || true
+	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
 # not for every day: minutes the first time, and slow afterwards, since qemu runs each instruction
 test-arm64: setup locale

@@ -5,17 +5,20 @@ import os
 import pytest
 
 from agent.runtimes import installed_wheel
+from testdata.making import make_large
 from webprofile.tests.needs import lacks_megengine
 
 
 def find_megengine_python() -> str:
-    """`MGW_TEST_MEGENGINE_PYTHON`, else what `make runtime` made; skips the test without."""
-    named = os.environ.get("MGW_TEST_MEGENGINE_PYTHON")
-    if named:
-        return named
+    """`MGW_TEST_MEGENGINE_PYTHON`, else what `make runtime` made; skips the test without.
+
+    With it the large models of testdata/ are made, if they are not there yet.
+    """
     ready = installed_wheel()
-    if ready:
-        return ready.path
+    python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (ready.path if ready else "")
+    if python:
+        make_large(python)
+        return python
     lacks_megengine()
 
 

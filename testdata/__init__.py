@@ -25,8 +25,9 @@ _KEPT_S = 30 * 24 * 3600
 
 def _sources() -> list[Path]:
     """The data files, and what makes the files that are not in the repository."""
-    paths = sorted(path for path in SOURCE.rglob("*") if path.is_file())
-    return [path for path in paths if path.parent != SOURCE or path.name == "networks.py"]
+    folders = [path for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return sorted([*files, SOURCE / "networks.py"])
 
 
 def _digest(paths: list[Path]) -> str:
@@ -47,9 +48,9 @@ def _unpack(paths: list[Path], folder: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def _prepare() -> Path:
+def unpacked() -> Path:
     """Return the folder of plain files. Whoever comes first makes it, the others wait."""
-    paths = [path for path in _sources() if "__pycache__" not in path.parts]
+    paths = _sources()
     root = cache_folder() / "testdata"
     folder = root / _digest(paths)
     root.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def _remove_old(root: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-DATA = _prepare()
+DATA = unpacked()
 
 
 def good_profile(name: str = "two_inputs") -> bytes:

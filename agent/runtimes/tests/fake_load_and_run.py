@@ -161,10 +161,10 @@ class Run:
         self.program.warn("creat mdl model use XPU as default comp node")
         listed = json.loads((self.program.data / "models" / "models.json").read_text())
         digest = hashlib.sha256(content).hexdigest()
-        # the name too: large models are not in the repository, so tests have others in their place
-        for each in listed:
-            if each["sha256"] == digest or each["name"] == self.model.stem:
-                self.known = each
+        # first the name: large models are not in the repository, so tests have others in their place
+        named = [each for each in listed if each["name"] == self.model.stem]
+        same = [each for each in listed if each.get("sha256") == digest]
+        self.known = next(iter(named + same), None)
 
     def check_flags(self):
         on = self.on

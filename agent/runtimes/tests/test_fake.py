@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent.protocol.run_log import parse_log
@@ -32,9 +34,13 @@ def start(path: Path, arguments: list[str], folder: Path) -> subprocess.Complete
     "case", [case for case in CASES if case.name not in LEFT_OUT], ids=lambda case: case.name
 )
 def test_it_ends_and_speaks_as_recorded(case: Path, tmp_path: Path) -> None:
-    for name in ("models", "inputs"):
-        (tmp_path / name).symlink_to(DATA / name)
+    shutil.copytree(DATA / "inputs", tmp_path / "inputs")
+    shutil.copytree(DATA / "models", tmp_path / "models")
     whole = (DATA / "models" / "tiny.mge").read_bytes()
+    # the recorded model is not in the repository; the stand-in goes by its name
+    (tmp_path / "models" / "resnet18_opt.mge").write_bytes(whole)
+    (tmp_path / "inputs" / "resnet18_opt").mkdir(exist_ok=True)
+    np.save(tmp_path / "inputs" / "resnet18_opt" / "data.npy", np.zeros(1, np.float32))
     (tmp_path / "truncated.mge").write_bytes(whole[: len(whole) // 2])
     run = json.loads((case / "run.json").read_text())
     done = start(install_fake(tmp_path), run["argv"][1:], tmp_path)

@@ -1,0 +1,132 @@
+"""Make models, profiles and expected outputs with an interpreter that has MegEngine."""
+
+import fcntl
+import json
+import lzma
+import os
+import pickle
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from testdata import DATA, SOURCE
+
+#: models whose random weights are too large for the repository; all others are in it
+LARGE = ("bert_tiny", "lstm", "resnet18", "resnet18_opt", "resnet18_fbs1")
+SMALL = (
+    "tiny", "tiny_fbs1", "no_op", "two_inputs", "quantized", "dynamic_shape", "deep_loop",
+    "hostile_names",
+)  # fmt: skip
+#: what compressing a file must save: smaller ones can be read and compared as they are
+_WORTH_BYTES = 10_000
+_RUNNER = SOURCE.parent / "agent" / "load_and_run"
+_TIMEOUT_S = 900
+
+
+class MakingError(Exception):
+    """MegEngine did not make, or does not run, what was wanted; the text has its last words."""
+
+
+def make_large(python: str) -> None:
+    """Make the models that are not in the repository, and their inputs, in `DATA` if it lacks them.
+
+    Raises MakingError.
+    """
+    with (DATA.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = [name for name in LARGE if not (DATA / "models" / f"{name}.mge").is_file()]
+        if missing:
+            with tempfile.TemporaryDirectory(dir=DATA.parent, prefix="new-") as folder:
+                make_models(python, missing, Path(folder))
+                keep_large(missing, Path(folder), DATA)
+
+
+def keep_large(names: Iterable[str], made: Path, target: Path) -> None:
+    """Put models and their inputs from a folder of the same file system into `target`."""
+    for name in names:
+        inputs, model = f"inputs/{name}", f"models/{name}.mge"
+        shutil.copytree(made / inputs, target / inputs, dirs_exist_ok=True)
+        # the model comes last: its presence says that all of it is there
+        (made / model).rename(target / model)
+
+
+def make_models(python: str, names: Iterable[str], folder: Path) -> list[Any]:
+    """Write models and inputs into a folder and return what models.json has of them.
+
+    Each is run once with its inputs. Raises MakingError.
+    """
+    text = _run([python, "-W", "ignore", SOURCE / "networks.py", folder, *names])
+    entries: list[Any] = json.loads(text.splitlines()[-1])
+    for entry in entries:
+        given = ";".join(f"{each['name']}:{folder / each['file']}" for each in entry["inputs"])
+        _run([python, _RUNNER, folder / entry["file"], "--iter=1", f"--input={given}"])
+    return entries
+
+
+def make_profile(python: str, entry: dict[str, Any], folder: Path) -> bytes:
+    """Return the profile that MegEngine's own runner writes of a model of `folder`.
+
+    One warm-up, three iterations. Raises MakingError.
+    """
+    inputs = {each["name"]: np.load(folder / each["file"]) for each in entry["inputs"]}
+    with tempfile.TemporaryDirectory() as temporary:
+        given, profile = Path(temporary) / "inputs.pkl", Path(temporary) / "profile.json"
+        given.write_bytes(pickle.dumps(inputs, protocol=4))
+        command = [python, "-W", "ignore", "-m", "megengine.tools.load_network_and_run"]
+        command += [folder / entry["file"], "--load-input-data", given]
+        _run([*command, "--warm-up", "1", "--iter", "3", "--profile", profile])
+        return profile.read_bytes()
+
+
+def analyzed(python: str, profile: bytes, arguments: list[str]) -> bytes:
+    """Return what the original profile_analyze does with a profile, as a file of `expected`."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "profile.json"
+        file.write_bytes(profile)
+        text = _run([python, SOURCE / "analyze.py", file], json.dumps(arguments))
+    runs = json.loads(text.splitlines()[-1])
+    return (json.dumps(runs, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _run(command: list[Any], given: str = "") -> str:
+    # the order of a set is printed by --help, and the width of the terminal sets its lines
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "80"}
+    done = subprocess.run(
+        list(map(str, command)),
+        input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise MakingError(f"{command[:4]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def read(name: str) -> bytes | None:
+    """Return the plain content of a file of `testdata/`, None if there is none."""
+    file = SOURCE / name
+    packed = file.with_name(file.name + ".xz")
+    if packed.is_file():
+        return lzma.decompress(packed.read_bytes())
+    return file.read_bytes() if file.is_file() else None
+
+
+def write(name: str, content: bytes) -> bool:
+    """Write a file of `testdata/`, compressed if that is worth it; return whether it changed."""
+    if read(name) == content:
+        return False
+    file = SOURCE / name
+    packed = file.with_name(file.name + ".xz")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    packed.unlink(missing_ok=True)
+    small = lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
+    if len(content) - len(small) >= _WORTH_BYTES:
+        packed.write_bytes(small)
+    else:
+        file.write_bytes(content)
+    return True

@@ -1,0 +1,85 @@
+"""The repository has the data that its tests need, and its limits are kept."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testdata import DATA, SOURCE, making
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST_BYTES, TOTAL_BYTES = 1_000_000, 8_000_000
+#: the folder beside the repository that held test data before; written so that it is not found here
+OUTSIDE = re.compile("shared" + r"[/\"', ]+data\b|\.\./" + "shared")
+
+
+def tracked() -> list[Path]:
+    """The files that git knows; without git (an unpacked archive) the test is skipped."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("this is no git repository")
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_test_data_is_small() -> None:
+    sizes = {path: path.stat().st_size for path in SOURCE.rglob("*") if path.is_file()}
+    assert sum(sizes.values()) < TOTAL_BYTES
+    assert [path for path, size in sizes.items() if size >= LARGEST_BYTES] == []
+
+
+def test_no_file_of_the_repository_is_as_large_as_a_megabyte() -> None:
+    assert [path for path in tracked() if path.stat().st_size >= LARGEST_BYTES] == []
+
+
+def test_no_file_names_the_data_that_once_lay_beside_the_repository() -> None:
+    naming = []
+    for path in tracked():
+        text = path.read_bytes().decode("utf-8", "ignore")
+        naming += [f"{path.relative_to(ROOT)}: {found[0]}" for found in OUTSIDE.finditer(text)]
+    assert naming == []
+
+
+def test_files_are_unpacked_under_their_plain_names() -> None:
+    for path in SOURCE.rglob("*.json*"):
+        name = str(path.relative_to(SOURCE)).removesuffix(".xz")
+        assert (DATA / name).read_bytes() == making.read(name)
+
+
+def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(making, "SOURCE", tmp_path)
+    assert making.write("a/long.json", b" " * 50_000)
+    assert making.write("a/short.json", b"{}")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [
+        "long.json.xz",
+        "short.json",
+    ]
+    assert not making.write("a/long.json", b" " * 50_000)
+    assert making.write("a/long.json", b"{}")
+    assert [making.read(f"a/{name}.json") for name in ("long", "short", "none")] == [
+        b"{}",
+        b"{}",
+        None,
+    ]
+
+
+@pytest.mark.megengine
+def test_models_of_the_repository_are_those_that_their_seeds_give(
+    megengine_python, tmp_path
+) -> None:
+    names = ("tiny", "tiny_fbs1", "no_op", "two_inputs", "dynamic_shape", "hostile_names")
+    for entry in making.make_models(megengine_python, names, tmp_path):
+        for file in (entry["file"], *(each["file"] for each in entry["inputs"])):
+            assert (tmp_path / file).read_bytes() == making.read(file), file
+
+
+@pytest.mark.megengine
+def test_expected_outputs_are_those_of_the_original(megengine_python) -> None:
+    for kind, name in (("profiles", "no_op"), ("bad/profiles", "time_null")):
+        expected = making.read(f"expected/{kind}/{name}.json")
+        arguments = [run["arguments"] for run in json.loads(expected)]
+        profile = making.read(f"{kind}/{name}.json")
+        assert making.analyzed(megengine_python, profile, arguments) == expected
