@@ -40,6 +40,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
     return _Scheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for MegEngine is marked as needing it."""
+    for item in items:
+        if "megengine_python" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.megengine)
+
+
 @pytest.fixture(autouse=True)
 def _no_language_of_another_test() -> Iterator[None]:
     """A request leaves its reader's language in its thread, which tests share."""

@@ -49,6 +49,8 @@ graph_passes.work(job)
 """
 AGENT = Path(__file__).parents[2] / "agent"
 
+pytestmark = pytest.mark.megengine
+
 
 @pytest.fixture(scope="module")
 def python() -> str:

@@ -67,9 +67,7 @@ def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypat
 
 
 @pytest.mark.megengine
-def test_models_of_the_repository_are_those_that_their_seeds_give(
-    megengine_python, tmp_path
-) -> None:
+def test_models_of_the_repository_come_from_their_seeds(megengine_python, tmp_path) -> None:
     names = ("tiny", "tiny_fbs1", "no_op", "two_inputs", "dynamic_shape", "hostile_names")
     for entry in making.make_models(megengine_python, names, tmp_path):
         for file in (entry["file"], *(each["file"] for each in entry["inputs"])):

@@ -161,7 +161,7 @@ class Run:
         self.program.warn("creat mdl model use XPU as default comp node")
         listed = json.loads((self.program.data / "models" / "models.json").read_text())
         digest = hashlib.sha256(content).hexdigest()
-        # first the name: large models are not in the repository, so tests have others in their place
+        # first the name: a large model is not in the repository, and tests put another in its place
         named = [each for each in listed if each["name"] == self.model.stem]
         same = [each for each in listed if each.get("sha256") == digest]
         self.known = next(iter(named + same), None)
