@@ -79,10 +79,6 @@ def testdata() -> Path:
     return DATA
 
 
-# a new name of the fixture, for changes that are under way
-shared_data = testdata
-
-
 @pytest.fixture(scope="session")
 def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server on a folder; yields its address."""
