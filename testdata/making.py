@@ -77,9 +77,9 @@ def make_profile(python: str, entry: dict[str, Any], folder: Path) -> bytes:
     with tempfile.TemporaryDirectory() as temporary:
         given, profile = Path(temporary) / "inputs.pkl", Path(temporary) / "profile.json"
         given.write_bytes(pickle.dumps(inputs, protocol=4))
-        command = [python, "-W", "ignore", "-m", "megengine.tools.load_network_and_run"]
-        command += [folder / entry["file"], "--load-input-data", given]
-        _run([*command, "--warm-up", "1", "--iter", "3", "--profile", profile])
+        program = [python, "-W", "ignore", "-m", "megengine.tools.load_network_and_run"]
+        model = [folder / entry["file"], "--load-input-data", given]
+        _run([*program, *model, "--warm-up", "1", "--iter", "3", "--profile", profile])
         return profile.read_bytes()
 
 
