@@ -151,11 +151,14 @@ def test_back_after_a_submission_gives_a_form_that_can_be_sent(
     form.find("#model").send_keys(str(model))
     form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
     form.find("#option-iter").send_keys("7")
-    form.until(lambda: form.lines and "--iter=7" in form.lines[0], "the command")
+    form.until(lambda: any("--iter=7" in line for line in form.lines), "the command")
+    form.browser.execute_script("window.kept = true")
     form.click("#submit")
     form.until(lambda: form.find("#task-status"), "the task's page")
     form.browser.back()
     form.until(lambda: form.find("#submit").is_enabled(), "the form")
+    # whether it is the page that was left, or a new one
+    assert form.browser.execute_script("return window.kept ?? false") is is_cached
     assert form.find("#option-iter").get_attribute("value") == "7"
     assert form.find("[name=data-input]").get_attribute("value") == "x"
     assert not form.find("#transfer").is_displayed()
