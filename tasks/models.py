@@ -14,7 +14,7 @@ from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
 from tasks.kinds import Kind, program_name
 from tasks.options.words import changed_options
-from tasks.states import HELD_BY_WORKER, Outcome, Status, TaskState, status_of
+from tasks.states import Outcome, Status, TaskState, status_of
 
 #: load_and_run tells these apart by the suffix; whatever else is uploaded as data is an array
 DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
@@ -163,10 +163,6 @@ class Task(models.Model):
     @property
     def is_live(self) -> bool:
         return self.state != TaskState.FINISHED
-
-    @property
-    def is_held_by_worker(self) -> bool:
-        return self.state in HELD_BY_WORKER
 
 
 class TaskFile(models.Model):

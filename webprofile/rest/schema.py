@@ -210,6 +210,9 @@ def only_v1(endpoints: list[Any], **kwargs: Any) -> list[Any]:
 def describe(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Put the text that holds for all operations in front."""
     result["info"]["description"] = DESCRIPTION
+    # drf-spectacular's own, for choices that may be null
+    if null := result["components"]["schemas"].get("NullEnum"):
+        null["description"] = "No value."
     used = set()
     for path, operations in result["paths"].items():
         parts = _parts(path)
