@@ -55,7 +55,7 @@ def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
 def faults(response: Any) -> list[str]:
     """What is wrong with an answer, whatever was asked."""
     kind = response.headers.get("Content-Type", "").partition(";")[0]
-    body = response.content
+    body = response.getvalue()
     if response.headers.get("Content-Encoding") == "gzip":
         body = gzip.decompress(body)
     if response.status_code >= 500:
