@@ -58,7 +58,11 @@ def read(browser, address: str) -> Profile:
     It goes by itself: who asked for another page meanwhile might not stay there.
     """
     until(browser, lambda: browser.find_elements(By.ID, "opened-wait"), "the wait")
+    # this thread and the server share one connection to SQLite, which may be busy with a question
+    # of the page while a row is written: the page asks nothing meanwhile
+    browser.execute_cdp_cmd("Page.setWebLifecycleState", {"state": "frozen"})
     build_opened(ProfileUpload.objects.get().pk)
+    browser.execute_cdp_cmd("Page.setWebLifecycleState", {"state": "active"})
     profile = Profile.objects.get()
     page = f"{address}/profiles/{profile.pk}/"
     until(browser, lambda: browser.current_url == page, "the profile's page")
