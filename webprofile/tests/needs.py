@@ -14,6 +14,7 @@ import pytest
 from webprofile.tests.machine import MEGENGINE, PARTS, install_command, packages_of
 
 _MISSING = "missing: "
+_NOT_RUN = "not run"
 _HOW_TO_GET_MEGENGINE = "install Python 3.10 (`.venv/bin/uv python install 3.10`), `make runtime`"
 
 
@@ -36,26 +37,30 @@ def lacks_megengine() -> NoReturn:
     lacks(MEGENGINE, _HOW_TO_GET_MEGENGINE)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, str] | None:
+    """Count these apart from tests skipped for other reasons, which are listed one by one."""
+    return (_NOT_RUN, "s", "NOT RUN") if _missing_part(report) else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Say it after everything else: the end of the output is what is read."""
     result = yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
-        for line in summary(_reasons(reporter.stats.get("skipped", ()))):
+        reports = reporter.stats.get(_NOT_RUN, ())
+        for line in summary(Counter(_missing_part(report) for report in reports)):
             reporter.write_line(line)
     return result
 
 
-def _reasons(reports: list[pytest.TestReport]) -> Counter[str]:
-    """Names of missing parts, with the number of tests that each one kept from running."""
-    found: Counter[str] = Counter()
-    for report in reports:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-        _, missing, name = reason.partition(_MISSING)
-        if missing:
-            found[name] += 1
-    return found
+def _missing_part(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """The part for want of which the test was skipped; empty if it was not."""
+    reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    return str(reason).partition(_MISSING)[2]
 
 
 def summary(skipped: Counter[str]) -> list[str]:
