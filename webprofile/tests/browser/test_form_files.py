@@ -168,7 +168,8 @@ def test_back_after_a_submission_gives_a_form_that_can_be_sent(
             form.find(field).send_keys(str(path))
     form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
     form.click("#submit")
-    form.until(lambda: Task.objects.count() == 2, "another task")
+    form.until(lambda: form.find("#task-status"), "the page of another task")
+    assert Task.objects.count() == 2
 
 
 def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, tmp_path):
