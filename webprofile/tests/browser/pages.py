@@ -138,7 +138,8 @@ def make_measured(owner: User) -> None:
     """A succeeded task of a clean pass and three profiled ones."""
     first = good_profile("lstm")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(3.0, 3.1, 3.2) * 20, exit_code=0)
-    passes = (clean, *(profiled(number, 3.9) for number in (2, 3, 4)))
+    names = ("profile.json", "profile-2.json", "profile-3.json")
+    passes = (clean, *(profiled(n, 3.9, profile=name) for n, name in enumerate(names, start=2)))
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),

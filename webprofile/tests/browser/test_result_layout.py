@@ -31,7 +31,11 @@ def make_measured(owner, *contaminations: Contamination) -> str:
     """The address of a result of a task with a title and options."""
     first = good_profile("resnet18")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
-    passes = (clean, profiled(2, 43.0), profiled(3, 44.0))
+    passes = (
+        clean,
+        profiled(2, 43.0, profile="profile.json"),
+        profiled(3, 44.0, profile="profile-2.json"),
+    )
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),

@@ -28,10 +28,14 @@ def address(storage, live_server, browser) -> str:
     clean = PassRecord(
         number=1, kind="clean", e2e_ms=tuple(3 + n / 50 for n in range(80)), exit_code=0
     )
+    passes = (
+        profiled(2, 3.9, profile="profile.json"),
+        profiled(3, 4.1, profile="profile-2.json"),
+    )
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),
-        "measurement.json": measurement(clean, profiled(2, 3.9), profiled(3, 4.1), plan=PLAN),
+        "measurement.json": measurement(clean, *passes, plan=PLAN),
     }
     attempt = ended_attempt(files, alice, plan=PLAN)
     profile_build(attempt)
@@ -53,7 +57,7 @@ def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, 
     assert not text.is_displayed()
     mark.send_keys(Keys.ENTER)
     assert text.is_displayed()
-    assert "sum of the medians of all operators" in text.text
+    assert "sum of the operators on the device" in text.text
     place = text.rect
     assert place["x"] >= 0
     assert place["x"] + place["width"] <= size[0]
