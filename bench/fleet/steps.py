@@ -75,7 +75,7 @@ def run(steps: Steps, wanted: int) -> None:
     from django.conf import settings
     from django.test import Client
 
-    from agent.protocol import Hello
+    from agent.protocol import FEATURE_PLANS, Hello
     from bench.fleet import rows
     from bench.fleet.agents import FACTS, RUNTIMES
     from workers import gateway, tokens
@@ -83,7 +83,9 @@ def run(steps: Steps, wanted: int) -> None:
     settings.ALLOWED_HOSTS = ["*"]
     users, client = rows.make_users(), Client()
     devices = [tokens.code_redeem(code) for code in rows.make_workers(0, DEVICES)]
-    hello = Hello(agent_version="0", facts=FACTS, runtimes=RUNTIMES)
+    hello = Hello(
+        agent_version="0", facts=FACTS, runtimes=RUNTIMES, features=frozenset({FEATURE_PLANS})
+    )
     for name in ("hello, first", "hello, again"):
         for _, token in devices:
             steps.take(name, lambda t=token: gateway.handle(tokens.token_check(t), hello))

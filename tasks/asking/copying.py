@@ -6,6 +6,7 @@ from typing import Any
 
 from agent.protocol import Plan, Script
 from agent.protocol.options import Value
+from agent.protocol.plan import DEFAULT
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import target_of
@@ -29,7 +30,8 @@ def described(task: Task) -> TaskRequest:
         options=task.options,
         files=tuple(_file_request(file) for file in task.files.all()),
         inputs=inputs_of(task),
-        plan=Plan.model_validate(task.plan),
+        # a script has none; rows of earlier versions keep the default of their time
+        plan=DEFAULT if task.script is not None else Plan.model_validate(task.plan),
         seed=task.seed,
         target=target,
         priority=task.priority,

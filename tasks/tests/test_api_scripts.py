@@ -3,6 +3,7 @@
 import httpx2
 import pytest
 
+from agent.protocol import PRESETS
 from tasks import services
 from tasks.models import Task
 from tasks.tests.make import make_user, make_waiting_task, make_worker
@@ -48,6 +49,8 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
     done = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (done["status"], done["model_name"]) == ("waiting", "train.py")
     services.task_cancel(Task.objects.get())
+    # the default of an earlier version
+    Task.objects.update(plan=PRESETS["quick"].model_dump(mode="json"))
     again = client.post(f"{TASKS}{made['id']}/retry/").json()
     assert (again["script"], again["copied_from"]) == (done["script"], made["id"])
 
@@ -65,7 +68,7 @@ def test_a_model_has_no_script(client, alice):
         ({"script": {"entry": "x.py"}}, "script_entry_unwanted", "entry"),
         ({"script": {"time_limit_s": 10**6}}, "script_time_limit", "time_limit_s"),
         ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
-        ({"plan": {"preset": "standard"}}, "script_takes_no_plan", "plan"),
+        ({"plan": {"preset": "quick"}}, "script_takes_no_plan", "plan"),
         ({"seed": 3}, "script_takes_no_seed", "seed"),
         ({"time_limit_s": 30}, "time_limit_of_script", "time_limit_s"),
         ({"inputs": [{"name": "x", "literal": "1"}]}, "script_takes_no_inputs", "inputs"),

@@ -11,6 +11,7 @@ from channels.testing import WebsocketCommunicator
 from django.db.models import F
 
 from agent.protocol import (
+    FEATURE_PLANS,
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,
@@ -63,6 +64,7 @@ class FakeAgent:
         return event["code"]
 
     async def greet(self, **fields) -> object:
+        fields = {"features": frozenset({FEATURE_PLANS})} | fields
         await self.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
         return await self.hear()
 
