@@ -59,6 +59,7 @@ def test_a_refusal_tells_what_is_wrong_and_what_to_do_in_both_languages(client, 
     assert pages[0] != pages[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", in_groups(OPENED, 12))
 def test_what_can_be_opened_has_every_page(client, alice, names):
     good = make_opened(alice, good_profile("two_inputs")).profile

@@ -282,7 +282,10 @@ def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, pages, world):
     assert found == [], "\n".join(sorted(set(found)))
 
 
-@pytest.mark.parametrize("theme", ["", "light", "dark"])
+@pytest.mark.parametrize(
+    "theme",
+    ["", *(pytest.param(theme, marks=pytest.mark.exhaustive) for theme in ("light", "dark"))],
+)
 def test_the_apis_page_has_the_readers_colours_also_with_operations_open(
     browser, axe, visit, root, theme
 ):
