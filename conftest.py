@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import boto3
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
@@ -22,6 +23,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 from testdata import DATA
 from webprofile.embedded.layout import free_ports
+
+# how fast inputs are made depends on the machine, and says nothing about the code
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 class _Scheduling(LoadScopeScheduling):

@@ -60,6 +60,7 @@ from tasks.selectors import (
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.middleware import wants_json
+from webprofile.wording import WORDINGS
 from workers.models import Worker
 
 PAGE_SIZE = 25
@@ -86,7 +87,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "plan_fields": plan_fields(),
         **api.where_rows(reader),
         "dtypes": ALL_DTYPES,
-        "file_words": file_words(),
+        "file_words": file_words(WORDINGS),
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
             "data": settings.DATA_SIZE_LIMIT_BYTES,

@@ -173,7 +173,7 @@ def test_each_format_is_exported(alice, opened, name):
     answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/export/{name}/")
     assert answer.status_code == 200
     assert "attachment" in answer.headers["Content-Disposition"]
-    assert len(answer.content) > 100
+    assert len(answer.getvalue()) > 100
 
 
 def test_statistics_advice_pictures_and_graph_answer(alice, opened):

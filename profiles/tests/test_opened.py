@@ -294,10 +294,11 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
     opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
     page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
     top = page.split('id="summary"')[0]
-    assert "1 file could not be used" in top
-    assert "p1.json" in top
-    assert "It executed other operators than “" in top
-    assert "profile-2.json" not in top
+    assert 'href="#left-out">1 file could not be used</a>' in top
+    reasons = page.split('id="left-out"')[1].split("</section>")[0]
+    assert "p1.json" in reasons
+    assert "It executed other operators than “" in reasons
+    assert "profile-2.json" not in reasons
 
 
 def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, storage):

@@ -5,11 +5,10 @@ browser. The texts of their refusals are the server's own; what only the form re
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
-
-from webprofile.wording import WORDINGS
 
 _FORM_ONLY: dict[str, Any] = {
     "model_other": _(
@@ -55,12 +54,13 @@ _LOOKS_LIKE: dict[str, Any] = {
 _OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
 
 
-def file_words() -> dict[str, dict[str, str]]:
+def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """{"texts": {code: text}, "looks": {kind: text}} in the reader's language.
 
-    A text has its values in braces, as `fill` of static/js/format.js takes it.
+    `wordings`: the server's texts by error code. A text has its values in braces, as `fill`
+    of static/js/format.js takes it.
     """
-    server = {code: text for code, text in WORDINGS.items() if code.startswith(_OF_THE_SERVER)}
+    server = {code: text for code, text in wordings.items() if code.startswith(_OF_THE_SERVER)}
     texts = {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
     return {"texts": texts, "looks": {kind: str(text) for kind, text in _LOOKS_LIKE.items()}}
 
