@@ -24,7 +24,7 @@ _POLL_S = 0.01
 _PATIENCE_S = 2.0
 #: what was killed is gone within a millisecond, unless it waits for a disk
 _REAP_S = 0.05
-_ORPHAN_POLL_S = 0.002
+_ORPHAN_POLL_S = 0.02
 
 
 def mark_process(pid: int) -> ProcessMark | None:

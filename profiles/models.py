@@ -213,7 +213,7 @@ class AttemptMeasurement(models.Model):
     #: by profiled pass, s; null for a profile that could not be read
     device_totals_s = models.JSONField(default=list)
     #: the same on the host; empty for a measurement that was read before this was kept
-    host_totals_s = models.JSONField(default=list)
+    host_totals_s = models.JSONField(default=list, db_default=[])
     device_cv = models.FloatField(null=True)
     start_s = models.FloatField(_("start-up (s)"), null=True)
     load_ms = models.FloatField(_("load time (ms)"), null=True)

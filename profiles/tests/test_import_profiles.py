@@ -65,6 +65,12 @@ def test_the_files_of_one_folder_are_passes_in_the_order_of_their_numbers(alice,
     assert [file.name for file in passes.files.all()] == ["profile-2.json", "profile-10.json"]
 
 
+def test_a_subfolder_does_not_divide_the_passes_of_its_folder(alice, folder, actor):
+    (folder / "a-1.json").write_bytes(to_json(make_profile({"1": 5.0})))
+    run(folder, passes=True)
+    assert sorted(upload.files.count() for upload in ProfileUpload.objects.all()) == [1, 3]
+
+
 def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys):
     (folder / "twin.json").write_bytes((folder / "profile-2.json").read_bytes())
     run(folder)

@@ -78,6 +78,8 @@ def compare_address(chosen: Chosen) -> str:
     Tasks without a result are left out; empty if fewer remain than can be compared, or more.
     """
     done = [task for task in chosen.tasks if task.status == Status.SUCCEEDED]
+    if len(done) > MOST:
+        return ""
     profiles = [profile_of(task) for task in reversed(done)]
     numbers = [profile.pk for profile in profiles if profile is not None]
     if not FEWEST <= len(numbers) <= MOST:

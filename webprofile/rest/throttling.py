@@ -43,7 +43,8 @@ class CallerThrottle(SimpleRateThrottle):
             return True
         try:
             return self._count(self.get_cache_key(request, view), window_s) <= allowed
-        except RedisError:
+        # ValueError: the cache evicted the counter before it was increased
+        except (RedisError, ValueError):
             log.warning("throttle_without_cache")
             return True
 
