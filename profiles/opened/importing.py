@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from accounts.models import User
@@ -45,13 +44,11 @@ def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> Below:
         if not path.is_dir():
             found.profiles.append((path,))
             continue
-        # by folder first: a path sorts before its folder's later files if it lies in a subfolder
-        files = sorted(
-            (file for file in path.rglob("*") if file.is_file()),
-            key=lambda file: (file.parent, file.name),
-        )
-        for _, beside in groupby(files, key=lambda each: each.parent):
-            _add_folder(found, list(beside), is_one=folder_is_one)
+        folders: dict[Path, list[Path]] = {}
+        for file in sorted(each for each in path.rglob("*") if each.is_file()):
+            folders.setdefault(file.parent, []).append(file)
+        for files in folders.values():
+            _add_folder(found, files, is_one=folder_is_one)
     return found
 
 
