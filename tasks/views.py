@@ -171,14 +171,16 @@ def _file_on_its_way(request: HttpRequest, task_id: int, file_id: int) -> TaskFi
 def submit(request: HttpRequest, task_id: int) -> JsonResponse:
     """Confirm that all files are stored; the task then waits for its device.
 
-    A task whose files or device cannot be used is removed: the form shows the error, and sends a
-    corrected request as another task.
+    With `?discard=1` a task whose files or device cannot be used is removed: the form shows the
+    error, and sends a corrected request as another task. Without it the task stays: its own page
+    continues an upload, and must be able to retry and cancel.
     """
     task = _task(request, task_id)
     try:
         task_confirm(task)
     except DomainError as error:
-        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        is_final = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
+        if is_final and request.GET.get("discard") == "1":
             draft_discard(task)
         raise
     return JsonResponse(

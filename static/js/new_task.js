@@ -106,12 +106,13 @@ async function send(made) {
   const urls = {
     files: `${made.url}files/`,
     uploads: `${made.url}uploads/`,
-    submit: `${made.url}submit/`,
+    submit: `${made.url}submit/?discard=1`,
     cancel: `${made.url}cancel/`,
   };
   noteDraft(made.url);
-  // what cannot be met is corrected in the form: the server has removed the task
-  const isFinal = (error) => error instanceof Refusal && error.status === 422;
+  // what cannot be met is corrected in the form: the server has removed the task. A 422 of an
+  // upload leaves the task as it is, and can be retried
+  const isFinal = (error) => error instanceof Refusal && error.status === 422 && error.isOfSubmit;
   try {
     if (await transfer.run(made.uploads, urls, isFinal)) return noteDraft("");
   } catch (error) {

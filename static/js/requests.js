@@ -32,7 +32,7 @@ export async function postJson(url, body, { login }) {
       "Content-Type": "application/json",
       Accept: "application/json",
       "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value,
-      ...(url.endsWith("/submit/") ? lastHeaders() : traceHeaders()),
+      ...(/\/submit\/(\?|$)/.test(url) ? lastHeaders() : traceHeaders()),
     },
     body: toJson(body),
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),

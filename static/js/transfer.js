@@ -88,6 +88,7 @@ export class Transfer {
     try {
       answer = await this.#post(urls.submit);
     } catch (error) {
+      error.isOfSubmit = true;
       // storage does not have what it said it had: send everything once more
       if (error.code === "upload_missing" || error.code === "upload_damaged") this.stored.clear();
       throw error;
@@ -99,7 +100,8 @@ export class Transfer {
   /**
    * Upload and confirm until it works; false if the reader gave up, and `urls.cancel` was asked.
    *
-   * isFinal(error): whether retrying cannot help; throws such errors
+   * isFinal(error): whether retrying cannot help; throws such errors. `error.isOfSubmit` is true for
+   * errors of `urls.submit`
    */
   async run(targets, urls, isFinal = () => false) {
     let known = targets;

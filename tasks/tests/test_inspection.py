@@ -223,12 +223,23 @@ def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
 def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, storage):
     task = task_with(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
-    answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
+    answer = client.post(f"/tasks/{task.pk}/submit/?discard=1", content_type="application/json")
     assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
     assert "data.npy" in answer.json()["message"]
     # the form shows the error: no failed task stays in the list, and no file in storage
     assert not Task.objects.exists()
     assert RemovedObjects.objects.filter(prefix=f"tasks/{task.pk}/").exists()
+
+
+@pytest.mark.django_db
+def test_a_refusal_on_the_page_of_a_task_leaves_the_task_to_retry_and_cancel(client, storage):
+    task = task_with(npy_bytes((2, 3))[:-4])
+    client.force_login(task.owner)
+    for _again in range(2):
+        answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
+        assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
+    answer = client.post(f"/tasks/{task.pk}/cancel/", content_type="application/json")
+    assert answer.json() == {"status": "cancelled"}
 
 
 @pytest.mark.django_db
