@@ -10,10 +10,9 @@ const form = document.getElementById("new-task");
 
 export const isForAny = () => form.elements.where.value === "any";
 
-/** "binary" for a compiled load_and_run, "wheel" for the Python package or where any may run it. */
+/** "binary" for a compiled load_and_run, "wheel" for the Python package, "" where either may run it. */
 export function runtimeKind() {
-  const kind = isForAny() ? "" : form.elements.runtime.selectedOptions[0]?.dataset.kind;
-  return kind || "wheel";
+  return isForAny() ? "" : (form.elements.runtime.selectedOptions[0]?.dataset.kind ?? "");
 }
 
 /** What any device must have, as the server takes it. */
