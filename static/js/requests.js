@@ -38,10 +38,13 @@ export async function postJson(url, body, { login }) {
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
   leaveIfLoggedOut(response, login);
+  const text = await response.text().catch(() => "");
   let data = null;
   try {
-    data = await response.json();
+    data = JSON.parse(text);
   } catch {
+    // Django's page for a token of an earlier session; its word stands there in every language
+    if (response.status === 403 && text.includes("CSRF")) endSession(login);
     throw new NoAnswer(response.status);
   }
   if (!response.ok) throw data?.message ? new Refusal(response.status, data) : new NoAnswer(response.status);
@@ -103,10 +106,10 @@ async function answer(url, options) {
 
 function leaveIfLoggedOut(response, login) {
   const isLogin = response.redirected && new URL(response.url).pathname === login;
-  // a page of 403 is Django's answer to a token of an earlier session
-  const isStale = response.status === 403 && !response.headers.get("Content-Type")?.includes("json");
-  if (isLogin || isStale) {
-    whenSessionEnded(login);
-    throw new NoAnswer(401);
-  }
+  if (isLogin || response.status === 401) endSession(login);
+}
+
+function endSession(login) {
+  whenSessionEnded(login);
+  throw new NoAnswer(401);
 }
