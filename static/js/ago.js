@@ -22,10 +22,16 @@ export function elapsed(seconds) {
   return minutes ? `${minutes} min ${total % 60} s` : `${total} s`;
 }
 
-/** Write how long it is since the moments below `root` that ask for it. */
+/** ms that the browser's clock is ahead of the server's: the least seen, which has the least delay */
+let aheadMs = Infinity;
+
+/** Write how long it is since the moments below `root` that ask for it, by the server's clock. */
 export function tellElapsed(root) {
   for (const element of root.querySelectorAll("[data-since]")) {
-    const text = elapsed((Date.now() - Date.parse(element.dataset.since)) / 1000);
+    if (element.dataset.now) aheadMs = Math.min(aheadMs, Date.now() - Date.parse(element.dataset.now));
+    // true only now; without it two answers that say the same are the same
+    delete element.dataset.now;
+    const text = elapsed((Date.now() - aheadMs - Date.parse(element.dataset.since)) / 1000);
     if (element.textContent !== text) element.textContent = text;
   }
 }

@@ -31,6 +31,7 @@ window.setInterval(() => {
 }, INTERVAL_MS);
 
 const TICK_MS = 1_000;
+tellElapsed(task);
 window.setInterval(() => tellElapsed(task), TICK_MS);
 
 /** The form for the rest of an upload makes sense only while the task waits for its files. */

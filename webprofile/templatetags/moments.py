@@ -37,14 +37,17 @@ def elapsed(since: dt.datetime | None) -> SafeString | str:
     """How long it is since a moment: `24 s`, `3 min 12 s`, `1 h 5 min`; `js/ago.js` goes on."""
     if since is None:
         return ""
-    total = max(0, int((timezone.now() - since).total_seconds()))
+    now = timezone.now()
+    total = max(0, int((now - since).total_seconds()))
     hours, minutes, seconds = total // 3600, total // 60 % 60, total % 60
     words = f"{seconds} s"
     if hours:
         words = f"{hours} h {minutes} min"
     elif minutes:
         words = f"{minutes} min {seconds} s"
-    return format_html('<span data-since="{}">{}</span>', since.isoformat(), words)
+    # the server's clock, since the browser's may be wrong
+    form_html = '<span data-since="{}" data-now="{}">{}</span>'
+    return format_html(form_html, since.isoformat(), now.isoformat(), words)
 
 
 def told(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { ago, elapsed } from "../ago.js";
+import { ago, elapsed, tellElapsed } from "../ago.js";
 
 test("a recent moment is told by how long ago it was, in the page's language", () => {
   assert.equal(ago(5, "en"), "5 sec. ago");
@@ -23,4 +23,15 @@ test("a span is told in two units at most, and never as less than nothing", () =
   assert.equal(elapsed(192), "3 min 12 s");
   assert.equal(elapsed(3_900), "1 h 5 min");
   assert.equal(elapsed(-3), "0 s");
+});
+
+test("the time that has passed is the server's, whatever the browser's clock shows", (t) => {
+  t.mock.timers.enable({ apis: ["Date"], now: Date.parse("2026-03-01T15:00:00Z") });
+  const element = { dataset: { since: "2026-03-01T10:00:00Z", now: "2026-03-01T10:00:24Z" }, textContent: "24 s" };
+  const root = { querySelectorAll: () => [element] };
+  tellElapsed(root);
+  assert.equal(element.textContent, "24 s");
+  t.mock.timers.tick(3_000);
+  tellElapsed(root);
+  assert.equal(element.textContent, "27 s");
 });
