@@ -122,6 +122,22 @@ def test_passes_tell_slower_operators_apart_from_noise():
         assert slower.device.delta_s[0, number] > 0
 
 
+@pytest.mark.parametrize("by", ["type", "scope"])
+def test_a_type_or_scope_of_one_profile_alone_is_a_step_without_a_verdict(by):
+    steady = Scatter(sd=0.01, dof=19, largest=0.03)
+    pair = [with_passes("resnet18"), with_passes("bert_tiny")]
+    found = compare(pair, {"device": [Basis(steady, steady)]})
+    steps = {step.name: step for step in waterfall(found, 1, by=by) if step.kind == "step"}
+    gone, new = {
+        "type": ("ConvolutionForward", "LayerNormForward"),
+        "scope": ("layer1.0", "layers.0"),
+    }[by]
+    assert steps[gone].delta_s < 0 < steps[new].delta_s
+    assert steps[gone].verdict == steps[new].verdict == "absent"
+    if by == "type":  # both have some
+        assert steps["MatrixMul"].verdict == "slower"
+
+
 def test_what_hardly_changed_is_left_out_and_counted(related):
     usual, every = ask(related, Question()), ask(related, Question(every=True))
     assert len(every.rows) == len(related.rows)

@@ -80,10 +80,10 @@ class SideNumbers:
     def judge_groups(self, other: int, groups: Sequence[Sequence[int]]) -> Judgement:
         """Return one verdict for each group of rows; other: the profile, counted from 1."""
         base, changed = (
-            np.stack([np.nansum(self.samples[n][:, rows], axis=1) for rows in groups], axis=1)
+            np.stack([_known_sums(self.samples[n][:, rows]) for rows in groups], axis=1)
             for n in (0, other)
         )
-        time_s = [np.nansum(self.time_s[[0, other]][:, rows], axis=1) for rows in groups]
+        time_s = [_known_sums(self.time_s[[0, other]][:, rows]) for rows in groups]
         shown = np.array([float(_ratio(both[1:], both[:1])[0]) for both in time_s])
         worth = np.ones(len(groups), dtype=bool)
         basis = self.bases[other - 1]
@@ -104,7 +104,7 @@ def side_numbers(
     samples = [
         member.sums(data.spread(side).end_s) for member, data in zip(members, profiles, strict=True)
     ]
-    passes = [_pass_totals(data.spread(side).end_s) for data in profiles]
+    passes = [_known_sums(data.spread(side).end_s) for data in profiles]
     totals = [data.columns.times(side).total_s() for data in profiles]
     total_s = np.array([np.nan if total is None else total for total in totals])
     known_s = np.where(np.isnan(time_s), 0.0, time_s)
@@ -149,11 +149,11 @@ class _Members:
         return found
 
 
-def _pass_totals(end_s: Floats) -> Floats:
-    """Return (k,): the sum of all operators in each pass; nan for a pass that timed none."""
-    known = ~np.isnan(end_s)
+def _known_sums(times_s: Floats) -> Floats:
+    """Return (k,) sums of (k, n) times; nan where none is known."""
+    known = ~np.isnan(times_s)
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
-        sums = np.where(known, end_s, 0.0).sum(axis=1)
+        sums = np.where(known, times_s, 0.0).sum(axis=1)
     return np.where(known.any(axis=1), sums, np.nan)
 
 
