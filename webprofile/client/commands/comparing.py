@@ -51,8 +51,9 @@ _NO_EVIDENCE = {
     "few": "too few passes of a result; run it with the plan “standard”",
     "unknown": "it is not known how far equal runs differ on the device; run the same task there "
     "five times with the plan “standard”",
-    "none": "no clear difference, since equal runs differ by as much; more passes (the plan "
-    "“thorough”) or a quieter device may decide",
+    "none": "no clear difference, since equal runs or passes differ by as much; a quieter device "
+    "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of the same "
+    "files and settings, as these are equal runs themselves",
 }
 #: what the gate says, the gravest first, and the exit code
 _RESULTS = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
