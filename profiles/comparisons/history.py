@@ -25,6 +25,20 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 _MOST_RUNS, _MOST_EQUAL = 300, 20
 #: passes below which a run is no sample of how far runs differ
 _LEAST_PASSES = 4
+#: the columns that equal runs are found and compared by: all of a measurement is much larger
+_NEEDED = (
+    "passes",
+    "contaminations",
+    "device_totals_s",
+    "host_totals_s",
+    "attempt__task__runtime_version",
+    "attempt__task__plan",
+    "attempt__task__options",
+    "attempt__task__inputs",
+    "attempt__task__script",
+    "attempt__task__seed",
+)
+_NEEDED_OF_FILES = ("task", "kind", "input", "option", "md5")
 
 Floats = NDArray[np.float64]
 _Key = tuple[Any, ...]
@@ -83,11 +97,12 @@ class _History:
                 attempt__worker=device, attempt__task__outcome=Outcome.SUCCEEDED
             )
             .select_related("attempt__task")
+            .only(*_NEEDED)
             .order_by("-attempt__ended_at")[:_MOST_RUNS]
         )
         numbers = [run.attempt.task_id for run in runs]
         files: defaultdict[int, list[TaskFile]] = defaultdict(list)
-        for file in TaskFile.objects.filter(task__in=numbers).order_by():
+        for file in TaskFile.objects.filter(task__in=numbers).only(*_NEEDED_OF_FILES).order_by():
             files[file.task_id].append(file)
         self.groups: defaultdict[_Key, list[AttemptMeasurement]] = defaultdict(list)
         for run in runs:

@@ -1,6 +1,7 @@
 """Comparisons in memory: profiles are aligned once, for the next filter, order or page.
 
-Verdicts are made for each request, since they rest on all runs that the device has made by then.
+Verdicts rest on all runs that the device has made by then. So each request asks for these, and
+the last verdicts stay only as long as they rest on the same.
 """
 
 import datetime
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from profiles.analysis.comparison.comparison import Comparison, align_profiles, judged
+from profiles.analysis.comparison.comparison import Bases, Comparison, align_profiles, judged
 from profiles.analysis.comparison.confidence import Basis, Judgement, judge_total
 from profiles.analysis.data import ProfileData
 from profiles.comparisons.history import (
@@ -33,7 +34,21 @@ MOST_OPERATORS = 250_000
 _MOST_KEPT = 100_000
 
 _Key = tuple[tuple[int, datetime.datetime], ...]
-_Aligned = tuple[tuple[ProfileData, ...], Comparison]
+
+
+@dataclass(eq=False)
+class _Aligned:
+    """Profiles without verdicts, and the verdicts made last with what they rest on."""
+
+    data: tuple[ProfileData, ...]
+    comparison: Comparison
+    last: tuple[Bases, Comparison] | None = None
+
+    def judged(self, bases: Bases) -> Comparison:
+        last = self.last
+        if last is None or last[0] != bases:
+            last = self.last = bases, judged(self.comparison, bases)
+        return last[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +110,7 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
     aligned = _kept.get(key)
     if aligned is None:
         data = tuple(profile_data(profile) for profile in profiles)
-        aligned = data, align_profiles(data)
+        aligned = _Aligned(data, align_profiles(data))
         _kept.put(key, aligned)
     evidence = tuple(evidence_of(profiles))
     bases = {
@@ -104,8 +119,8 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
     }
     return Compared(
         profiles=tuple(profiles),
-        data=aligned[0],
-        comparison=judged(aligned[1], {side: bases[side] for side in ("device", "host")}),
+        data=aligned.data,
+        comparison=aligned.judged({side: bases[side] for side in ("device", "host")}),
         evidence=evidence,
         latency_s=tuple(map(_latency_s, profiles)),
         latency=_latency(profiles, bases["latency"]),
@@ -142,4 +157,4 @@ def _operators(profiles: Sequence[Profile]) -> int:
 
 
 def _size(aligned: _Aligned) -> int:
-    return sum(len(each.columns) for each in aligned[0])
+    return sum(len(each.columns) for each in aligned.data)

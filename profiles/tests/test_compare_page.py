@@ -9,7 +9,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from profiles.comparisons import loading
+from profiles.comparisons.history import evidence_of
 from profiles.comparisons.words import signed, signed_percent
+from profiles.models import Profile
 from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_equal_runs, make_result, measured
@@ -91,6 +93,25 @@ def test_without_equal_runs_nothing_gets_a_verdict_and_the_page_says_what_to_do(
     assert total["word"] == "not enough evidence: scatter of equal runs unknown"
     (advice,) = [each for each in page.context["warnings"] if "is not known yet" in each]
     assert "Run the same task there 5 times without disturbance" in advice
+
+
+def test_verdicts_change_with_the_runs_of_the_device_and_not_without(client, slower, monkeypatch):
+    made = []
+    judged = loading.judged
+    monkeypatch.setattr(loading, "judged", lambda *given: made.append(1) or judged(*given))
+    assert tones(client.get(address(*slower))) == {""}
+    make_equal_runs(slower[0], *EQUAL_RUNS)
+    assert "slower" in tones(client.get(address(*slower)))
+    assert "slower" in tones(client.get(address(*slower, by="type")))
+    assert len(made) == 2
+
+
+def test_more_equal_runs_take_no_more_queries(slower, django_assert_num_queries):
+    profiles = list(Profile.objects.select_related("attempt__task", "attempt__measurement"))
+    make_equal_runs(slower[0], *EQUAL_RUNS)
+    with django_assert_num_queries(4):  # of runs and of files, then of the files of both tasks
+        found = evidence_of(profiles)
+    assert found[0].scatter["device"] is not None
 
 
 def test_too_few_or_disturbed_equal_runs_tell_nothing(client, slower):
