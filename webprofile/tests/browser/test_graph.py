@@ -223,8 +223,8 @@ def test_hostile_names_are_text(show):
     assert graph.complaints() == []
 
 
-def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show):
-    graph = show(good_profile("resnet18"), model="two_inputs")
+def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show, megengine_python):
+    graph = show(good_profile("resnet18"), model="resnet18")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
     graph.wait(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
