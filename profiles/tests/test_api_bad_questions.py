@@ -62,7 +62,7 @@ def test_a_number_of_nothing_is_not_found(alice, path):
         ("text/?only=both", 400, "query_invalid"),
         ("text/?style=latex", 400, "query_invalid"),
         ("text/?copies=yes", 400, "query_invalid"),
-        ("text/?rows=0", 400, "query_invalid"),
+        ("text/?rows=0", 422, "export_question"),
         ("export/pdf/", 404, "export_unknown"),
         ("export/csv/?name=(", 422, "export_question"),
         ("export/csv/?limit=1", 400, "query_unknown"),

@@ -44,10 +44,10 @@ def part(page: str, place: str) -> str:
 MLP, RESNET = "dynamic_train_mlp_scopes", "dynamic_train_resnet"
 
 
-def test_the_top_of_the_page_says_what_comes_from_which_file(client, alice, traces):
+def test_the_page_says_what_comes_from_which_file(client, alice, traces):
     files = [("mine.json", traces(MLP, TIMELINE)), ("mine.svg", traces(MLP, MEMORY))]
     page = page_of(client, alice, *files)
-    said = part(page.split('id="summary"')[0], "sources")
+    said = part(page, "sources")
     trace, memory = said.split("<li>")[1:]
     assert "mine.json" in trace
     assert "training step, totals, operators and pictures" in trace
@@ -65,7 +65,7 @@ def test_files_of_one_kind_need_no_such_words(client, alice, traces):
 def test_a_training_trace_beside_an_inference_is_warned_of(client, alice, traces):
     files = [("resnet18.json", good_profile("resnet18")), ("step.json", traces(RESNET, TIMELINE))]
     page = page_of(client, alice, *files)
-    warned = part(page.split('id="summary"')[0], "mismatches")
+    warned = part(page, "mismatches")
     assert "step.json\u2069” has a backward pass" in warned
     assert "resnet18.json\u2069” has no operator of one" in warned
     said = part(page, "sources")

@@ -78,7 +78,7 @@ def test_a_script_is_submitted_by_arguments(alice, folder):
     [
         (["-s", "train.py", "-w", "box"], "workers: An administrator does not let users run"),
         (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script takes no options"),
-        (["-s", "train.py", "-w", "lab", "-p", "standard"], "plan: A script takes no measuring"),
+        (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script takes no measuring"),
         (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script takes no seed"),
         (["-s", "all.zip", "-w", "lab"], "entry: Name the program within"),
         (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),

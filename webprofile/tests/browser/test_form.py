@@ -149,7 +149,7 @@ def test_what_a_runtime_cannot_do_is_disabled_with_the_reason_without_a_reload(f
 def test_the_command_line_follows_and_problems_stand_at_their_options(form):
     form.open()
     form.find("#option-iter").send_keys("7")
-    form.until(lambda: "--iter=7" in form.lines[0], "the option in the command")
+    form.until(lambda: "--iter=7" in form.lines[-1], "the option in the command")
     form.click("#option-fast_run")
     form.expand()
     form.click("#option-full_run")

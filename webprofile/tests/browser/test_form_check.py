@@ -80,7 +80,7 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
 
     monkeypatch.setattr("tasks.drafts.read_draft_body", counted)
     form.find("#option-iter").send_keys("7")
-    form.until(lambda: "--iter=7" in form.lines[0], "the command line")
+    form.until(lambda: "--iter=7" in form.lines[-1], "the command line")
     later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
     form.browser.execute_script(later, later_s)
     form.click("#submit")
