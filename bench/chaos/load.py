@@ -193,7 +193,8 @@ def _body(contents: list[bytes], drawing: random.Random) -> dict[str, Any]:
     place: dict[str, Any] = {"worker": worker, "runtime_version": VERSION}
     if anywhere:
         place = {"target": {"labels": {"chaos": "simulated"}}}
-    return {**place, "options": {"iter": iterations}, "files": files}
+    body = {**place, "options": {"iter": iterations}, "files": files}
+    return {**body, "plan": {"preset": "quick"}}
 
 
 def _md5(content: bytes) -> str:

@@ -35,11 +35,11 @@ def test_a_process_that_dies_costs_neither_the_run_nor_the_page_of_the_other(clu
     task = ask(visitors[0], iter=200)
     seen = []
     for message in visitors[1].events(task):
-        if message["type"] != "log":
+        if message["type"] == "event":
             seen.append(message["outcome"] or message["status"])
         if seen[-1:] == ["running"] and "web0" in cluster.processes:
             cluster.stop("web0", signal.SIGKILL)
-        if message["type"] != "log" and message["state"] == "finished":
+        if message.get("state") == "finished":
             break
     assert seen[-1] == "succeeded"
     until(lambda: "agent_connected" in cluster.log("web1"), what="the agent is at the other")

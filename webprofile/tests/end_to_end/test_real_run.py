@@ -48,7 +48,7 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
     for message in visitor.events(task):
         if message["type"] == "log":
             log += message["text"]
-        else:
+        elif message["type"] == "event":
             states.append(message["outcome"] or message["status"])
             if message["state"] == "finished":
                 if states[-1] != "succeeded":
