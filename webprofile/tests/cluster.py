@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -184,7 +185,9 @@ def until(condition: Callable[[], object], *, what: str, within_s: float = READY
 def write_replayer(folder: Path, profile: Path) -> Path:
     """A load_and_run that takes 5 ms for an iteration and leaves this profile."""
     path = folder / "load_and_run"
-    path.write_text(_REPLAYER.format(python=sys.executable, profile=profile))
+    # beside the program, since a sandbox hides homes, where the test data may be
+    kept = shutil.copyfile(profile, folder / "replayed.json")
+    path.write_text(_REPLAYER.format(python=sys.executable, profile=kept))
     path.chmod(0o755)
     return path
 

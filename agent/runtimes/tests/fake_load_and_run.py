@@ -7,13 +7,16 @@ The version is in FAKE_LOAD_AND_RUN_VERSION or the program's name (load_and_run-
 the build lacks or has besides: -nocuda, -tensorrt. `install_fake` writes such a program.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -49,15 +52,29 @@ FATAL = (
 DUMP = b"var0 produced: name=data\n val: [1, 2] min=1 max=2 mean=1.5 l2=1 sd=1 s\n"
 
 
-def install_fake(folder, version="1.13.0", suffix=""):
-    """Write a program `load_and_run-<version><suffix>` into the folder, return its path."""
+def _recorded():
+    """A folder of what the program reads. A sandbox hides homes, where testdata's `DATA` may be."""
     from testdata import DATA  # the program itself runs without the repository on its path
 
+    folder = Path(tempfile.gettempdir()) / f"recorded-load-and-run-{DATA.name}"
+    if not folder.is_dir():
+        new = Path(tempfile.mkdtemp(prefix="recorded-"))
+        shutil.copytree(DATA / "load_and_run", new / "load_and_run")
+        (new / "models").mkdir()
+        shutil.copyfile(DATA / "models" / "models.json", new / "models" / "models.json")
+        new.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process was first
+            new.rename(folder)
+    return folder
+
+
+def install_fake(folder, version="1.13.0", suffix=""):
+    """Write a program `load_and_run-<version><suffix>` into the folder, return its path."""
     path = Path(folder) / f"load_and_run-{version}{suffix}"
     path.write_text(
         f"#!{PYTHON} -IS\nimport runpy, sys\n"
         f"program = runpy.run_path({str(HERE / 'fake_load_and_run.py')!r})\n"
-        f"program['main'](sys.argv, {str(DATA)!r})\n"
+        f"program['main'](sys.argv, {str(_recorded())!r})\n"
     )
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
