@@ -178,8 +178,11 @@ def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, t
     form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
     form.find("#title").send_keys("what I tried")
     form.choose("#worker", "binary")
-    Session.objects.all().delete()
     form.find("#option-iter").send_keys("7")
+    # a check under way would open the dialog before the next letter is typed
+    form.until(lambda: form.lines and "--iter=7" in form.lines[-1], "the command line")
+    Session.objects.all().delete()
+    form.find("#option-iter").send_keys("0")
     form.until(lambda: form.find("#session-ended").is_displayed(), "that the session has ended")
     form.click("#log-in-again")
     form.until(lambda: form.find("[name=login]"), "the login")
@@ -189,7 +192,7 @@ def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, t
     form.until(lambda: form.find("#remembered").is_displayed(), "the form again")
     assert "net.mge, x.npy" in form.text("#remembered-files")
     assert form.find("#title").get_attribute("value") == "what I tried"
-    assert form.find("#option-iter").get_attribute("value") == "7"
+    assert form.find("#option-iter").get_attribute("value") == "70"
     assert form.find("[name=data-input]").get_attribute("value") == "x"
     chosen = Select(form.find("#worker")).first_selected_option
     assert chosen.get_attribute("data-name") == "binary"
