@@ -56,8 +56,8 @@ class Runner:
             texts = [path.read_text("utf-8") for path in outputs]
         return subprocess.CompletedProcess(arguments, code, *texts)
 
-    def anew(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The same in an interpreter of its own, which reads this test's environment."""
+    def in_new_interpreter(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run load_and_run in a new interpreter, with the environment of the test."""
         return subprocess.run(
             [*_limited(self.python), str(FOLDER), *arguments],
             cwd=self.folder,

@@ -50,7 +50,9 @@ def test_every_model_runs_and_leaves_a_profile_of_the_real_graph(run: Runner, en
 
 
 def test_the_lines_are_those_that_load_and_run_prints(run: Runner) -> None:
-    done = run.anew(model("tiny"), "--input={2,8}", "--iter=3", "--warmup_iter=2", "--cpu_default")
+    done = run.in_new_interpreter(
+        model("tiny"), "--input={2,8}", "--iter=3", "--warmup_iter=2", "--cpu_default"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     number = r"\d+\.\d{3}"
@@ -79,7 +81,7 @@ def test_one_iteration_has_no_deviation_and_none_has_no_summary(run: Runner) -> 
     ("arguments", "code"), [([], 255), (["--help"], 1), (["--version"], 0), (["--nope"], 1)]
 )
 def test_exit_codes_without_a_run(run: Runner, arguments: list[str], code: int) -> None:
-    assert run.anew(*arguments).returncode == code
+    assert run.in_new_interpreter(*arguments).returncode == code
 
 
 def test_an_interpreter_without_megengine_says_so(
@@ -87,7 +89,7 @@ def test_an_interpreter_without_megengine_says_so(
 ) -> None:
     (run.folder / "numpy.py").write_text("raise ImportError('no numpy here')")
     monkeypatch.setenv("PYTHONPATH", str(run.folder))
-    assert_died(run.anew(model("tiny")), "lar::NoMegEngine", "no numpy here")
+    assert_died(run.in_new_interpreter(model("tiny")), "lar::NoMegEngine", "no numpy here")
 
 
 def test_no_model_is_an_error(run: Runner) -> None:
@@ -195,6 +197,6 @@ def test_a_library_that_dies_at_the_end_spoils_no_run_that_went_well(
         "c['__cxa_atexit'](c.abort, None, None)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(run.folder))
-    done = run.anew(model("tiny"), "--thread=2", "--iter=1", "--profile=p.json")
+    done = run.in_new_interpreter(model("tiny"), "--thread=2", "--iter=1", "--profile=p.json")
     assert (done.returncode, done.stdout) == (0, "from the library\n"), done.stderr
     assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]

@@ -126,6 +126,14 @@ def browser(chromium: Callable[[], Chromium]) -> Iterator[Window]:
 
 
 @pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A file that begins as a model does."""
+    path = tmp_path / "net.mge"
+    path.write_bytes(b"mgb0001 and no more")
+    return path
+
+
+@pytest.fixture
 def screenshots() -> Path | None:
     """Where to leave pictures of the pages, if `MGW_SCREENSHOTS` names a folder."""
     folder = os.environ.get("MGW_SCREENSHOTS")

@@ -1,7 +1,6 @@
 """The form for a new task, in a real browser: what it says before anything is sent."""
 
 import re
-from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -23,7 +22,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 #: begins as a model of MegEngine does, and is none
-MODEL = b"mgb0001 and no more"
 
 
 class Form:
@@ -111,13 +109,6 @@ def devices(settings) -> None:
 @pytest.fixture
 def alice():
     return make_user("alice")
-
-
-@pytest.fixture
-def model(tmp_path) -> Path:
-    path = tmp_path / "net.mge"
-    path.write_bytes(MODEL)
-    return path
 
 
 @pytest.fixture

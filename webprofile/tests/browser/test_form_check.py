@@ -1,7 +1,6 @@
 """When the form asks the server whether a request is right, and what it makes of the answer."""
 
 import threading
-from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -10,16 +9,9 @@ from tasks.forms import read_draft_body
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from webprofile.tests.browser.test_form import MODEL, Form
+from webprofile.tests.browser.test_form import Form
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture
-def model(tmp_path) -> Path:
-    path = tmp_path / "net.mge"
-    path.write_bytes(MODEL)
-    return path
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.pages import PASSWORD
-from webprofile.tests.browser.test_form import MODEL, Form
+from webprofile.tests.browser.test_form import Form
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -31,13 +31,6 @@ def form(browser, live_server, settings) -> Form:
     browser.get(f"{live_server.url}/healthz")
     browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
     return Form(browser, live_server.url)
-
-
-@pytest.fixture
-def model(tmp_path) -> Path:
-    path = tmp_path / "net.mge"
-    path.write_bytes(MODEL)
-    return path
 
 
 @pytest.fixture
