@@ -20,8 +20,9 @@ REGION = "us-east-1"
 QUEUES = ("profiles", "webhooks")
 #: How long the idle actors' process sleeps between two looks into a queue, at most. Measured on two
 #: cores, one queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. An actor waits for 3/8
-#: of it on average.
-ACTORS_WAKE_MS = 25
+#: of it on average. A run counts as disturbed where other processes use 10 % of a core, so that at
+#: 25 ms a site disturbed all runs of a device on its own machine.
+ACTORS_WAKE_MS = 100
 #: How long rclone goes by what it knows of a folder; 5 minutes if it is not told. Files that are
 #: stored in a new folder at the same moment may leave it with a wrong entry (1.75.2): one in a
 #: hundred is answered with 500, which is repeated, and one in some thousands can be neither read
