@@ -1,9 +1,7 @@
 """What every test may use."""
 
-import contextlib
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +14,7 @@ import boto3
 import hypothesis
 import pytest
 from django.conf import settings
-from django.db import connection, connections
+from django.db import connection
 from django.utils import translation
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -62,22 +60,30 @@ def _no_language_of_another_test() -> Iterator[None]:
     translation.deactivate()
 
 
-@pytest.fixture
-def database_on_disk(transactional_db, tmp_path, monkeypatch) -> str:
-    """What other threads open is a file, as on a real site: memory has no two writers.
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """SQLite keeps the tests' database in a file, as a site does.
 
-    PostgreSQL is always one that several may write to. Returns its address for other processes.
+    Threads of a live server would share one connection to a database in memory, and two of them
+    can block each other for good: one holds the GIL and waits for the connection's mutex, the
+    other holds the mutex and calls a function of Django, which needs the GIL.
     """
-    if connection.vendor != "sqlite":
-        server = urlsplit(os.environ["DATABASE_URL"])
-        return server._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    path = tmp_path / "db.sqlite3"
-    connection.ensure_connection()
-    with contextlib.closing(sqlite3.connect(path)) as copy:
-        connection.connection.backup(copy)
-    on_disk = {**connections.settings["default"], "NAME": str(path)}
-    monkeypatch.setitem(connections.settings, "default", on_disk)
-    return f"sqlite:///{path}"
+    database = settings.DATABASES["default"]
+    if database["ENGINE"].endswith("sqlite3"):
+        path = tmp_path_factory.mktemp("database") / "db.sqlite3"
+        database.setdefault("TEST", {})["NAME"] = str(path)
+
+
+@pytest.fixture
+def database_url(transactional_db: None) -> str:
+    """The address of the tests' database, for other processes."""
+    name = connection.settings_dict["NAME"]
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{name}"
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
 
 
 @pytest.fixture

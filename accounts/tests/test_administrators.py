@@ -121,7 +121,7 @@ def test_who_was_demoted_meanwhile_changes_nothing_any_more():
 
 
 @pytest.mark.parametrize("act", [services.user_demote, services.user_deactivate])
-def test_of_administrators_who_remove_each_other_at_once_one_stays(database_on_disk, act):
+def test_of_administrators_who_remove_each_other_at_once_one_stays(transactional_db, act):
     for round_ in range(5):
         ((a, b),) = at_once(lambda r=round_: [make_administrator(f"{x}{r}") for x in "ab"])
         answers = at_once(partial(act, b, by=a), partial(act, a, by=b))
@@ -131,7 +131,7 @@ def test_of_administrators_who_remove_each_other_at_once_one_stays(database_on_d
         at_once(lambda: User.objects.update(is_staff=False, is_superuser=False))
 
 
-def test_of_administrators_whom_a_command_removes_at_once_one_stays(database_on_disk):
+def test_of_administrators_whom_a_command_removes_at_once_one_stays(transactional_db):
     ((a, b, c),) = at_once(lambda: [make_administrator(x) for x in "abc"])
     answers = at_once(*[lambda u=u: services.user_demote(u, by=None) for u in (a, b, c)])
     assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]

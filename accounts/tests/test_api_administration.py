@@ -144,7 +144,7 @@ def test_who_was_shut_out_becomes_no_administrator(client):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["demote", "deactivate"])
 def test_of_two_administrators_who_remove_each_other_at_once_one_stays(
-    database_on_disk,
+    transactional_db,
     act,
 ):
     ((a, b),) = at_once(lambda: [make_administrator(name) for name in "ab"])

@@ -273,14 +273,14 @@ def test_all_pairs_of_a_user_end_together():
     assert post(f"{TOKEN}refresh/", refresh=other.refresh).status_code == 200
 
 
-@pytest.mark.usefixtures("database_on_disk")
+@pytest.mark.usefixtures("transactional_db")
 def test_of_two_who_renew_at_once_one_gets_a_pair():
     (pair,) = at_once(lambda: pair_issue(make_user()))
     found = at_once(*[lambda: pair_renew(pair.refresh)] * 3)
     assert sorted(found, key=str)[1:] == ["token_invalid"] * 2
 
 
-@pytest.mark.usefixtures("database_on_disk")
+@pytest.mark.usefixtures("transactional_db")
 def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it():
     (user,) = at_once(make_user)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Several requests at the same moment; see the fixture `database_on_disk`."""
+"""Several requests at the same moment, in tests with `transactional_db`."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

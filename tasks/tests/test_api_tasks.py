@@ -367,7 +367,7 @@ def test_a_page_of_tasks_takes_as_many_queries_as_a_row(client, alice, django_as
         client.get(TASKS)
 
 
-@pytest.mark.usefixtures("database_on_disk")
+@pytest.mark.usefixtures("transactional_db")
 def test_of_the_same_request_twice_at_once_comes_one_task():
     user, body = at_once(lambda: make_user("alice"), asked)
 

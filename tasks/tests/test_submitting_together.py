@@ -67,7 +67,7 @@ class Gate:
 
 
 @pytest.fixture
-def gate(database_on_disk, monkeypatch) -> Gate:
+def gate(transactional_db, monkeypatch) -> Gate:
     return Gate(monkeypatch)
 
 
@@ -144,7 +144,7 @@ def test_a_task_that_somebody_has_locked_keeps_only_its_own_user_waiting(gate):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_round_that_is_undone_leaves_nothing_behind(database_on_disk, monkeypatch):
+def test_a_round_that_is_undone_leaves_nothing_behind(transactional_db, monkeypatch):
     """Not the device that it chose, either: that is chosen anew, from what is true then."""
     act = submitting._submit_together
 

@@ -21,12 +21,12 @@ SITE = "https://profile.example.org"
 
 
 @pytest.fixture
-def server(database_on_disk, tmp_path):
+def server(database_url, tmp_path):
     """The address of a site that was started for this test, and its log."""
     log = tmp_path / "log.txt"
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
-        "DATABASE_URL": database_on_disk,
+        "DATABASE_URL": database_url,
         "AGENT_FRAMES_BURST": "20", "AGENT_FRAMES_PER_S": "1", "READER_FRAMES_BURST": "10",
         "READER_FRAMES_PER_S": "1", "SOCKETS_PER_USER": "3", "SITE_URL": "http://127.0.0.1",
         "NETRON_ORIGIN": "http://viewer.example.org",

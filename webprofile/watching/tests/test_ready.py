@@ -38,14 +38,14 @@ ALL = {
 }
 
 
-def test_a_site_with_all_its_parts_is_ready(client, fresh, database_on_disk, storage):
+def test_a_site_with_all_its_parts_is_ready(client, fresh, transactional_db, storage):
     fresh(ALL)
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()) == (200, {"ready": True, "missing": []})
     assert "no-cache" in answer["Cache-Control"]
 
 
-def test_what_is_away_is_named_and_nothing_else_is_told(client, fresh, database_on_disk, settings):
+def test_what_is_away_is_named_and_nothing_else_is_told(client, fresh, transactional_db, settings):
     settings.S3_ENDPOINT_URL = "http://storage.internal.example:9"
     settings.CHANNEL_LAYERS = {
         "default": {
@@ -71,7 +71,7 @@ def recorded(act):
         threads.submit(change).result()
 
 
-def test_a_migration_that_is_missing_keeps_requests_away(client, fresh, database_on_disk):
+def test_a_migration_that_is_missing_keeps_requests_away(client, fresh, transactional_db):
     recorded(MigrationRecorder.record_unapplied)
     try:
         fresh({"migrations": ready.CheckMigrations()})
