@@ -18,6 +18,7 @@ from tasks.asking.admission import (
     candidates_or_refuse,
     check_priority,
     check_seed,
+    check_time_limit,
     option_refusals,
     refusal_of_script,
 )
@@ -56,6 +57,10 @@ def command(request: HttpRequest) -> JsonResponse:
         return _answer(_script_commands(draft, files, runtime, problems), problems)
     plan = _plan(draft, problems)
     _look_at_numbers(reader_of(request), draft, problems)
+    try:
+        check_time_limit(draft.time_limit_s, plan=plan)
+    except DomainError as error:
+        problems.append(error)
     inputs = list(_inputs(draft, files, runtime, problems))
     options = frozenset(file.option for file in files if file.kind == "option")
     capabilities = runtime.capabilities if runtime else None

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from agent.protocol.parts import MOST_PARTS
-from tasks.asking.admission import seed_refusal
+from tasks.asking.admission import check_time_limit, seed_refusal
 from tasks.asking.inputs import read_shape
 from tasks.asking.measuring import read_plan
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
@@ -105,6 +105,8 @@ class TaskBody(_Body):
     inputs: list[InputBody] = Field(default_factory=list, max_length=200)
     plan: dict[str, Any] = Field(default_factory=dict, max_length=20)
     seed: StrictInt | StrictStr = 0
+    #: of a model's run, in whole seconds; 0: the site's limit
+    time_limit_s: StrictInt | StrictFloat | StrictStr = 0
     #: of a program in place of a model: `tasks.asking.scripts.read_script`
     script: dict[str, Any] | None = Field(default=None, max_length=20)
     #: the task that this one repeats with changes
@@ -123,13 +125,15 @@ class TaskBody(_Body):
 
         Raises DomainError, naming the field.
         """
+        plan = read_plan(self.plan)
         return TaskRequest(
             runtime_version=self.runtime,
             options=self.options,
             files=files,
             inputs=tuple(each.as_request(number) for number, each in enumerate(self.inputs)),
-            plan=read_plan(self.plan),
+            plan=plan,
             seed=self.seed_number(),
+            time_limit_s=check_time_limit(self.time_limit_s, plan=plan),
             target=self.target_asked(),
             priority=self.priority_number(),
             title=self.title,

@@ -22,6 +22,7 @@ export async function prefill() {
   for (const [name, value] of Object.entries(asked.options)) takeOption(name, value);
   choosePlan(asked.plan);
   form.elements.seed.value = String(asked.seed);
+  form.elements.model_time_limit_s.value = asked.time_limit_s || "";
   const gone = asked.files.filter((file) => !takeFile(file)).map((file) => file.name);
   for (const given of asked.inputs) addGiven(given);
   tell(moved, gone);

@@ -55,7 +55,9 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_seed(request.seed)
     check_priority(owner, request.priority)
     check_title(request.title)
-    check_time_limit(request)
+    if request.script is not None and request.time_limit_s:
+        raise DomainError("time_limit_of_script", field="time_limit_s")
+    check_time_limit(request.time_limit_s, plan=request.plan)
     chosen = _first_that_fits(found, request)
     if request.script is not None:
         return Admitted(chosen.worker, chosen.runtime.version, {}, [])
@@ -210,13 +212,16 @@ def check_title(title: str) -> None:
         raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
 
 
-def check_time_limit(request: TaskRequest) -> None:
-    """That of a model; a script's is one of its own fields."""
-    if request.script is not None and request.time_limit_s:
-        raise DomainError("time_limit_of_script", field="time_limit_s")
-    most = timeout_s_of(request.plan)
-    if not 0 <= request.time_limit_s <= most:
+def check_time_limit(time_limit_s: float | str, *, plan: Plan) -> int:
+    """Return the time limit of a model's run, s, given as a number or as text; 0 for none.
+
+    Raises DomainError time_limit.
+    """
+    most = timeout_s_of(plan)
+    text = str(time_limit_s).strip() or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
         raise DomainError("time_limit", field="time_limit_s", limit=most)
+    return int(text)
 
 
 def check_seed(seed: int) -> None:

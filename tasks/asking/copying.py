@@ -98,6 +98,7 @@ def form_data(task: Task) -> dict[str, Any]:
         "options": {name: _exact(value) for name, value in task.options.items()},
         "plan": task.plan,
         "seed": str(task.seed),
+        "time_limit_s": task.time_limit_s,
         "inputs": task.inputs,
         "files": [_file_data(file) for file in task.files.all()],
     }

@@ -76,6 +76,9 @@ def test_nothing_has_to_be_chosen_yet(client, alice):
         ({"plan": {"profiled": "x"}}, ["profiled"]),
         ({"plan": {"clean": False, "profiled": 0}}, ["profiled"]),
         ({"seed": "minus one"}, ["seed"]),
+        ({"time_limit_s": "an hour"}, ["time_limit_s"]),
+        ({"time_limit_s": 10**8}, ["time_limit_s"]),
+        ({"time_limit_s": 0.5}, ["time_limit_s"]),
         ({"inputs": [{"name": "x", "literal": "1."}, {"name": "y", "shape": "a"}]},
          ["inputs.0", "inputs.1"]),
         ({"inputs": [{"name": "x", "literal": "1"}] * 2}, ["inputs.1"]),
@@ -224,9 +227,10 @@ def test_plan_inputs_and_seed_come_with_the_request(client, alice, storage):
         "plan": {"clean": True, "clean_min_s": 0.5, "profiled": 0},
         "inputs": [{"name": "x", "literal": "1, 2.0"}, {"name": "y", "shape": "2x3"}],
         "seed": str(2**63 - 1),
+        "time_limit_s": 90,
         "options": {"thread": 2},
     }
     task = Task.objects.get(pk=post(client, "/tasks/", body).json()["id"])
     assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
     assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
-    assert task.seed == 2**63 - 1
+    assert (task.seed, task.time_limit_s) == (2**63 - 1, 90)

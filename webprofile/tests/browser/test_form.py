@@ -321,6 +321,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
         plan=PRESETS["standard"],
         inputs=(InputRequest("x", shape=(2, 3), dtype="int8"), InputRequest("y", literal="1,2")),
         seed=9_007_199_254_740_993,
+        time_limit_s=90,
     )
     for file in old.files.all():
         object_store.write(file.object_key, b"hello world")
@@ -335,6 +336,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
     made = Task.objects.exclude(pk=old.pk).get()
     assert made.options == {"iter": 7, "warmup_iter": 2, "no_sanity_check": False}
     assert (made.plan, made.inputs, made.seed) == (old.plan, old.inputs, old.seed)
+    assert made.time_limit_s == 90
     assert made.copied_from == old
     assert [f.name for f in made.files.all()] == ["net.mge", "data.npy"]
 
