@@ -1,11 +1,12 @@
 """The form for a new task, in a real browser: what it says before anything is sent."""
 
+import hashlib
 import re
 
 import pytest
 from django.test import Client
 from django.urls import reverse
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -14,7 +15,15 @@ from agent.protocol.plan import PRESETS
 from profiles import storage as object_store
 from tasks.asking.request import InputRequest
 from tasks.models import Task
-from tasks.tests.make import last_seen, make_task, make_user, make_worker
+from tasks.tests.make import (
+    data_file,
+    last_seen,
+    make_task,
+    make_user,
+    make_worker,
+    model_file,
+    npy_bytes,
+)
 from webprofile.tests.browser.conftest import DESK, PHONE
 from workers.models import Runtime, Worker
 
@@ -61,7 +70,11 @@ class Form:
         """What `condition` gives at last; parts may be swapped while it looks at them."""
         swapped = [StaleElementReferenceException]
         wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=swapped)
-        return wait.until(lambda _: condition(), f"never saw {what}")
+        try:
+            return wait.until(lambda _: condition(), f"never saw {what}")
+        except TimeoutException as error:
+            errors = [each.text for each in self.all("[role=alert]") if each.text]
+            raise AssertionError(f"never saw {what}; the page says {errors}") from error
 
     def text(self, css: str) -> str:
         return self.until(lambda: [self.find(css).text], css)[0]
@@ -315,8 +328,13 @@ def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
 
 
 def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):
+    contents = {"net.mge": b"hello world", "data.npy": npy_bytes()}
+    data = data_file(
+        size_bytes=len(contents["data.npy"]), md5=hashlib.md5(contents["data.npy"]).hexdigest()
+    )
     old = make_task(
         alice,
+        files=[model_file(), data],
         options={"iter": 7, "no_sanity_check": False},
         plan=PRESETS["standard"],
         inputs=(InputRequest("x", shape=(2, 3), dtype="int8"), InputRequest("y", literal="1,2")),
@@ -324,7 +342,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
         time_limit_s=90,
     )
     for file in old.files.all():
-        object_store.write(file.object_key, b"hello world")
+        object_store.write(file.object_key, contents[file.name])
     old.files.update(stored_at=old.created_at)
     form.open(f"?from={old.pk}")
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
