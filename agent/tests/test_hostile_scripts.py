@@ -163,6 +163,7 @@ time.sleep(30)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("program", "timeout_s", "reason", "words"),
     [

@@ -144,6 +144,7 @@ async def test_how_many_passes_have_ended_is_told_between_them(device, server, s
         assert times[number + 1] > end
 
 
+@pytest.mark.exhaustive
 async def test_a_connection_that_returns_between_passes_is_told_how_far_the_attempt_is(
     device, server, storage, stamps
 ):
@@ -158,6 +159,7 @@ async def test_a_connection_that_returns_between_passes_is_told_how_far_the_atte
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
+@pytest.mark.exhaustive
 async def test_a_server_without_that_address_hears_the_socket(device, server, stamps):
     server.heartbeat_s = 0.2
     server.front.status = 404
@@ -168,6 +170,7 @@ async def test_a_server_without_that_address_hears_the_socket(device, server, st
     assert all(isinstance(each, Heartbeat) and each.running == {order.attempt} for each in said)
 
 
+@pytest.mark.exhaustive
 async def test_a_connection_that_returns_meanwhile_is_told_no_log(device, server, stamps):
     order = await measure(device, server)
     await server.expect(AttemptLog)
@@ -184,6 +187,7 @@ async def test_a_connection_that_returns_meanwhile_is_told_no_log(device, server
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
+@pytest.mark.exhaustive
 async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
     device, server, storage, stamps
 ):

@@ -101,6 +101,7 @@ with Profiler("mine"):
     assert "Convolution" not in {event["name"] for event in scripted.trace()}
 
 
+@pytest.mark.exhaustive
 async def test_the_example_of_a_training_step_runs_as_it_is(scripted, server):
     for name in ("profile_training.py", "make_resnet.py"):
         server.storage.files[name] = (EXAMPLES / name).read_bytes()

@@ -200,6 +200,7 @@ async def test_both_outputs_come_in_the_order_of_their_prints(scripted, server):
     assert (end.exit_code, end.detail) == (1, "Odd: no batch; of this size")
 
 
+@pytest.mark.exhaustive
 async def test_a_script_that_never_ends_leaves_what_it_did_until_then(scripted, server):
     endless = (
         STEP + "import time\nwhile True:\n    F.relu(mge.tensor([1.0])).numpy(); time.sleep(.1)"

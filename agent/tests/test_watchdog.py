@@ -106,6 +106,7 @@ async def test_a_run_that_computes_or_prints_is_not_silent(kennel, body):
     assert kennel.took_s > 3.5
 
 
+@pytest.mark.exhaustive
 async def test_work_in_a_child_is_no_silence(kennel):
     body = f"{sys.executable} -SEc 'import time; e=time.time()+4\nwhile time.time()<e: pass'; true"
     result = await kennel.run(["sh", "-c", body], silence_s=2.0)
@@ -182,6 +183,7 @@ async def test_a_sandbox_that_a_stranger_kills_is_told_as_killed(kennel):
     assert (result.reason, result.exit_code) == (EndReason.KILLED, 137)
 
 
+@pytest.mark.exhaustive
 async def test_who_ignores_sigxcpu_is_killed(kennel):
     ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     result = await kennel.run([*PYTHON, ignore], Limits(cpu_s=1))
@@ -262,6 +264,7 @@ async def test_a_folder_too_deep_to_look_into_ends_the_run_and_can_be_removed(ke
     assert not kennel.work.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(kennel, monkeypatch):
     for number in range(3000):
         (kennel.work / str(number)).touch()

@@ -25,6 +25,7 @@ def test_everybody_can_read_how_to_make_a_profile(client, db, language):
     assert ("先看什么" in page) is (language == "zh-hans")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.megengine
 def test_the_code_of_the_page_writes_the_files_that_it_names(
     client, db, megengine_python, settings, tmp_path

@@ -69,6 +69,7 @@ def test_strange_questions_have_an_answer_on_the_page_and_in_the_table(client, p
     assert wrong_answers(client, [f"{place}?{each}" for place in places for each in STRANGE]) == {}
 
 
+@pytest.mark.exhaustive
 def test_strange_questions_have_an_answer_in_pictures_graph_and_exports(client, profile):
     root = f"/profiles/{profile.pk}"
     names = ("graph/document.netron", "export/csv/", "pictures/timeline/", "pictures/memory/")

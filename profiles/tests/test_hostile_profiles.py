@@ -104,6 +104,7 @@ def test_what_grew_after_it_was_announced_is_refused_by_its_size(client, alice, 
     assert (upload.state, upload.problem) == ("failed", "too_large")
 
 
+@pytest.mark.exhaustive
 def test_a_million_operators_stop_at_the_limits_and_the_site_goes_on(client, alice, settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 200 << 20
     upload = make_opened(alice, hostile.chain(60_000))

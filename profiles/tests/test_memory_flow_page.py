@@ -219,6 +219,7 @@ def test_a_large_file_is_downloaded_and_not_shown(client, alice):
     assert client.get(f"/profiles/{profile.pk}/memory-flow/image.svg").status_code == 404
 
 
+@pytest.mark.exhaustive
 def test_hostile_names_are_text_wherever_they_stand(client, alice):
     layout = '{1(1) <script>alert(1)</script>"\u202e}'
     named = [

@@ -63,6 +63,7 @@ def test_all_files_of_an_example_are_one_run(client, alice, megengine_python, tm
     assert 'id="left-out"' not in page
 
 
+@pytest.mark.exhaustive
 def test_a_compiled_training_step_has_every_page_of_a_profile(
     client, alice, megengine_python, tmp_path
 ):
@@ -84,6 +85,7 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(
     assert "ConvolutionBackwardFilter" in client.get(pair).text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("given", "device", "memory_points"),
     [

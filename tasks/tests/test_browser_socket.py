@@ -190,6 +190,7 @@ async def cut_off(scope, receive, send):
     await application(scope, receive, send_in_vain)
 
 
+@pytest.mark.exhaustive
 async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place(settings):
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()
@@ -211,6 +212,7 @@ async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place
     await again.disconnect()
 
 
+@pytest.mark.exhaustive
 async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings, monkeypatch):
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()

@@ -12,6 +12,8 @@ import pytest
 from bench.bench_lists import postgres
 from bench.fleet.plant import as_url
 
+pytestmark = pytest.mark.production
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -80,6 +80,7 @@ async def test_who_listens_goes_on_listening_when_redis_was_away(redis, layer):
     await poke_until_heard(layer, hearing)
 
 
+@pytest.mark.exhaustive
 async def test_who_comes_while_redis_is_away_listens_once_it_is_back(redis, layer):
     redis.end()
     channel = await layer.new_channel()
@@ -89,6 +90,7 @@ async def test_who_comes_while_redis_is_away_listens_once_it_is_back(redis, laye
     await poke_until_heard(layer, hearing)
 
 
+@pytest.mark.exhaustive
 async def test_who_sends_is_not_held_up_by_a_redis_that_says_nothing(redis, layer):
     channel = await layer.new_channel()
     await layer.group_add("worker.1", channel)

@@ -110,6 +110,7 @@ async def test_sockets_of_pages_open_from_own_pages_and_the_agents_from_none(ser
     assert await refused(address, "/ws/agent/", agent, None) is None
 
 
+@pytest.mark.exhaustive
 async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
     address, log = server
     browser, agent = await asyncio.to_thread(lambda: (logged_in(), enrolled()))

@@ -66,6 +66,7 @@ def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypat
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.megengine
 def test_models_of_the_repository_come_from_their_seeds(megengine_python, tmp_path) -> None:
     names = ("tiny", "tiny_fbs1", "no_op", "two_inputs", "dynamic_shape", "hostile_names")

@@ -148,6 +148,7 @@ def test_two_layouts_are_ignored_as_load_and_run_does() -> None:
     assert graph_passes.absorbed(dict(both, enable_ioc16=True)) >= set(both)
 
 
+@pytest.mark.exhaustive
 def test_optimize_for_inference_folds_batch_norm_and_fuses_only_what_is_asked(
     scripts: Scripts,
 ) -> None:
@@ -164,6 +165,7 @@ def test_optimize_for_inference_folds_batch_norm_and_fuses_only_what_is_asked(
     assert fused["Elemwise"] == 9 < folded["Elemwise"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
@@ -206,6 +208,7 @@ def test_fuse_grain_is_off_unless_asked_for(scripts: Scripts) -> None:
     assert scripts(spied, "tiny", fuse_grain=True) == [["fuse_grain"]]
 
 
+@pytest.mark.exhaustive
 def test_ioc16_makes_the_inside_half_and_leaves_inputs_and_outputs(scripts: Scripts) -> None:
     before = scripts(_OPERATORS, "two_inputs")
     path = scripts(_TRANSFORM, "two_inputs", enable_ioc16=True)["path"]
@@ -258,6 +261,7 @@ def test_a_child_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "dynamic_shape", "no_op", "quantized"])
 def test_the_graph_network_computes_what_megenginelite_does(scripts: Scripts, name: str) -> None:
     names = scripts(_LITE, name)
@@ -305,6 +309,7 @@ def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: 
     assert len(file.read_bytes()) == len(found)
 
 
+@pytest.mark.exhaustive
 def test_mdl_applies_passes_and_writes_their_files_itself(scripts: Scripts) -> None:
     flags = {"optimize_for_inference": True, "model_dump": "m.mge", "get_static_mem_info": "mem"}
     answer = scripts(

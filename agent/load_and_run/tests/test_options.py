@@ -323,6 +323,7 @@ def test_the_sanity_check_is_off_if_asked_for(run: Runner) -> None:
     assert "disable var sanity check optimization" in log
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "flags",
     [

@@ -225,6 +225,7 @@ def test_a_broken_record_is_no_obstacle(content: str, config: Path, tmp_path: Pa
     assert runtime_check(config) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.megengine
 def test_the_real_wheel_is_checked(
     megengine_python: str, config: Path, capsys: pytest.CaptureFixture[str]

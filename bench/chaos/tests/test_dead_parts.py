@@ -6,7 +6,7 @@ import pytest
 
 from bench.chaos.tests.small_world import small_world
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.exhaustive, pytest.mark.embedded]
 
 
 @pytest.fixture(scope="module")

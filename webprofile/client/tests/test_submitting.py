@@ -195,6 +195,7 @@ def test_a_run_that_broke_goes_on_under_its_name(client, matrix, proxy):
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_stopped_tells_how_to_go_on_and_makes_nothing_twice(client, matrix, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     reached, submits = threading.Event(), []
@@ -220,6 +221,7 @@ def test_a_run_that_was_stopped_tells_how_to_go_on_and_makes_nothing_twice(clien
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
+@pytest.mark.exhaustive
 def test_a_site_that_goes_away_in_the_middle_is_told_and_the_run_goes_on_later(
     client, matrix, proxy
 ):
@@ -241,6 +243,7 @@ def test_a_site_that_goes_away_in_the_middle_is_told_and_the_run_goes_on_later(
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
+@pytest.mark.exhaustive
 def test_a_site_that_is_away_for_a_while_does_not_end_the_waiting(client, alice, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     task = make_waiting_task(alice)
@@ -298,6 +301,7 @@ def test_a_token_that_expired_is_told_with_what_to_do(client, alice):
     assert "webprofile login" in told
 
 
+@pytest.mark.exhaustive
 def test_waiting_may_be_stopped_and_begun_again(client, alice, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     task = make_waiting_task(alice)
@@ -313,6 +317,7 @@ def test_waiting_may_be_stopped_and_begun_again(client, alice, proxy):
     assert client.json("wait", task.pk)[0]["status"] == "succeeded"
 
 
+@pytest.mark.exhaustive
 def test_many_are_waited_for_with_few_requests(client, alice, device, proxy):
     worker = make_worker("other")
     tasks = [make_waiting_task(alice, worker) for _ in range(12)]
@@ -330,6 +335,7 @@ def test_another_ones_task_is_not_there_to_wait_for(client):
     assert "unknown" in client.run("wait", task.pk, code=1).stderr
 
 
+@pytest.mark.exhaustive
 def test_beyond_the_owners_limit_it_waits_for_room(client, alice):
     alice.task_limit = 1
     alice.save()

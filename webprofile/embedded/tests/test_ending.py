@@ -108,6 +108,7 @@ def test_a_killed_supervisor_leaves_nothing(site: Running, tmp_path: Path) -> No
     assert not (tmp_path / "socket-folder").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_killed_guard_does_not_keep_the_supervisor_from_stopping_all(
     site: Running, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_second_start_says_who_serves_where(site: Running, tmp_path: Path) -> 
     assert f"Process {site.pid} serves http://127.0.0.1:1" in output
 
 
+@pytest.mark.exhaustive
 def test_a_start_after_a_kill_waits_until_all_is_clean(site: Running, tmp_path: Path) -> None:
     family = parts_of(site)
     site.kill()

@@ -282,6 +282,7 @@ def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, pages, world):
     assert found == [], "\n".join(sorted(set(found)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "theme",
     ["", *(pytest.param(theme, marks=pytest.mark.exhaustive) for theme in ("light", "dark"))],

@@ -9,7 +9,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tasks.tests.make import make_user
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 GOOD = "correct horse battery"
 

@@ -11,7 +11,7 @@ from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.tests.browser.test_form import Form
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture

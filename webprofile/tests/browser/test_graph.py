@@ -17,7 +17,7 @@ from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 #: a frame of another process keeps no log that a test could read: ask the page itself
 ASKED_FOR = """

@@ -21,7 +21,7 @@ from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import DESK, PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 MIB = 1 << 20
 SIZE = 72 * MIB

@@ -12,7 +12,7 @@ from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import PHONE
 from webprofile.tests.browser.test_pictures import turn_wheel
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 class Flow:

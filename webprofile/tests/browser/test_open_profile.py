@@ -15,7 +15,7 @@ from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.tests.browser.conftest import DESK, PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 RESNET = DATA / "profiles" / "resnet18.json"
 

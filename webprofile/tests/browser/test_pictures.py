@@ -13,7 +13,7 @@ from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
 

@@ -19,7 +19,7 @@ from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 LAPTOP = (1440, 900)
 PLAN = Plan(preset="standard", clean=True, profiled=2)

@@ -18,7 +18,7 @@ from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.test_form import Form
 from workers.models import Runtime, Worker
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.test_pictures import turn_wheel
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 FIGURE = "#picture-static-memory"
 

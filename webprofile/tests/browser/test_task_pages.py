@@ -17,7 +17,7 @@ from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
 from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 class Pages:

@@ -17,7 +17,7 @@ from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import NAMED
 from webprofile.tests.browser.test_graph import ASKED_FOR, allow
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 #: of the trace, as MegEngine calls them
 THREADS = ("interpreter", "worker", "xpux:0")

@@ -15,7 +15,7 @@ from tasks.tests.make import make_user, make_waiting_task, make_worker, model_fi
 from webprofile.tests.browser.test_form import Form
 from workers.gateway import on_wake
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture

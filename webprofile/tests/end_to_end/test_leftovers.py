@@ -7,7 +7,7 @@ import pytest
 
 from webprofile.tests.end_to_end.test_real_run import described, page, watch
 
-pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 
 def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testdata):

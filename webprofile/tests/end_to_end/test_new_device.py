@@ -19,7 +19,7 @@ from webprofile.embedded.demo import ONLINE_WITHIN_S, Visitor
 from webprofile.tests.end_to_end.test_real_run import described, page, watch
 from webprofile.tests.site import ROOT, Site
 
-pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 _CHECK = """
 from profiles.health import health_begin

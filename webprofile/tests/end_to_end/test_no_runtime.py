@@ -7,7 +7,7 @@ import pytest
 
 from webprofile.tests.site import running_site
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.exhaustive, pytest.mark.embedded]
 
 
 def test_the_site_starts_all_the_same_and_explains_itself(tmp_path: Path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from webprofile.tests.end_to_end.test_real_run import send, watch
 from webprofile.tests.site import running_site
 
-pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 #: of a presigned address: whoever has it may use it
 SIGNATURE = re.compile(r"X-Amz-Signature=([0-9a-f]{16})")
 

@@ -213,6 +213,7 @@ def test_a_running_task_can_be_cancelled(visitor, testdata):
     watch(visitor, send(visitor, testdata / "models" / "tiny.mge", {}))  # the slot is free
 
 
+@pytest.mark.exhaustive
 def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, visitor, testdata):
     model = testdata / "models" / "deep_loop.mge"
     (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")

@@ -12,7 +12,7 @@ from webprofile.tests.end_to_end.test_real_run import described, page, watch
 from webprofile.tests.needs import need
 from webprofile.tests.site import Site, running_site
 
-pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 TRAIN = """
 import socket, sys

@@ -206,6 +206,7 @@ def modules_with(**environment):
     return done.stdout.split()
 
 
+@pytest.mark.exhaustive
 def test_nothing_that_sends_traces_is_loaded_unless_it_is_asked_for():
     assert modules_with() == ["False", "False"]
     off = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "true"}
