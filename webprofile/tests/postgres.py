@@ -1,8 +1,8 @@
 """A plugin of pytest: `TEST_DATABASE=postgres` runs the tests of the database on PostgreSQL.
 
 One server for a run, in a temporary folder; a database for each of its processes. Run are the tests
-marked `database` and those that commit, whose locks and races SQLite does not have, but no pages in
-a browser. Those marked `production` need a server like this one and run nowhere else.
+marked `database` and those that commit, whose locks and races SQLite does not have, but not those of
+a browser or client that talks to a live server. Those marked `production` need a server like this one and run nowhere else.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_about_rows(item: pytest.Item) -> bool:
     if any(item.get_closest_marker(name) for name in ("database", "production")):
         return True
-    return _commits(item) and item.get_closest_marker("browser") is None
+    return _commits(item) and "live_server" not in getattr(item, "fixturenames", ())
 
 
 def _commits(item: pytest.Item) -> bool:
