@@ -306,7 +306,7 @@ def test_a_reset_link_is_void_when_expired_or_forged_or_the_password_changed(mai
     Client().post(RESET, {"email": user.email})
     link = link_in(mails[0])
     bob = make_user("bob")
-    forged = link.replace(re.search(r"key/(\w+)-", link)[1], _uid(bob))
+    forged = re.sub(r"key/\w+?-", f"key/{_uid(bob)}-", link)
     for bad in (link[:-2] + "x/", forged, "/accounts/password/reset/key/1-x/"):
         assert "used up" in Client().get(bad, follow=True).content.decode()
     settings.PASSWORD_RESET_TIMEOUT = -1
