@@ -30,14 +30,19 @@ hypothesis.settings.load_profile("suite")
 
 
 class _Scheduling(LoadScopeScheduling):
-    """Tests are given out by file, so that a file's fixtures are made once; pages one by one.
+    """Tests are given out by file, so that a file's fixtures are made once, with two exceptions.
 
-    What is slow about a page is the browser, which all tests of a process share.
+    Pages of the accessibility walk are given out one by one: what is slow about a page is the
+    browser, which all tests of a process share. Files that use a whole site stay together: it
+    takes longer to start than most of their tests.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return nodeid if file.endswith("browser/test_accessibility.py") else file
+        if file.endswith("browser/test_accessibility.py"):
+            return nodeid
+        uses_site = "/end_to_end/" in file or file.endswith("browser/test_journey.py")
+        return "whole site" if uses_site else file
 
 
 @pytest.hookimpl(optionalhook=True)

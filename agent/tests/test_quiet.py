@@ -110,6 +110,7 @@ async def test_from_a_pass_s_first_warm_up_to_its_last_iteration_nothing_is_sent
     assert max(gaps) < MISSED * 0.2
 
 
+@pytest.mark.exhaustive
 async def test_loading_is_shown_at_once_and_each_pass_when_it_has_ended(
     device, server, storage, stamps
 ):
@@ -132,6 +133,7 @@ async def test_loading_is_shown_at_once_and_each_pass_when_it_has_ended(
     assert server.log_text().count("finished test #0") == 3
 
 
+@pytest.mark.exhaustive
 async def test_how_many_passes_have_ended_is_told_between_them(device, server, storage, stamps):
     order = await measure(device, server)
     await server.end_of(order)

@@ -92,6 +92,7 @@ async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(kennel):
     assert 1.0 <= kennel.took_s < 8
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "body",
     [
@@ -229,6 +230,7 @@ def test_cpu_time_follows_the_timeout_and_the_cores():
     assert cpu_limit_s(100) >= 140
 
 
+@pytest.mark.exhaustive
 async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(kennel):
     (kennel.work / "model").write_bytes(b"m" * (3 << 20))
     begin = measure_folder(kennel.work).bytes

@@ -49,6 +49,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name.split(".", 1)[1]: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("example", ["profile_inference", "profile_training"])
 def test_all_files_of_an_example_are_one_run(client, alice, megengine_python, tmp_path, example):
     run(megengine_python, str(EXAMPLES / f"{example}.py"), str(tmp_path))

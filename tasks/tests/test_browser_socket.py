@@ -231,6 +231,7 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
     await socket.disconnect()
 
 
+@pytest.mark.exhaustive
 async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_back(monkeypatch):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)

@@ -1,8 +1,8 @@
 """A plugin of pytest: `TEST_DATABASE=postgres` runs the tests of the database on PostgreSQL.
 
-One server for a run, in a temporary folder; a database for each of its processes. Run are the tests
-marked `database` and those that commit, whose locks and races SQLite does not have, but not those of
-a browser or client that talks to a live server. Those marked `production` need a server like this one and run nowhere else.
+One server for a run, in a temporary folder; a database for each of its processes. These tests run:
+those marked `database`; those that commit, whose locks and races SQLite does not have, unless a
+browser or client talks to a live server; and those marked `production`, which run nowhere else.
 """
 
 import contextlib

@@ -288,6 +288,7 @@ def test_the_profiled_graph_is_load_and_runs_plus_input_and_output(
     assert len(profile["profiler"]["device"]) == len(graph["comp_seq"])
 
 
+@pytest.mark.exhaustive
 def test_another_batch_size_runs(scripts: Scripts) -> None:
     names = scripts(_NETWORK, "resnet18_fbs1")["outputs"]
     (one,) = scripts.arrays(names)
@@ -297,6 +298,7 @@ def test_another_batch_size_runs(scripts: Scripts) -> None:
     np.testing.assert_allclose(three, np.repeat(one, 3, 0), atol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: Scripts) -> None:
     file = scripts.folder / "cache.bin"
     refused = scripts(_NETWORK, "two_inputs", fast_run_algo_policy="cache.bin")
@@ -342,6 +344,7 @@ def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
     assert described in answer["text"]
 
 
+@pytest.mark.exhaustive
 def test_with_mdl_the_range_is_that_of_the_optimized_graph(scripts: Scripts) -> None:
     """The first number beyond 1.2 is a variance of a BatchNorm, which is folded away with --mdl."""
     flags = {"range": 1.2, "optimize_for_inference": True}

@@ -91,6 +91,7 @@ def test_a_failure_in_a_thread_ends_the_run(run: Runner) -> None:
     assert_died(ended, "lar::InputError", 'input "wrong" is not an input of the model')
 
 
+@pytest.mark.exhaustive
 def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
     done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=a")
     done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=b", "--share_param_mem")
@@ -204,6 +205,7 @@ def test_a_layout_on_batch_normalization_says_what_helps(run: Runner) -> None:
     assert_died(ended, "mgb::AssertionError", "add --optimize_for_inference")
 
 
+@pytest.mark.exhaustive
 def test_passes_of_the_graph_come_before_the_run(run: Runner) -> None:
     profile = graph(
         run, model("resnet18"), "--optimize_for_inference", "--model_dump=new/m.mge", "--cpu"

@@ -65,6 +65,7 @@ def test_where_storage_takes_no_parts_a_large_model_goes_in_one_piece(client, co
     assert (file.md5, file.part_bytes) == (hashlib.md5(content).hexdigest(), 0)
 
 
+@pytest.mark.exhaustive
 def test_parts_that_broke_are_sent_again_and_no_others(client, cuts, content):
     cuts.up = [3 * MIB, 20 * MIB, 9 * MIB]
     client.run(*SUBMIT)
@@ -89,6 +90,7 @@ def break_off(client, cuts):
     return arrived
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, content):
     arrived, before = break_off(client, cuts), sum(cuts.sent)
     client.run(*SUBMIT, "--key", "night")
@@ -97,6 +99,7 @@ def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, conte
     assert sum(cuts.sent) - before < SIZE - sum(arrived) + MIB
 
 
+@pytest.mark.exhaustive
 def test_another_file_does_not_go_on_with_parts_that_are_stored(client, cuts, home, content):
     arrived, before = break_off(client, cuts), sum(cuts.sent)
     (home / "big.mge").write_bytes(content[::-1])

@@ -176,6 +176,7 @@ def test_a_site_that_never_answers_ends_with_its_own_code(client, proxy):
     assert "Traceback" not in told
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_broke_goes_on_under_its_name(client, matrix, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     submits = []

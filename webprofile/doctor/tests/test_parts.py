@@ -97,6 +97,7 @@ def test_passwords_in_what_libraries_say_are_struck_out(settings):
 # -- rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_database_that_cannot_be_opened_is_named(db, monkeypatch, tmp_path):
     told = connections["default"].settings_dict
     key = "NAME" if "sqlite" in told["ENGINE"] else "HOST"

@@ -358,6 +358,7 @@ def test_the_readers_menu_opens_by_the_keyboard_and_gives_the_focus_back(browser
     assert not item.is_displayed()
 
 
+@pytest.mark.exhaustive
 def test_ticks_outlive_new_rows_and_the_menu_of_acts_follows_them(browser, visit, root):
     visit(page_of(root, "/tasks/"))
     number = Task.objects.filter(outcome="succeeded").last().pk
@@ -385,6 +386,7 @@ def test_buttons_for_several_tasks_come_with_the_first_task_and_go_with_the_last
         assert bulk.is_displayed() is shown
 
 
+@pytest.mark.exhaustive
 def test_a_result_prints_with_its_words_tables_and_pictures_but_without_controls(
     browser, visit, root
 ):

@@ -174,6 +174,7 @@ def test_a_switch_that_is_on_by_default_can_be_turned_off(form):
     form.until(lambda: form.lines and "--no_sanity_check" not in form.lines[0], "it gone")
 
 
+@pytest.mark.exhaustive
 def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
     form.open()
     at_first = form.seen()
@@ -196,6 +197,7 @@ def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
     form.until(lambda: form.seen() == at_first, "the groups closed again")
 
 
+@pytest.mark.exhaustive
 def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
     form.open()
     fields = form.find("#custom-plan")
@@ -270,6 +272,7 @@ def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
     assert form.error("check_dispatch") == ""
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, model):
     Runtime.objects.filter(worker__name="wheel").update(libraries=["other"])
     form.open()

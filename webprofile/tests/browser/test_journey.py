@@ -248,6 +248,7 @@ def submit_without_storage(person, resnet):
     person.see("#submit").click()
 
 
+@pytest.mark.exhaustive
 def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
     person.register("patient@example.com")
     submit_without_storage(person, resnet)
@@ -257,6 +258,7 @@ def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
     person.wait(lambda: person.path.endswith("/result/"), "the result after a retry")
 
 
+@pytest.mark.exhaustive
 def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
     person.register("impatient@example.com")
     submit_without_storage(person, resnet)
@@ -272,6 +274,7 @@ def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
     person.wait(lambda: person.status("tbody [data-status]") == "cancelled", "cancelled")
 
 
+@pytest.mark.exhaustive
 def test_a_page_that_lost_its_socket_catches_up(person, testdata):
     """The site's web process is restarted under the page: the socket is gone for a while."""
     person.register("offline@example.com")

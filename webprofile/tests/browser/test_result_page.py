@@ -125,6 +125,7 @@ def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it
     assert page.complaints() == []
 
 
+@pytest.mark.exhaustive
 def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
     page = open_page(good_profile("tiny"))
     page.open()
@@ -164,6 +165,7 @@ def test_presets_and_drilling_down_from_a_type(open_page):
     assert set(page.types()) == {"ConvolutionForward"}
 
 
+@pytest.mark.exhaustive
 def test_a_long_table_is_loaded_as_it_scrolls_and_far_rows_are_let_go(open_page):
     page = open_page(many_operators())
     page.open()
@@ -219,6 +221,7 @@ def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
     assert page.state == "?op=3"
 
 
+@pytest.mark.exhaustive
 def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
     page = open_page(many_operators())
     page.open()

@@ -4,7 +4,7 @@ import pytest
 
 from webprofile.tests.end_to_end.test_real_run import send, watch
 
-pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 
 def test_a_site_that_ran_models_keeps_its_promises(site, visitor, testdata):
