@@ -21,7 +21,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-verdicts bench-graph bench-analyze bench-pages \
-	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api requirements clean
+	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api permissions requirements clean
 
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -52,6 +52,7 @@ help:
 	@echo 'make testdata         test models and inputs again (ARGS=--profiles: new profiles too)'
 	@echo 'make agent-bundle     the agent that devices install from a site (ARGS="--out FOLDER")'
 	@echo 'make locale           compile translations'
+	@echo 'make permissions      generate docs/reference/permissions.md'
 	@echo 'make requirements     resolve requirements/*.in again (UPGRADE=1: newer versions)'
 	@echo 'make clean            remove .venv, fetched scripts and caches; var/ (your data) stays'
 
@@ -255,6 +256,10 @@ requirements: setup
 			--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
 			$$name.in -o $$name.txt || exit 1; \
 	done
+
+# the page of permissions, from the data that the tests read
+permissions: setup
+	@$(PY) -m webprofile.tests.permission_page
 
 clean:
 	rm -rf $(VENV) node_modules static/vendor .pytest_cache .mypy_cache .ruff_cache .hypothesis $(CATALOGUES)

@@ -1,4 +1,4 @@
-"""The table of ARCHITECTURE.md, and every route that it must know."""
+"""Which row of the permission table applies to a route, and every route that it must name."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
-from django.conf import settings
 from django.urls import URLPattern, get_resolver
 
 from webprofile.routing import websocket
-from webprofile.tests.permission_world import PEOPLE
+from webprofile.tests.permission_page import Row
 
-HEADING = "## Who may what"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: numbers and names of nothing
 ABSENT = {int: 987654321, str: "no-such-thing"}
@@ -53,24 +51,6 @@ class Route:
         return [part[1] or part[2] for part in _PART.finditer(self.pattern)]
 
 
-@dataclass(frozen=True)
-class Row:
-    """Names of routes, perhaps after a method (`POST tasks:list`), and the cells by person."""
-
-    names: tuple[str, ...]
-    cells: dict[str, str]
-
-
-def rows() -> list[Row]:
-    """The table's rows, in order."""
-    text = (settings.BASE_DIR / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    part = text.split(f"{HEADING}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in part.splitlines() if line.startswith("|")]
-    first = next(number for number, line in enumerate(lines) if _texts(line)[0] == "Route")
-    assert _texts(lines[first])[1:] == list(PEOPLE)
-    return [_row(line) for line in lines[first + 2 :]]
-
-
 def row_of(route: Route, method: str, table: list[Row]) -> Row | None:
     """The first row that names the route."""
     return next((r for r in table if any(_names(n, route, method) for n in r.names)), None)
@@ -93,16 +73,6 @@ def web_routes() -> list[Route]:
 
 def socket_routes() -> list[Route]:
     return [Route(pattern, pattern) for pattern in _sockets(websocket)]
-
-
-def _row(line: str) -> Row:
-    first, *cells = _texts(line)
-    assert len(cells) == len(PEOPLE), line
-    return Row(tuple(re.findall("`([^`]+)`", first)), dict(zip(PEOPLE, cells, strict=True)))
-
-
-def _texts(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _names(name: str, route: Route, method: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who may what: each route asked by seven people, compared with the table of ARCHITECTURE.md.
+"""Who may what: each route asked by seven people, compared with permissions.toml.
 
 The full product of routes, methods and people is `exhaustive`.
 """
@@ -12,8 +12,9 @@ from django.urls import reverse
 
 from tasks.models import Attempt, LogChunk
 from webprofile.tests import permission_sockets as sockets
+from webprofile.tests.permission_page import PAGE, page_of, read_table
 from webprofile.tests.permission_questions import QUESTIONS, absent, things
-from webprofile.tests.permission_table import row_of, rows, socket_routes, unused, web_routes
+from webprofile.tests.permission_table import row_of, socket_routes, unused, web_routes
 from webprofile.tests.permission_world import PEOPLE, rolled_back, secrets_for
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.django_db
 ROUTES = web_routes()
 SOCKETS = socket_routes()
 SOCKETS_OF_BROWSERS = [each for each in SOCKETS if each.name != sockets.AGENTS]
-TABLE = rows()
+READ = read_table()
+TABLE = READ.rows
 OF_RESULTS = [each for each in ROUTES if each.parts[:1] in (["task_id"], ["profile_id"])]
 #: through the gate: what comes then is about the request itself
 OK = {400, 409, 410, 413, 415, 422, 429}
@@ -162,6 +164,15 @@ def test_a_page_without_a_form_takes_none(world, name):
 
 def test_every_name_in_the_table_is_that_of_a_route():
     assert unused(TABLE, ROUTES + SOCKETS) == []
+
+
+def test_the_table_knows_the_people_who_ask_and_explains_every_answer():
+    assert tuple(READ.people) == PEOPLE
+    assert {word for row in TABLE for word in row.cells.values()} == set(READ.words)
+
+
+def test_the_page_is_what_the_table_says():
+    assert PAGE.read_text(encoding="utf-8") == page_of(READ), "run `make permissions`"
 
 
 def heard(world, *args, **more):
