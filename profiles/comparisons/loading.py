@@ -7,11 +7,11 @@ the last verdicts stay only as long as they rest on the same.
 import datetime
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from cachetools import LRUCache, cached
 
 from profiles.analysis.comparison.comparison import Bases, Comparison, align_profiles, judged
 from profiles.analysis.comparison.confidence import Basis, Judgement, judge_total
@@ -32,8 +32,6 @@ from webprofile.errors import DomainError
 MOST_OPERATORS = 250_000
 #: of all comparisons that are kept, beyond the newest
 _MOST_KEPT = 100_000
-
-_Key = tuple[tuple[int, datetime.datetime], ...]
 
 
 @dataclass(eq=False)
@@ -72,33 +70,6 @@ class Compared:
         return _basis(self.evidence[0], self.evidence[other], figure)
 
 
-@dataclass
-class _Kept:
-    """The comparisons used last; for all threads of a process."""
-
-    found: OrderedDict[_Key, _Aligned] = field(default_factory=OrderedDict)
-    operators: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, key: _Key) -> _Aligned | None:
-        with self.lock:
-            if key in self.found:
-                self.found.move_to_end(key)
-            return self.found.get(key)
-
-    def put(self, key: _Key, aligned: _Aligned) -> None:
-        with self.lock:
-            if key not in self.found:
-                self.found[key] = aligned
-                self.operators += _size(aligned)
-            while self.operators > _MOST_KEPT and len(self.found) > 1:
-                _, freed = self.found.popitem(last=False)
-                self.operators -= _size(freed)
-
-
-_kept = _Kept()
-
-
 def comparison_of(profiles: Sequence[Profile]) -> Compared:
     """Compare two to eight profiles with the first of them.
 
@@ -106,12 +77,7 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
     """
     if (operators := _operators(profiles)) > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
-    key = tuple((profile.pk, profile.built_at) for profile in profiles)
-    aligned = _kept.get(key)
-    if aligned is None:
-        data = tuple(profile_data(profile) for profile in profiles)
-        aligned = _Aligned(data, align_profiles(data))
-        _kept.put(key, aligned)
+    aligned = _aligned(profiles)
     evidence = tuple(evidence_of(profiles))
     bases = {
         figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
@@ -125,6 +91,21 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
         latency_s=tuple(map(_latency_s, profiles)),
         latency=_latency(profiles, bases["latency"]),
     )
+
+
+def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ...]:
+    return tuple((profile.pk, profile.built_at) for profile in profiles)
+
+
+def _size(aligned: _Aligned) -> int:
+    """Operators in the cache; a comparison larger than all of it takes it alone."""
+    return min(sum(len(each.columns) for each in aligned.data), _MOST_KEPT)
+
+
+@cached(LRUCache(_MOST_KEPT, getsizeof=_size), key=_key, lock=threading.Lock())
+def _aligned(profiles: Sequence[Profile]) -> _Aligned:
+    data = tuple(profile_data(profile) for profile in profiles)
+    return _Aligned(data, align_profiles(data))
 
 
 def _basis(base: Evidence, other: Evidence, figure: Figure) -> Basis:
@@ -154,7 +135,3 @@ def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judge
 
 def _operators(profiles: Sequence[Profile]) -> int:
     return sum(profile.operators for profile in profiles)
-
-
-def _size(aligned: _Aligned) -> int:
-    return sum(len(each.columns) for each in aligned.data)

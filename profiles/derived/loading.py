@@ -2,9 +2,8 @@
 
 import datetime
 import threading
-from collections import OrderedDict
-from dataclasses import dataclass, field
 
+from cachetools import LRUCache, cached
 from django.conf import settings
 
 from profiles import storage
@@ -17,37 +16,7 @@ from webprofile.errors import DomainError
 
 #: archives are made by our own reader, whose memory is limited: none becomes nearly as large
 _ARCHIVE_LIMIT_BYTES = 1 << 30
-
-_Key = tuple[int, datetime.datetime]
-
-
-@dataclass
-class _Kept:
-    """The profiles used last, at most so many bytes of them; for all threads of a process."""
-
-    weight: int = 0
-    profiles: OrderedDict[_Key, tuple[ProfileData, int]] = field(default_factory=OrderedDict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, key: _Key) -> ProfileData | None:
-        with self.lock:
-            if key not in self.profiles:
-                return None
-            self.profiles.move_to_end(key)
-            return self.profiles[key][0]
-
-    def put(self, key: _Key, data: ProfileData, weight: int) -> None:
-        """Keep a profile, and let go of those unused for longest; the newest always stays."""
-        with self.lock:
-            if key not in self.profiles:
-                self.profiles[key] = (data, weight)
-                self.weight += weight
-            while self.weight > settings.PROFILE_CACHE_BYTES and len(self.profiles) > 1:
-                _, (_, freed) = self.profiles.popitem(last=False)
-                self.weight -= freed
-
-
-_kept = _Kept()
+_CACHE_BYTES: int = settings.PROFILE_CACHE_BYTES
 
 
 def profile_data(profile: Profile) -> ProfileData:
@@ -67,14 +36,19 @@ def run_data(profile: Profile) -> ProfileData:
     Raises DomainError: profile_outdated if its derived data are missing or of another version of
     this program, and are being made anew; profile_damaged if that failed; storage_unreachable.
     """
-    key = (profile.pk, profile.built_at)
-    found = _kept.get(key)
-    if found is None:
-        found, weight = _read(profile)
-        _kept.put(key, found, weight)
-    return found
+    return _read(profile)[0]
 
 
+def _key(profile: Profile) -> tuple[int, datetime.datetime]:
+    return profile.pk, profile.built_at
+
+
+def _weight(read: tuple[ProfileData, int]) -> int:
+    """Bytes in the cache; what is larger than all of it takes it alone."""
+    return min(read[1], _CACHE_BYTES)
+
+
+@cached(LRUCache(_CACHE_BYTES, getsizeof=_weight), key=_key, lock=threading.Lock())
 def _read(profile: Profile) -> tuple[ProfileData, int]:
     if profile.derived_version != VERSION:
         raise _outdated(profile)

@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from cachetools import LRUCache
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
@@ -104,6 +105,24 @@ def test_verdicts_change_with_the_runs_of_the_device_and_not_without(client, slo
     assert "slower" in tones(client.get(address(*slower)))
     assert "slower" in tones(client.get(address(*slower, by="type")))
     assert len(made) == 2
+
+
+def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
+    client, related, monkeypatch
+):
+    monkeypatch.setattr(loading, "_MOST_KEPT", 1)
+    monkeypatch.setattr(loading._aligned, "cache", LRUCache(1, getsizeof=loading._size))
+    made = []
+    align = loading.align_profiles
+    monkeypatch.setattr(loading, "align_profiles", lambda data: made.append(1) or align(data))
+    for expected, chosen in [
+        (1, related[:2]),
+        (1, related[:2]),
+        (2, related[1:]),
+        (3, related[:2]),
+    ]:
+        assert client.get(address(*chosen)).status_code == 200
+        assert len(made) == expected
 
 
 def test_more_equal_runs_take_no_more_queries(slower, django_assert_num_queries):

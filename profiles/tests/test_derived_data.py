@@ -7,6 +7,7 @@ import threading
 
 import dramatiq
 import pytest
+from cachetools import LRUCache
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.utils import timezone
@@ -15,9 +16,9 @@ from accounts.models import User
 from agent.protocol import Plan
 from profiles import storage as object_store
 from profiles.actors import rebuild_profile
-from profiles.analysis.archive import VERSION
+from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData
-from profiles.derived import results
+from profiles.derived import loading, results
 from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
@@ -88,15 +89,38 @@ def test_the_second_question_needs_no_storage(settings):
     assert profile_data(Profile.objects.get(pk=profile.pk)) is data
 
 
-def test_what_is_kept_in_memory_is_bounded_and_the_last_used_stays(settings):
+@pytest.fixture
+def limited(monkeypatch):
+    """Make a cache of profiles in memory that holds so many bytes."""
+
+    def limit(size_bytes: int) -> None:
+        monkeypatch.setattr(loading, "_CACHE_BYTES", size_bytes)
+        empty = LRUCache(size_bytes, getsizeof=loading._weight)
+        monkeypatch.setattr(loading._read, "cache", empty)
+
+    return limit
+
+
+def test_what_is_kept_in_memory_is_bounded_and_the_last_used_stays(limited):
     profiles = [built_profile(), built_profile(), built_profile()]
-    settings.PROFILE_CACHE_BYTES = 1
+    archive = object_store.read(profiles[0].derived_key, limit_bytes=1 << 30)
+    limited(weight_bytes(archive) * 5 // 2)
+    first, second = map(profile_data, profiles[:2])
+    assert profile_data(profiles[0]) is first
+    profile_data(profiles[2])
+    assert profile_data(profiles[0]) is first
+    again = profile_data(profiles[1])
+    assert again is not second
+    assert same(again, second)
+
+
+def test_a_profile_larger_than_the_whole_cache_stays_until_another_is_read(limited):
+    profiles = [built_profile(), built_profile()]
+    limited(1)
     first = profile_data(profiles[0])
     assert profile_data(profiles[0]) is first
     profile_data(profiles[1])
-    again = profile_data(profiles[0])
-    assert again is not first
-    assert same(again, first)
+    assert profile_data(profiles[0]) is not first
 
 
 def test_threads_that_ask_at_once_all_get_the_profile():
