@@ -21,7 +21,7 @@ from accounts.webhooks.registering import (
     webhook_rotate,
     webhook_test,
 )
-from accounts.webhooks.signing import signature
+from accounts.webhooks.signing import sealed, signature, signed_headers
 from tasks.services import task_abandon
 from tasks.tests.make import make_task, make_user, make_worker
 from webprofile.errors import DomainError
@@ -102,6 +102,24 @@ def test_the_signature_is_that_of_standard_webhooks():
     body = b'{"test": 2432232314}'
     found = signature(secret, message="msg_p5jXN8AQM9LWM0D4loKWxJek", at=1614265330, body=body)
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_the_headers_of_two_secrets_are_these_bytes():
+    """Source: made by the code that signed before the library did, for non-ASCII too."""
+    webhook = Webhook(
+        secret=sealed("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        former_secret=sealed("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"),
+    )
+    message, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}'
+    assert signed_headers(webhook, message=message, at=1614265330, body=body) == {
+        "webhook-id": message,
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        " v1,/485aUtxlie+TIScVpHggMfqOB4so2KWb7+Gf727B44=",
+    }
+    body = '{"name": "模型"}'.encode()
+    found = signature("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", message="m", at=1, body=body)
+    assert found == "v1,4YWPcg+/p5VNeoVgdydyatqwmJS87SCuH8/tUey5GMY="
 
 
 def test_both_secrets_sign_until_the_former_one_is_ended(receiver):

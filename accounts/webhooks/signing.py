@@ -5,9 +5,10 @@ the new one while both sign.
 """
 
 import base64
-import hashlib
-import hmac
+import datetime
 import secrets
+
+import standardwebhooks
 
 from accounts.ciphers import cipher_for
 from accounts.models import Webhook
@@ -39,7 +40,6 @@ def signed_headers(webhook: Webhook, *, message: str, at: int, body: bytes) -> d
 
 
 def signature(secret: str, *, message: str, at: int, body: bytes) -> str:
-    """`v1,` and the base64 of HMAC-SHA256 of `id.time.body`."""
-    key = base64.b64decode(secret.removeprefix(PREFIX))
-    told = f"{message}.{at}.".encode() + body
-    return "v1," + base64.b64encode(hmac.digest(key, told, hashlib.sha256)).decode()
+    """`v1,` and the base64 of HMAC-SHA256 of `id.time.body`; the body is UTF-8."""
+    signer = standardwebhooks.Webhook(secret)
+    return signer.sign(message, datetime.datetime.fromtimestamp(at, datetime.UTC), body.decode())
