@@ -1,0 +1,173 @@
+"""Private names of other packages change without notice: only those listed here are used.
+
+Two rules find them in the source of what is no test: underscored parts of what is imported from a
+third-party package and of attributes of it, and underscored attributes of any other object that
+no module of this project defines. The second rule does not see a name that both sides define.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OWN = {"agent", "accounts", "tasks", "workers", "profiles", "webprofile", "bench", "testdata"}
+
+#: underscored names that their packages document
+DOCUMENTED = {
+    "_asdict": "collections.namedtuple",
+    "_db": "Django: custom managers",
+    "_default_manager": "Django: default managers",
+    "_exit": "os",
+    "_getframe": "sys",
+    "_meta": "Django: the Model _meta API",
+    "_replace": "collections.namedtuple",
+}
+
+_TYPES = "the wheel declares the C function not at all or with types that do not fit"
+_RECORD = "a Profiler cannot be paused, nor made to drop or join what it has recorded"
+_RUNNING = "MegEngine says whether a Profiler runs, but not which"
+_PUBLISH = "publishes to many groups in one round trip, which channels_redis cannot"
+#: (module, name): why it is used all the same
+ALLOWED = {
+    ("accounts/rest/logging_in.py", "_get_login_attempts_cache_key"): (
+        "allauth does not say how long a refused login has to wait"
+    ),
+    ("agent/load_and_run/devices.py", "_api"): _TYPES,
+    ("agent/load_and_run/graph_library.py", "_dev_tensor"): (
+        "the input of a graph takes it, and a Tensor has no public name for it"
+    ),
+    ("agent/load_and_run/graph_library.py", "_imperative_rt"): (
+        "options, profiler and cache of a graph are nowhere else"
+    ),
+    ("agent/load_and_run/library.py", "_api"): _TYPES,
+    ("agent/load_and_run/library.py", "_lite_dtypes_to_ctype"): "its table lacks float16",
+    ("agent/load_and_run/settings.py", "_api"): (
+        "LiteGlobal.set_tensorrt_cache asks the library for a name that it does not have"
+    ),
+    ("agent/script_runner/__main__.py", "_dump_callback"): _RECORD,
+    ("agent/script_runner/__main__.py", "_formats"): "`formats` of a Profiler cannot be set",
+    ("agent/script_runner/__main__.py", "_living_profilers"): _RECORD,
+    ("agent/script_runner/__main__.py", "_running_profiler"): _RUNNING,
+    ("agent/script_runner/__main__.py", "_stop_current_profiler"): (
+        "writes the trace before MegEngine's own exit hook does, so that it can be moved in time"
+    ),
+    ("agent/script_runner/_web_profile_pauses.py", "_dump_callback"): _RECORD,
+    ("agent/script_runner/_web_profile_pauses.py", "_living_profilers"): _RECORD,
+    ("agent/script_runner/_web_profile_pauses.py", "_running_profiler"): _RUNNING,
+    ("webprofile/admin.py", "_registry"): "Django does not list which models an admin site has",
+    ("webprofile/layers.py", "_get_group_channel_name"): _PUBLISH,
+    ("webprofile/layers.py", "_get_shard"): _PUBLISH,
+    (
+        "webprofile/layers.py",
+        "_shards",
+    ): "PatientShard replaces shards that end sockets while Redis is away",
+    ("webprofile/rest/schema.py", "_get_response_for_code"): (
+        "drf-spectacular has no hook that adds the same error responses to every operation"
+    ),
+}
+
+
+def trees() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for package in sorted(OWN)
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "tests" not in path.relative_to(ROOT).parts and path.name != "conftest.py"
+    }
+
+
+def is_private(name: str) -> bool:
+    return name.strip("_") != "" and name.startswith("_") and not name.endswith("__")
+
+
+def is_third_party(module: str, path: str) -> bool:
+    """Whether a dotted name belongs to neither us, Python nor a module beside `path`."""
+    first = module.split(".")[0]
+    beside = (ROOT / path).with_name(f"{first}.py").exists()
+    return not beside and first not in OWN and first not in sys.stdlib_module_names
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Each imported name: what it is bound to in the module, and where it comes from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name.split(".")[0], alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Names of functions, classes, variables, and attributes that methods set on themselves."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), ctx=ast.Store()):
+                yield node.attr
+
+
+def foreign_private_names(path: str, tree: ast.Module, ours: set[str]) -> Iterator[str]:
+    """Private names of third-party packages that a module imports or reads; `ours`: all defined."""
+    theirs = set()
+    for bound, origin in imports(tree):
+        if is_third_party(origin, path):
+            theirs.add(bound)
+            yield from filter(is_private, origin.split("."))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            root = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if node.attr not in ours or (isinstance(root, ast.Name) and root.id in theirs):
+                yield node.attr
+
+
+@cache
+def found() -> frozenset[tuple[str, str]]:
+    read = trees()
+    ours = {name for tree in read.values() for name in defined(tree)}
+    return frozenset(
+        (path, name)
+        for path, tree in read.items()
+        for name in foreign_private_names(path, tree, ours)
+    )
+
+
+def test_private_names_of_other_packages_are_used_only_where_a_reason_is_given():
+    used = {(path, name) for path, name in found() if name not in DOCUMENTED}
+    assert sorted(used - set(ALLOWED)) == []
+    assert all(ALLOWED.values())
+
+
+def test_no_exception_outlives_its_use():
+    assert sorted(set(ALLOWED) - found()) == []
+    assert sorted(set(DOCUMENTED) - {name for _, name in found()}) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from channels_redis import _shard", {"_shard"}),
+        ("from channels_redis._core import Layer", {"_core"}),
+        ("import channels_redis._core", {"_core"}),
+        ("import numpy as np\nnp.core._methods.x", {"_methods"}),
+        ("from django.contrib import admin\nadmin.site._registry", {"_registry"}),
+        ("def f():\n    import numpy\n    numpy._ours()", {"_ours"}),
+        ("layer._get_shard(name)", {"_get_shard"}),
+        ("self._ours, cls._ours", set()),
+        ("from accounts.views import _page\nimport tasks\ntasks._page", {"_page"}),
+        ("from django.utils.translation import gettext as _\n_.x", set()),
+        ("import numpy\nnumpy.__version__", set()),
+        ("from __future__ import annotations", set()),
+    ],
+)
+def test_the_rules_themselves(source, expected):
+    assert set(foreign_private_names("tasks/x.py", ast.parse(source), {"_ours"})) == expected
