@@ -26,6 +26,7 @@ from profiles.storage import Listed
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 
 #: how long after its deadline a row may wait for the sweep
 PATIENCE = datetime.timedelta(minutes=5)
@@ -261,7 +262,8 @@ def _prefixes_that_go(prefixes: set[str]) -> set[str]:
 
 
 def _numbers(texts: Iterable[str]) -> list[int]:
-    return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19]
+    numbers = (parse_int(text, maximum=LARGEST_KEY) for text in texts)
+    return [number for number in numbers if number is not None]
 
 
 def _is_uuid(text: str) -> bool:

@@ -38,6 +38,7 @@ from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
@@ -141,10 +142,11 @@ def _place(params: QueryDict, reader: User) -> Candidate | None:
             scripts=bool(params.get("script")),
         )
         return candidates_or_refuse(target, user=reader)[0]
-    wanted, version = params.get("worker", ""), params.get("runtime", "")
-    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and version.isprintable()):
+    version = params.get("runtime", "")
+    wanted = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
+    if wanted is None or not version.isprintable():
         return None
-    found = named_runtime(reader, int(wanted), version[:40])
+    found = named_runtime(reader, wanted, version[:40])
     return None if found is None else Candidate(found.worker, found)
 
 

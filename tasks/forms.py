@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from agent.protocol.parts import MOST_PARTS
-from tasks.asking.admission import check_time_limit, seed_refusal
+from tasks.asking.admission import SEED_LIMIT, check_time_limit, seed_refusal
 from tasks.asking.inputs import read_shape
 from tasks.asking.measuring import read_plan
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
@@ -27,6 +27,7 @@ from tasks.asking.scripts import read_script
 from tasks.queue.targets import Target, read_target
 from tasks.queue.turns import OWN_PRIORITY
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 
 #: of a row in the database
 Key = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
@@ -116,9 +117,10 @@ class TaskBody(_Body):
         """A browser's numbers are exact to 2**53 only: it sends digits. Raises DomainError."""
         if isinstance(self.seed, int):
             return self.seed
-        if not (self.seed.isascii() and self.seed.isdigit() and len(self.seed) < 30):
+        seed = parse_int(self.seed, maximum=SEED_LIMIT)
+        if seed is None:
             raise seed_refusal()
-        return int(self.seed)
+        return seed
 
     def as_request(self, files: tuple[FileRequest, ...]) -> TaskRequest:
         """`files` are this body's, with what belongs to those of other tasks filled in.
@@ -216,10 +218,11 @@ def read_ids_body(request: HttpRequest) -> IdsBody:
     """Parse JSON, or a form's fields `ids` and `all`. Raises DomainError bad_request."""
     if request.content_type == "application/json":
         return _read(IdsBody, request.body)
-    ids = request.POST.getlist("ids")
-    if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in ids):
+    given = request.POST.getlist("ids")
+    ids = [number for text in given if (number := parse_int(text, maximum=LARGEST_KEY)) is not None]
+    if len(ids) < len(given):
         raise DomainError("bad_request", status=400)
-    return IdsBody(ids=[int(text) for text in ids], all=request.POST.get("all") == "1")
+    return IdsBody(ids=ids, all=request.POST.get("all") == "1")
 
 
 def read_priority(given: str | float) -> int:

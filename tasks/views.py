@@ -59,6 +59,7 @@ from tasks.selectors import (
 )
 from tasks.states import TaskState
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.middleware import wants_json
 from webprofile.wording import WORDINGS
 from workers.models import Worker
@@ -73,7 +74,8 @@ PRIORITY_STEP = 5
 def new(request: HttpRequest) -> HttpResponse:
     reader = reader_of(request)
     wanted = request.GET.get("from", "")
-    origin = tasks_visible_to(reader).filter(pk=int(wanted)).first() if _is_key(wanted) else None
+    number = parse_int(wanted, maximum=LARGEST_KEY)
+    origin = None if number is None else tasks_visible_to(reader).filter(pk=number).first()
     context = {
         "origin": origin.pk if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
@@ -235,8 +237,8 @@ def cancel_several(request: HttpRequest) -> HttpResponse:
 def move(request: HttpRequest, task_id: int) -> HttpResponse:
     """Let a waiting task wait for another device: `worker`, its id."""
     task = _task(request, task_id)
-    wanted = request.POST.get("worker", "")
-    worker = Worker.objects.filter(pk=int(wanted)).first() if _is_key(wanted) else None
+    number = parse_int(request.POST.get("worker", ""), maximum=LARGEST_KEY)
+    worker = None if number is None else Worker.objects.filter(pk=number).first()
     if worker is None:
         raise DomainError("worker_unknown", field="worker")
     rebinding.task_move(task, to=worker)
@@ -303,11 +305,6 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
     if reader.is_staff and task.priority < ANY_PRIORITY:
         steps.append((ANY_PRIORITY, _("Before everybody’s")))
     return steps
-
-
-def _is_key(text: str) -> bool:
-    """Whether a text from an address can be the number of a row."""
-    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _task(request: HttpRequest, task_id: int) -> Task:

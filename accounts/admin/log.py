@@ -19,6 +19,7 @@ from webprofile.administration.entries import (
     differences,
     target_page,
 )
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.templatetags.moments import moment
 
 
@@ -89,9 +90,10 @@ class AuditEntryAdmin(AuditedAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Where it is the history of one row, with the name that the row had last."""
-        kind, number = request.GET.get("target_type"), request.GET.get("target_id", "")
+        kind = request.GET.get("target_type")
+        number = parse_int(request.GET.get("target_id", ""), maximum=LARGEST_KEY)
         context = extra_context or {}
-        if number.isdecimal():
+        if number is not None:
             of_row = AuditEntry.objects.filter(target_type=kind, target_id=number)
             if last := of_row.first():
                 context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}

@@ -13,6 +13,7 @@ from profiles.analysis.comparison.question import SORTS, Question
 from profiles.analysis.comparison.waterfall import BYS, By
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import shortened
+from webprofile.integers import LARGEST_COUNT, parse_int
 
 SIDES: tuple[Side, ...] = get_args(Side)
 _LONGEST_TEXT = 200
@@ -83,7 +84,8 @@ class Asked:
 
 def read_asked(parameters: QueryDict) -> Asked:
     """Read an address."""
-    ids = tuple(_number(text) for text in parameters.getlist("p")[:_MOST_READ])
+    given = parameters.getlist("p")[:_MOST_READ]
+    ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in given)
     last = max(1, len(ids) - 1)
     values = _Values(parameters)
     question = Question(
@@ -99,7 +101,7 @@ def read_asked(parameters: QueryDict) -> Asked:
         question=question,
         other=values.number("with", 1, last) or 1,
         by=values.one_of("by", BYS, "row"),
-        page=max(1, _number(parameters.get("page", "")) or 1),
+        page=max(1, parse_int(parameters.get("page", ""), maximum=LARGEST_COUNT) or 1),
         row=values.number("row"),
         graph=values.number("graph", 0, last),
         at=values.number("at"),
@@ -123,11 +125,10 @@ class _Values:
         self.problems += [unknown_choice(name, text) for text in unknown[:_MOST_TOLD]]
         return tuple(each for each in known if each in given)
 
-    def number(self, name: str, least: int = 0, most: int | None = None) -> int | None:
+    def number(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int | None:
         def read(text: str) -> int | None:
-            found = _number(text)
-            is_there = found is not None and found >= least and (most is None or found <= most)
-            return found if is_there else None
+            found = parse_int(text, maximum=most)
+            return None if found is None or found < least else found
 
         return self.read(name, read)
 
@@ -149,17 +150,12 @@ def unknown_choice(name: str, text: str) -> str:
 
 def page_problem(page: "Page[Any]", text: str) -> str:
     """What is wrong with the number of a page in an address, as a sentence; empty if nothing is."""
-    number = _number(text)
+    number = parse_int(text, maximum=LARGEST_COUNT)
     if not text or number == page.number:
         return ""
     if not number:
         return unknown_choice("page", text)
     return _("There is no page %(number)s: this is the last one.") % {"number": number}
-
-
-def _number(text: str) -> int | None:
-    is_number = text.isascii() and text.isdigit() and len(text) <= 9
-    return int(text) if is_number else None
 
 
 def _percent(text: str) -> float | None:

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from profiles.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from profiles.parsers.errors import ProfileFormatError
+from webprofile.integers import parse_int
 
 #: rectangles that are read
 TENSORS_LIMIT = 1_000_000
@@ -45,6 +46,7 @@ NONE = -1
 #: larger ones are no tensors; so many of them can still be added up
 _LARGEST_BYTES = 1 << 42
 _LAST_ADDRESS = 1 << 62
+_LARGEST_GROUP = 10**18 - 1
 _COLUMNS = ("low", "size", "begin_ns", "end_ns", "name", "layout", "group")
 
 Ints = NDArray[np.int64]
@@ -181,7 +183,8 @@ def _numbers(told: Attributes) -> tuple[int, int, int, int, int] | None:
     if not 0 < size <= _LARGEST_BYTES:
         return None
     group = told.get(f"{TAG}group", "")
-    number = int(group) if group.isascii() and group.isdigit() and len(group) < 19 else NONE
+    number = parse_int(group, maximum=_LARGEST_GROUP)
+    number = NONE if number is None else number
     # an empty text is 0; an end that lies before the beginning is no life
     is_open = end_ns == 0 < begin_ns
     layout = told.get(f"{TAG}layout", "")

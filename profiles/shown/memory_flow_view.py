@@ -12,11 +12,13 @@ from profiles.analysis.data import ProfileData
 from profiles.memory_flow.summary import MemoryFlowSummary, TensorRow, decode_summary, tag_of
 from profiles.shown.isolating import shortened, visible
 from profiles.templatetags.quantities import bytesize, seconds
+from webprofile.integers import parse_int
 
 Json = dict[str, Any]
 #: rows of one page of the table, names that are listed, rectangles that are drawn
 ROWS, TAGS, DRAWN = 50, 20, 5_000
 _LONGEST_TAG = 300
+_LARGEST_PAGE = 10**6 - 1
 #: shorter ones are told apart by no clock of the Profiler's
 _BRIEF_S = 1e-6
 #: what the table is ordered by; what comes first of each
@@ -52,13 +54,12 @@ class FlowQuestion:
 
 def read_flow_question(asked: Mapping[str, str]) -> FlowQuestion:
     """Read an address; what makes no sense in it is as if it were not there."""
-    order, page = asked.get("flow_order", ""), asked.get("flow_page", "")
-    is_number = page.isascii() and page.isdigit() and len(page) < 7
+    order = asked.get("flow_order", "")
     return FlowQuestion(
         tag=asked.get("tag", "").strip()[:_LONGEST_TAG],
         every=asked.get("tensors") == "all",
         order=order if order in _ORDERS else "size",
-        page=max(1, int(page)) if is_number else 1,
+        page=parse_int(asked.get("flow_page", ""), maximum=_LARGEST_PAGE) or 1,
     )
 
 

@@ -13,6 +13,7 @@ from profiles.shown.isolating import isolated
 from profiles.static_memory.joining import rows_of
 from profiles.static_memory.summary import ChunkRow, MomentRow, StaticMemory, decode_static_memory
 from profiles.templatetags.quantities import bytesize
+from webprofile.integers import parse_int
 
 #: rows that the page shows; the API has all that are kept
 CHUNKS_SHOWN, AT_PEAK_SHOWN, MOMENTS_SHOWN = 200, 100, 20
@@ -177,10 +178,8 @@ def _width(chunk: ChunkRow) -> str:
 
 
 def _chosen(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 1
-    if not moments:
-        return None
-    return moments[number - 1] if 1 <= number <= len(moments) else moments[0]
+    number = parse_int(text, maximum=len(moments)) or 1
+    return moments[number - 1] if moments else None
 
 
 def _left(moment: MomentRow) -> int:

@@ -16,10 +16,12 @@ from profiles.traces.choosing import Range
 from profiles.traces.overview import BUCKETS, LaneUse, Overview
 from profiles.traces.summary import decode_summary
 from webprofile.errors import DomainError
+from webprofile.integers import parse_int
 
 #: of the limit, what a page asks for that nobody has chosen: it is there soon
 _FIRST_SHARE = 0.25
 _HEIGHT = 100
+_LARGEST_LANE = 10**6 - 1
 _US_PER_S = 1e6
 
 
@@ -79,7 +81,8 @@ def read_range(parameters: QueryDict) -> Range:
     Raises DomainError cut_range, cut_lane.
     """
     lanes = parameters.getlist("lane")
-    numbers = [int(each) for each in lanes if each.isascii() and each.isdigit() and len(each) < 7]
+    read = (parse_int(each, maximum=_LARGEST_LANE) for each in lanes)
+    numbers = [number for number in read if number is not None]
     if len(numbers) < len(lanes):
         raise DomainError("cut_lane", field="lane", number=next(iter(lanes))[:20])
     return range_of(_seconds(parameters, "begin_s"), _seconds(parameters, "end_s"), numbers or None)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.parsers.errors import FormatCode, ProfileFormatError
+from webprofile.integers import parse_int
 
 Whole = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -166,7 +167,7 @@ def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
     is_plain = all(map(str.isdigit, texts)) and "".join(texts).isascii()
     if not is_plain or max(map(len, texts), default=0) > _MOST_DIGITS:
         for number, text in enumerate(texts):
-            if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+            if parse_int(text, maximum=10**_MOST_DIGITS - 1) is None:
                 shown = f"{place(number)} is {text[:40]!r}, not a whole number."
                 raise _wrong("static_memory_bad", shown)
     return np.array(texts, dtype=np.bytes_).astype(np.int64) if texts else np.zeros(0, np.int64)

@@ -18,6 +18,7 @@ from profiles.analysis.query import Aggregate, Order, Query
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available
+from webprofile.integers import LARGEST_COUNT, parse_int
 
 #: orders that only pages know: of texts, and of the statistics over passes
 TEXT_ORDERS = ("name", "type")
@@ -195,7 +196,7 @@ def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
 
 def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> int:
     text = typed.get("pass", "")
-    number = _within(text, passes)
+    number = parse_int(text, maximum=passes) or 0
     if text not in ("", "0") and not number:
         _add_unknown(problems, "pass", text)
     return number if passes > 1 else 0
@@ -208,7 +209,7 @@ def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
 
 def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
     text = typed.get("page", "")
-    number = _within(text, MOST_ROWS)
+    number = parse_int(text, maximum=MOST_ROWS) or 0
     if text and not number:
         _add_unknown(problems, "page", text)
     return max(1, number)
@@ -242,16 +243,10 @@ def _count(typed: dict[str, str], name: str, problems: dict[str, str]) -> int:
     text = typed.get(name, "").strip()
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+    number = parse_int(text, maximum=LARGEST_COUNT) or 0
+    if not number:
         problems[name] = _("No number of rows: write 10, or nothing for all.")
-        return 0
-    return int(text)
-
-
-def _within(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        return 0
-    return int(text) if int(text) <= most else 0
+    return number
 
 
 def pattern_problem(reason: str) -> str:

@@ -24,6 +24,7 @@ from profiles.comparisons.words import letter, origin_of, title_of
 from profiles.models import Profile
 from profiles.views.addresses import page_of
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_COUNT, parse_int
 
 
 @login_required
@@ -97,8 +98,8 @@ def compare_graph(request: HttpRequest) -> HttpResponse:
     `?scope=` or `?op=` choose a view as for the graph of a single profile.
     """
     compared, asked = _compared(request)
-    scope, op = request.GET.get("scope", ""), request.GET.get("op", "")
-    row = int(op) if op.isascii() and op.isdigit() and len(op) < 10 else None
+    scope = request.GET.get("scope", "")
+    row = parse_int(request.GET.get("op", ""), maximum=LARGEST_COUNT)
     body = graph_document(compared, asked, scope=scope[:500], row=row)
     if body is None:
         raise DomainError("operator_not_drawn", status=404)

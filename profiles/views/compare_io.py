@@ -11,6 +11,7 @@ from profiles.comparisons.dumps import dumps_compare
 from profiles.comparisons.request import page_problem
 from profiles.selectors import dump_asked, dumps_beside
 from profiles.views.access import task_or_404
+from webprofile.integers import LARGEST_KEY, parse_int
 
 COMPARE_ROWS = 200
 
@@ -20,11 +21,10 @@ COMPARE_ROWS = 200
 def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
     """`?other=N` leads to the comparison; the form of a task's page comes here."""
     task = task_or_404(request, task_id)
-    try:
-        other = task_or_404(request, int(request.GET.get("other", "")))
-    except ValueError:
-        raise Http404 from None
-    return redirect("tasks:compare-io", task.pk, other.pk)
+    number = parse_int(request.GET.get("other", ""), maximum=LARGEST_KEY)
+    if number is None:
+        raise Http404
+    return redirect("tasks:compare-io", task.pk, task_or_404(request, number).pk)
 
 
 @login_required

@@ -18,6 +18,7 @@ from profiles.models import Profile
 from profiles.parsers.columns import Side
 from profiles.shown.graph_view import graph_document, model_view, task_model_view
 from profiles.views.access import profile_or_404, task_or_404
+from webprofile.integers import LARGEST_COUNT, parse_int
 
 #: raised when the document of an unchanged profile changes
 FORMAT = 1
@@ -66,7 +67,7 @@ def _built(profile: Profile, scope: str, op: str, colour: str, side: str) -> byt
     metric: Metric = next((each for each in METRICS if each == colour), "time")
     usual: Side | None = None if side == "" else "device"
     chosen = next((each for each in get_args(Side) if each == side), usual)
-    row = int(op) if op.isdecimal() and len(op) < 10 else None
+    row = parse_int(op, maximum=LARGEST_COUNT)
     return graph_document(profile, scope=scope, row=row, colour=metric, side=chosen)
 
 

@@ -16,6 +16,7 @@ from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
 from profiles.views.access import profile_or_404
 from profiles.views.addresses import page_of, places_of
+from webprofile.integers import LARGEST_COUNT, parse_int
 
 
 @login_required
@@ -81,4 +82,4 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
 
 def _whole(text: str) -> int:
     """A number of an address; 0 for what is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return parse_int(text, maximum=LARGEST_COUNT) or 0

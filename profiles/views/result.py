@@ -32,6 +32,7 @@ from profiles.views.access import profile_or_404, task_or_404
 from profiles.views.addresses import page_of, places_of
 from profiles.views.memory_flow import original_of
 from webprofile.errors import DomainError
+from webprofile.integers import parse_int
 from webprofile.streaming import answer_of
 from webprofile.wording import word
 
@@ -170,9 +171,7 @@ def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
 
 
 def _selected(request: HttpRequest, operators: int) -> int | None:
-    text = request.GET.get("op", "")
-    is_row = text.isascii() and text.isdigit() and len(text) < 10
-    return int(text) if is_row and int(text) < operators else None
+    return parse_int(request.GET.get("op", ""), maximum=operators - 1)
 
 
 def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:

@@ -25,6 +25,7 @@ from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.reasons import held_words
 from tasks.states import LIVE
 from webprofile.errors import DomainError
+from webprofile.integers import parse_int
 from workers.models import Runtime, Worker
 from workers.selectors import may_use_worker
 
@@ -218,10 +219,10 @@ def check_time_limit(time_limit_s: float | str, *, plan: Plan) -> int:
     Raises DomainError time_limit.
     """
     most = timeout_s_of(plan)
-    text = str(time_limit_s).strip() or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
+    limit_s = parse_int(str(time_limit_s).strip() or "0", maximum=most)
+    if limit_s is None:
         raise DomainError("time_limit", field="time_limit_s", limit=most)
-    return int(text)
+    return limit_s
 
 
 def check_seed(seed: int) -> None:

@@ -14,12 +14,14 @@ from tasks.asking.literals import read_literal
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import TaskFile
 from webprofile.errors import DomainError
+from webprofile.integers import parse_int
 
 #: what load_and_run reads
 DTYPES = BINARY_DTYPES
 _ITEM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 #: names and numbers of all variables together: an order is one frame of 64 KiB
 TEXT_LIMIT_BYTES = 20_000
+_LONGEST_AXIS = 10**11 - 1
 
 
 def read_inputs(
@@ -58,9 +60,11 @@ def read_shape(text: str, field: str) -> tuple[int, ...] | None:
     if not bare:
         return None
     parts = [part.strip() for part in re.split(r"[,x×*]", bare)]
-    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts):
+    axes = [parse_int(part, maximum=_LONGEST_AXIS) for part in parts]
+    shape = tuple(axis for axis in axes if axis is not None)
+    if len(shape) < len(parts):
         raise DomainError("shape_bad", field=field, limit=MOST_AXES)
-    return tuple(map(int, parts))
+    return shape
 
 
 def _check_name(name: str, seen: set[str], field: str) -> None:

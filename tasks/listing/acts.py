@@ -23,6 +23,7 @@ from tasks.pages import PAGE_SIZE
 from tasks.selectors import tasks_listed_for
 from tasks.states import Status, TaskState
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
 
 
@@ -65,8 +66,8 @@ def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> Chosen:
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
         own = tasks.filter(owner=reader, state__in=waiting).order_by("-pk")
         return Chosen(list(own[:MOST_IDS]), [])
-    keys = {int(text) for text in numbers if text.isascii() and text.isdigit() and len(text) < 19}
-    asked = sorted(keys, reverse=True)[:PAGE_SIZE]
+    read = {parse_int(text, maximum=LARGEST_KEY) for text in numbers}
+    asked = sorted((key for key in read if key is not None), reverse=True)[:PAGE_SIZE]
     found = list(tasks.filter(pk__in=asked).order_by("-pk"))
     there = {task.pk for task in found}
     return Chosen(found, [number for number in asked if number not in there])

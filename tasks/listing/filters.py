@@ -15,10 +15,9 @@ from tasks.kinds import Kind
 from tasks.models import TaskFile
 from tasks.pages import STRANDS, Place, Wanted, between
 from tasks.states import Status
+from webprofile.integers import LARGEST_KEY, parse_int
 from workers.models import Worker
 
-#: numbers of rows are smaller
-_KEY_DIGITS = 18
 _NEVER = Q(pk__in=[])
 
 
@@ -107,9 +106,8 @@ def place_of(params: QueryDict) -> Place:
 
 def _number(text: str) -> int:
     """The number in `#12`, 0 if it is none."""
-    digits = text.removeprefix("#")
-    is_one = text != digits and digits.isascii() and digits.isdigit()
-    return int(digits) if is_one and len(digits) <= _KEY_DIGITS else 0
+    number = parse_int(text[1:], maximum=LARGEST_KEY) if text.startswith("#") else None
+    return number or 0
 
 
 def _start(day: datetime.date | None, *, days: int = 0) -> datetime.datetime | None:

@@ -11,6 +11,7 @@ from webprofile.embedded.layout import REPOSITORY, open_home
 from webprofile.embedded.lock import HomeInUseError, HomeLock
 from webprofile.embedded.site import Wishes, manage, run_site
 from webprofile.embedded.supervisor import PartError
+from webprofile.integers import parse_int
 
 
 def main() -> int:
@@ -35,8 +36,8 @@ def main() -> int:
 
 
 def _port(text: str) -> int:
-    port = int(text) if text.isdigit() else 0
-    if not 0 < port < 1 << 16:
+    port = parse_int(text, maximum=65535)
+    if not port:
         raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
     return port
 

@@ -7,6 +7,7 @@ from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 
 LONGEST_PAGE = 200
 
@@ -25,10 +26,10 @@ class CursorPages(CursorPagination):
         given = request.query_params.get("limit")
         if given is None:
             return self.page_size
-        text = str(given)
-        if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= LONGEST_PAGE):
+        size = parse_int(str(given), maximum=LONGEST_PAGE)
+        if not size:
             raise DomainError("limit_bad", field="limit", status=400, limit=LONGEST_PAGE)
-        return int(text)
+        return size
 
     def decode_cursor(self, request: Request) -> Cursor | None:
         """As DRF reads it, but what is no place in a list of ids is refused."""
@@ -36,10 +37,9 @@ class CursorPages(CursorPagination):
             cursor = super().decode_cursor(request)
         except NotFound as error:
             raise _cursor_bad() from error
-        if cursor is not None and cursor.position is not None:
-            place = str(cursor.position)
-            if not (place.isascii() and place.isdigit() and len(place) < 19):
-                raise _cursor_bad()
+        place = None if cursor is None else cursor.position
+        if place is not None and parse_int(str(place), maximum=LARGEST_KEY) is None:
+            raise _cursor_bad()
         return cursor
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ EDGE = {
 }  # fmt: skip
 #: parts of the project package that a core may import
 LEAVES = (
-    "webprofile.errors", "webprofile.batchfile", "webprofile.layers", "webprofile.meters",
-    "webprofile.saving", "webprofile.together", "webprofile.traces",
+    "webprofile.batchfile", "webprofile.errors", "webprofile.integers", "webprofile.layers",
+    "webprofile.meters", "webprofile.saving", "webprofile.together", "webprofile.traces",
 )  # fmt: skip
 #: what `pip install .` installs; each part imports those named here and itself, and no more
 INSTALLED = {

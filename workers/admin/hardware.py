@@ -17,6 +17,7 @@ from tasks.models import Attempt, Task
 from tasks.states import TaskState
 from webprofile.administration.acts import Act, ActsAdmin
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
 from webprofile.wording_acts import grant_words
 from workers import services
@@ -188,7 +189,8 @@ class WorkerAdmin(ActsAdmin):
     def _grant(self, request: HttpRequest, worker: Worker, emails: list[str] | None) -> None:
         by = reader_of(request)
         if emails is None:
-            chosen = [int(pk) for pk in request.POST.getlist("remove") if pk.isdecimal()]
+            given = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
+            chosen = [pk for pk in given if pk is not None]
             count = grants_remove(users=chosen, workers=[worker.pk], by=by)
         else:
             count = grants_add(users=emails, workers=[worker.pk], by=by)
