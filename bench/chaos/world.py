@@ -62,11 +62,6 @@ class World:
         self.supervisor = Supervisor(layout, environment, lock.descriptor, restarts)
         self.supervisor.open(layout.temporary)
 
-    @property
-    def storage_address(self) -> str:
-        """The address that browsers and agents know."""
-        return self._files
-
     async def bring_up(self) -> None:
         """Start everything; comes back when all parts are up. Raises PartError, DiskError."""
         if not self._is_bare:

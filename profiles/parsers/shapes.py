@@ -24,9 +24,6 @@ class _WrongShapesError(Exception):
     """Says what is wrong with them."""
 
 
-_ERRORS = (_WrongShapesError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 @dataclass(frozen=True)
 class Place:
     """Where shapes stand, for an error: a field of footprints, and n operators' ids."""

@@ -93,10 +93,6 @@ class TensorHeader:
     numbers: int
     offset: int
 
-    @property
-    def is_float(self) -> bool:
-        return self.numpy.kind == "f"
-
 
 @dataclass
 class Dump:

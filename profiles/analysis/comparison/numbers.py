@@ -44,10 +44,6 @@ class SideNumbers:
     totals: tuple[Judgement, ...] = ()
     bases: tuple[Basis, ...] = ()
 
-    def total_delta_s(self, other: int) -> float:
-        """Total of a profile, counted from 1, minus that of the baseline, s; nan if unknown."""
-        return float(self.total_s[other]) - float(self.total_s[0])
-
     def judged(self, bases: Sequence[Basis]) -> "SideNumbers":
         """Return these with verdicts; bases: one for each profile but the baseline."""
         known_s = np.where(np.isnan(self.time_s), 0.0, self.time_s)
