@@ -21,7 +21,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-verdicts bench-graph bench-analyze bench-pages \
-	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket fuzz-api permissions requirements clean
+	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket permissions requirements clean
 
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -37,7 +37,7 @@ help:
 	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
 	@echo 'make lint             ruff, mypy, Django'"'"'s own checks, docker/'
 	@echo 'make audit            known holes in the packages that are pinned'
-	@echo 'make fuzz-parsers, fuzz-socket, fuzz-api    an hour of hostile input (SECONDS=N SEED=N)'
+	@echo 'make fuzz-parsers, fuzz-socket    an hour of hostile input (SECONDS=N SEED=N)'
 	@echo 'make bench-dispatch   how long a task waits for an idle device'
 	@echo 'make bench-overhead, bench-measure    what the site costs; what measuring costs'
 	@echo 'make bench-repeat     how far repeated results differ'
@@ -244,9 +244,6 @@ fuzz-parsers: setup $(FUZZ_PARSERS)
 
 fuzz-socket: setup $(POSTGRES)
 	$(PY) -m bench.fuzz.agent_socket $(FUZZ) $(ARGS)
-
-fuzz-api: setup
-	$(PY) -m bench.fuzz.api $(FUZZ) $(ARGS)
 
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup
