@@ -16,7 +16,6 @@ from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
 from profiles.exporting.fields import Rows, rows_by_time, values_of
 from profiles.exporting.json_file import to_json
-from profiles.exporting.npz_file import to_npz
 from profiles.models import Profile
 from profiles.parsers.columns import ProfileColumns
 from profiles.report import report_html
@@ -65,11 +64,6 @@ def _json(given: Exported) -> list[bytes]:
     return [to_json(given.shown, given.asked, values, given.meta)]
 
 
-def _npz(given: Exported) -> list[bytes]:
-    values = values_of(given.shown, given.asked.rows)
-    return [to_npz(given.shown, given.asked.rows, values, given.meta)]
-
-
 def _trace(given: Exported) -> list[bytes]:
     return [to_trace(given.data, given.meta)]
 
@@ -97,7 +91,6 @@ def _report(given: Exported) -> list[bytes]:
 FORMATS: dict[str, Format] = {
     "csv": Format(".csv", "text/csv; charset=utf-8", _csv),
     "json": Format(".json", "application/json", _json),
-    "npz": Format(".npz", "application/octet-stream", _npz),
     "trace": Format(".trace.json", "application/json", _trace),
     "report": Format(".html", "text/html; charset=utf-8", _report),
     "text": Format(".txt", "text/plain; charset=utf-8", _text),

@@ -19,7 +19,7 @@ def to_csv(values: Sequence[Values], meta: Mapping[str, Any]) -> bytes:
     meta: where the profile is from (`provenance`), for `SOURCE_FIELDS`
     An empty cell is a number that the profile does not tell; `nan` and `inf` are numbers that it
     tells. Numbers have all their digits. A text that a spreadsheet would take for a formula gets an
-    apostrophe in front, which spreadsheets do not show; JSON and npz have it as it is.
+    apostrophe in front, which spreadsheets do not show; JSON has it as it is.
     """
     file = io.StringIO(newline="")
     writer = csv.writer(file)

@@ -1,4 +1,4 @@
-"""What every export tells of an operator: one list of fields, for CSV, JSON, npz and their page."""
+"""What every export tells of an operator: one list of fields, for CSV, JSON and their page."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Rows = NDArray[np.intp]
 class Field:
     """One field of an operator.
 
-    key: its name in CSV and npz; in JSON the part before the first `.` is an object
+    key: its name; in JSON the part before the first `.` is an object
     kind: `text`; `json`, a text that is compact JSON; `count`, a whole number; `number`, float64
     help: one English sentence, with the unit's name in it; a text of the catalogue
     """
@@ -35,7 +35,7 @@ class Field:
 
     @property
     def heading(self) -> str:
-        """The title of its column: the key ends in the unit."""
+        """The title of its column in CSV: the key ends in the unit."""
         return self.key.replace(".", "_")
 
 
@@ -156,7 +156,7 @@ FIELDS: tuple[Field, ...] = (
     Field("params", "json", gettext_noop("Parameters of the operator.")),
 )
 
-#: of CSV alone, behind the others and the same in each row: JSON and npz have `meta`
+#: of CSV alone, behind the others and the same in each row: JSON has `meta`
 SOURCE_FIELDS: tuple[Field, ...] = (
     Field("model", "text", gettext_noop("File name of the task's model or script.")),
     Field("title", "text", gettext_noop("Title of the task, or name of an opened profile.")),

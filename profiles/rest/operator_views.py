@@ -125,9 +125,9 @@ class Export(DataView):
         operation_id="profiles_export",
     )
     def get(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
-        """A file in one of the formats csv, json, npz, trace (Chrome, Perfetto), report (HTML) and
-        text (as `profile_analyze` prints). csv, json and npz hold what the address asks for;
-        without a question they hold all operators.
+        """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
+        text (as `profile_analyze` prints). csv and json hold what the address asks for; without
+        a question they hold all operators.
         """
         self.asked(ExportQuery)
         wanted = FORMATS.get(name)

@@ -168,7 +168,7 @@ def test_a_question_that_makes_no_sense_is_refused(alice, opened, question, stat
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-@pytest.mark.parametrize("name", ["csv", "json", "npz", "trace", "report", "text"])
+@pytest.mark.parametrize("name", ["csv", "json", "trace", "report", "text"])
 def test_each_format_is_exported(alice, opened, name):
     answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/export/{name}/")
     assert answer.status_code == 200

@@ -17,9 +17,8 @@ from profiles.analysis.select import select
 from profiles.exporting.asked import Asked
 from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
-from profiles.exporting.fields import FIELDS, rows_by_time, values_of
+from profiles.exporting.fields import rows_by_time, values_of
 from profiles.exporting.json_file import to_json
-from profiles.exporting.npz_file import to_npz
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
 from profiles.report import report_html
@@ -67,12 +66,6 @@ def json_of(data: ProfileData, rows=None) -> dict:
     return json.loads(to_json(data, Asked(rows), values_of(data, rows), META))
 
 
-def npz_of(data: ProfileData):
-    rows = rows_by_time(data.columns)
-    content = to_npz(data, rows, values_of(data, rows), META)
-    return np.load(io.BytesIO(content), allow_pickle=False)
-
-
 def test_csv_has_every_operator_with_the_numbers_of_the_table(data):
     columns, lines = data.columns, csv_of(data)
     assert sorted(int(line["row"]) for line in lines) == list(range(len(columns)))
@@ -113,28 +106,14 @@ def test_json_has_the_same_numbers_exactly(data):
     )
 
 
-def test_npz_has_the_same_columns_and_needs_no_pickle(data):
-    file, columns = npz_of(data), data.columns
-    rows = file["row"]
-    np.testing.assert_array_equal(file["device_time_s"], columns.device.end_s[rows])
-    np.testing.assert_array_equal(file["host_time_s"], columns.host.end_s[rows])
-    np.testing.assert_array_equal(file["memory_bytes"], columns.memory.values[rows])
-    assert file["name"].tolist() == [columns.names[row] for row in rows]
-    assert file["type"].tolist() == [columns.types[row] for row in rows]
-    assert file["device_total_s"] == columns.device.total_s()
-    assert json.loads(str(file["meta"])) == META
-    assert {field.heading for field in FIELDS} <= set(file.files)
-
-
 def test_passes_come_with_their_statistics(passes):
-    document, file, lines = json_of(passes), npz_of(passes), csv_of(passes)
+    document, lines = json_of(passes), csv_of(passes)
     first = document["operators"][0]
     row = first["row"]
     assert first["device"]["passes_s"] == passes.device.end_s[:, row].tolist()
     assert first["device"]["time_s"] == pytest.approx(sorted(first["device"]["passes_s"])[1])
     assert first["device"]["samples"] == 3
     assert float(lines[0]["device_cv"]) == first["device"]["cv"] == passes.device.cv[row]
-    assert file["device_passes_s"].shape == (3, len(passes.columns))
     assert document["passes"] == ["profile-1.json", "profile-2.json", "profile-3.json"]
 
 
@@ -159,7 +138,6 @@ def test_no_name_becomes_a_formula_and_all_come_back():
         name = HOSTILE[int(line["row"])]
         assert line["name"] == (f"'{name}" if name in FORMULAS else name)
     assert {o["row"]: o["name"] for o in json_of(data)["operators"]} == dict(enumerate(HOSTILE))
-    assert set(npz_of(data)["name"]) == set(HOSTILE)
 
 
 def test_numbers_that_json_cannot_hold_are_null_and_csv_tells_nan_from_nothing():

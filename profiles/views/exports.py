@@ -24,7 +24,7 @@ from webprofile.streaming import answer_of
 @login_required
 @require_GET
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
-    """The profile in one format. CSV, JSON and npz hold what the address asks the table for."""
+    """The profile in one format. CSV and JSON hold what the address asks the table for."""
     profile = profile_or_404(request, profile_id)
     wanted = FORMATS.get(name)
     if wanted is None:

@@ -24,7 +24,7 @@ from webprofile.wording import word
 
 
 class Command(BaseCommand):
-    help = "Writes a profile as CSV, JSON, npz, Chrome trace, HTML report or text."
+    help = "Writes a profile as CSV, JSON, Chrome trace, HTML report or text."
     # files are exported on a machine without storage too
     requires_system_checks: list[str] = []
 

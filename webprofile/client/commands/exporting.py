@@ -23,7 +23,6 @@ from webprofile.terminal.whole_files import whole_file
 FORMATS = {
     "csv": ".csv",
     "json": ".json",
-    "npz": ".npz",
     "trace": ".trace.json",
     "report": ".html",
     "text": ".txt",

@@ -191,9 +191,9 @@ def test_several_results_become_one_table_or_a_folder_of_files(client, result, h
     client.run("export", *tasks, "-o", "all.csv")
     rows = list(csv.DictReader(io.StringIO((home / "all.csv").read_bytes().decode(), newline="")))
     assert [row["task"] for row in rows] == [str(tasks[0])] * 2 + [str(tasks[1])] * 2
-    assert client.run("export", *tasks, "--format", "npz", code=2).stderr.count("folder") == 1
-    client.run("export", "--status", "succeeded", "--format", "npz", "-o", "files")
-    assert {path.name for path in (home / "files").iterdir()} == {f"task-{t}.npz" for t in tasks}
+    assert client.run("export", *tasks, "--format", "json", code=2).stderr.count("folder") == 1
+    client.run("export", "--status", "succeeded", "--format", "json", "-o", "files")
+    assert {path.name for path in (home / "files").iterdir()} == {f"task-{t}.json" for t in tasks}
     # one without a result keeps the others from nothing
     told = client.run("export", tasks[0], make_task(alice).pk, "-o", "some.csv", code=1)
     assert "no result" in told.stderr
@@ -235,4 +235,4 @@ def test_a_matrix_is_exported_as_one_table(client, result, home, alice):
     told = client.run("export", "--table", done, theirs, code=1)
     assert f"no task {theirs}" in told.stderr
     assert len(told.stdout.splitlines()) == 2
-    client.run("export", "--table", done, "-o", "a.npz", code=2)
+    client.run("export", "--table", done, "-o", "a.txt", code=2)
