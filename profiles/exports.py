@@ -1,4 +1,4 @@
-"""A profile as a file of each format; for the site and for `manage.py profile_export`."""
+"""A profile as a file of each format; for the site and for `manage.py export`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -159,7 +159,7 @@ def test_texts_have_every_operator_wherever_they_are_asked_for(client, storage, 
         assert client.get(address).getvalue().decode() == whole, address
     shorter = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=3").getvalue().decode()
     assert len(shorter) < len(whole) / 100
-    call_command("profile_export", str(task), "--format", "text", "-o", str(tmp_path / "a.txt"))
+    call_command("export", "--profile", str(task), "-o", str(tmp_path / "a.txt"))
     assert (tmp_path / "a.txt").read_text() == whole
 
 
@@ -236,19 +236,35 @@ def test_the_menu_stands_on_the_result_page_and_its_addresses_work(client, of_ta
 
 def test_the_command_exports_files_and_tasks(of_task, tmp_path):
     file = DATA / "profiles" / "resnet18.json"
-    out = tmp_path / "a.json"
-    call_command("profile_export", str(file), "--format", "json", "-o", str(out))
+    task, out = of_task.attempt.task_id, tmp_path / "a.json"
+    call_command("export", "--profile", str(file), "-o", str(out))
     operators = json.loads(out.read_text())["operators"]
-    call_command("profile_export", str(of_task.attempt.task_id), "--format", "json", "-o", str(out))
+    call_command("export", "--profile", str(task), "-o", str(out))
     assert json.loads(out.read_text())["operators"] == operators
+    call_command("export", "--profile", str(task), "--query", "?type=Reduce", "-o", str(out))
+    found = json.loads(out.read_text())
+    assert (found["meta"]["task"], {each["type"] for each in found["operators"]}) == (
+        task, {"Reduce"}
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "arguments", ["999", "no-such-file.json", "{bad}", "{good} --query name=("]
+    ("arguments", "told", "code"),
+    [
+        ("--profile 999", "has no profile", 1),
+        ("--profile no-such-file.json", "No such file", 1),
+        ("--profile {bad}", "JSON", 1),
+        ("--profile {good} --query name=(", "cannot be made", 1),
+        ("--profile {good} --format parquet", "csv, json, trace, report, text", 2),
+        ("--profile {good} --all", "without numbers and filters", 2),
+        ("--all --query type=Reduce", "--profile", 2),
+        ("--all --format report", "csv, json, parquet", 2),
+    ],
 )
-def test_the_command_says_what_is_wrong(testdata, tmp_path, arguments):
+def test_the_command_says_what_is_wrong(testdata, tmp_path, arguments, told, code):
     given = arguments.format(
         bad=DATA / "bad/profiles/not_json.json", good=DATA / "profiles/tiny.json"
     )
-    with pytest.raises(CommandError):
-        call_command("profile_export", *shlex.split(given), "-o", str(tmp_path / "x"))
+    with pytest.raises(CommandError, match=told) as found:
+        call_command("export", *shlex.split(given), "-o", str(tmp_path / "a.csv"))
+    assert (found.value.returncode, list(tmp_path.iterdir())) == (code, [])

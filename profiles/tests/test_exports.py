@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from django.core.management import call_command
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
@@ -24,7 +25,7 @@ from profiles.parsers.load_and_run import parse
 from profiles.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
-from testdata import bad_profile, good_profile
+from testdata import DATA, bad_profile, good_profile
 
 META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
@@ -331,6 +332,16 @@ def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata)
     assert "profile-3.json" in text
     assert "left out" in text
     assert "unstable" in text
+
+
+def test_files_are_exported_without_a_site_and_a_name_says_the_format(testdata, tmp_path):
+    passes = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_fbs1")]
+    for name, held in (
+        ("a.trace.json", "traceEvents"), ("a.json", "operators"),
+        ("a.html", "<html"), ("a.txt", "total device time"), ("a.csv", "device_time_s"),
+    ):  # fmt: skip
+        call_command("export", "--profile", *passes, "-o", str(tmp_path / name))
+        assert held in (tmp_path / name).read_text(), name
 
 
 def test_the_report_speaks_the_readers_language(testdata):

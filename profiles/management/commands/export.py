@@ -1,16 +1,29 @@
-"""`manage.py export`: results of many tasks as one CSV, JSON or Parquet file."""
+"""`manage.py export`: results of many tasks as one table, or one profile in any format."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
+from django.http import QueryDict
+from django.utils import timezone
 
+from profiles.analysis.data import ProfileData
+from profiles.analysis.errors import AnalysisError
+from profiles.analysis.merging import merge
 from profiles.bulk_exports import operator_columns, task_columns
+from profiles.derived.loading import profile_data
 from profiles.exporting.many import ROWS, WRITERS
+from profiles.exports import FORMATS, exported
+from profiles.models import Profile
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+from profiles.provenance import provenance
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
 from webprofile.errors import DomainError
@@ -21,14 +34,21 @@ from webprofile.terminal.progress import Progress
 from webprofile.terminal.whole_files import whole_file
 from webprofile.wording import word
 
+#: the endings of their names, of tables and of one profile
+_TABLES = {name: f".{name}" for name in WRITERS}
+_PROFILES = {name: each.ending for name, each in FORMATS.items()}
+
 
 class Command(BaseCommand):
     """Exit code: 0 if all tasks are in the file, 1 if a profile could not be read."""
 
     help = (
         "Write the results of many tasks into one table. `--fields` prints what the columns hold; "
-        "Parquet files carry the same as descriptions of their columns."
+        "Parquet files carry the same as descriptions of their columns. `--profile` writes one "
+        "profile, of a task or of files, as its page exports it."
     )
+    # files are exported on a machine without storage too
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -37,6 +57,8 @@ class Command(BaseCommand):
             "export 12 13 --rows operator -o operators.csv",
             "export --all --format json > all.json",
             "export --fields --rows operator",
+            "export --profile 12 --query 'type=Concat&order=memory' -o concat.csv",
+            "export --profile profile.json profile-2.json -o report.html",
             notes="exit code: 0 if all tasks are in the file, 1 if a profile could not be read or "
             "the file not\nbe written, 2 for a mistake in the arguments",
         )
@@ -44,9 +66,17 @@ class Command(BaseCommand):
         add = parser.add_argument
         add("--all", action="store_true", help="every task; otherwise say which")
         add("--rows", choices=sorted(ROWS), default="task", help="one for each; default: task")
-        add("--format", choices=list(WRITERS), help="by default as the output's name ends, or csv")
+        add(
+            "--format", choices=list(_TABLES | _PROFILES), help="by default as the output's name "
+            f"ends, or csv; a table is {', '.join(_TABLES)}, a profile {', '.join(_PROFILES)}"
+        )  # fmt: skip
         add("-o", "--output", type=Path, help="where to; by default to standard output")
         add("--fields", action="store_true", help="print the columns and stop")
+        add(
+            "--profile", nargs="+", metavar="TASK|FILE", help="one profile: the number of a task, "
+            "or files of load_and_run, one for each pass, which need no site"
+        )  # fmt: skip
+        add("--query", help="of --profile: what the address of a result page asks for")
 
     def handle(self, *args: Any, **options: Any) -> None:
         fields = ROWS[options["rows"]]
@@ -54,9 +84,17 @@ class Command(BaseCommand):
             rows = [(field.heading, field.kind, field.help) for field in fields]
             self.stdout.write(table(rows, ("column", "kind", "")))
             return
-        if not options["all"] and not is_narrowed(options):
+        is_chosen = options["all"] or is_narrowed(options)
+        if options["profile"]:
+            if is_chosen:
+                raise CommandError("--profile goes without numbers and filters.", returncode=USAGE)
+            _export_profile(options)
+            return
+        if options["query"]:
+            raise CommandError("--query goes with --profile.", returncode=USAGE)
+        if not is_chosen:
             raise CommandError("Say which: numbers, filters or --all.", returncode=USAGE)
-        writer_of = WRITERS[_format(options)]
+        writer_of = WRITERS[_format(options, _TABLES)]
         with plain_errors():
             tasks = tasks_chosen(options)
             with _opened(options["output"]) as stream:
@@ -86,14 +124,42 @@ class Command(BaseCommand):
         return len(problems)
 
 
-def _format(options: dict[str, Any]) -> str:
-    """Raises CommandError for a name that ends in nothing known."""
-    if options["format"]:
-        return str(options["format"])
-    suffix = options["output"].suffix.lower().lstrip(".") if options["output"] else "csv"
-    if suffix not in WRITERS:
-        raise CommandError(f"Say --format: {', '.join(WRITERS)}.", returncode=USAGE)
-    return str(suffix)
+def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:
+    """Raises CommandError for a format, or the ending of a name, that is none of these."""
+    name = options["output"].name.lower() if options["output"] else ".csv"
+    fitting = [each for each, ending in endings.items() if name.endswith(ending)]
+    # a trace ends like JSON
+    found = options["format"] or max(fitting, key=lambda each: len(endings[each]), default="")
+    if found not in endings:
+        raise CommandError(f"Say --format: {', '.join(endings)}.", returncode=USAGE)
+    return str(found)
+
+
+def _export_profile(options: dict[str, Any]) -> None:
+    wanted = FORMATS[_format(options, _PROFILES)]
+    question = QueryDict((options["query"] or "").removeprefix("?"))
+    with plain_errors():
+        try:
+            pieces = wanted.make(exported(question, *_profile_of(options["profile"])))
+        except (ProfileFormatError, AnalysisError, OSError) as error:
+            raise CommandError(str(error)) from error
+        with _opened(options["output"]) as stream:
+            stream.writelines(pieces)
+
+
+def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profile | None]:
+    """Of a task, unless a file has its number for a name; otherwise of files, one for each pass."""
+    if len(sources) == 1 and sources[0].isdecimal() and not Path(sources[0]).exists():
+        profile = Profile.objects.filter(attempt__task_id=int(sources[0])).first()
+        if profile is None:
+            raise CommandError(f"Task {sources[0]} has no profile.")
+        return profile_data(profile), provenance(profile), profile
+    limit = settings.PROFILE_SIZE_LIMIT_BYTES
+    files = [(Path(source).name, Path(source).read_bytes()) for source in sources]
+    passes = [(name, parse(data, max_bytes=limit)) for name, data in files]
+    meta = {"title": files[0][0], "source": "file", "warnings": []}
+    meta["exported_at"] = timezone.now().isoformat(timespec="seconds")
+    return merge(passes, parse_graph(files[0][1], passes[0][1])), meta, None
 
 
 @contextmanager
