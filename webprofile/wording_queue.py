@@ -16,8 +16,8 @@ QUEUE: dict[str, Any] = {
     ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
     "time_limit": _(
-        "The time limit is a whole number of seconds, at most %(limit)s for all passes of this plan. "
-        "Leave it empty or enter 0 for the maximum."
+        "The time limit is a whole number of seconds, at most %(limit)s for all passes of this "
+        "plan. Leave it empty or enter 0 for the maximum."
     ),
     "time_limit_of_script": _("The time limit of a script is given with the script's own fields."),
     "title_bad": _("A title is one line of at most %(limit)s characters."),
