@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 import uuid
@@ -21,6 +22,7 @@ from agent.protocol import (
 from agent.spool import SpoolBusy
 from agent.tests.fakes import is_alive
 from agent.tests.test_ending import read_pid
+from testdata import DATA
 
 AGENT = """\
 import asyncio, sys
@@ -191,3 +193,32 @@ async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
     assert b"stopping signal=SIGTERM" in errors
     assert b"mgw_secret" not in errors
     assert os.listdir(device.spool / "attempts")
+
+
+async def test_the_spool_of_an_earlier_version_is_brought_to_its_end(device, server, storage):
+    """It has an attempt that ran, one whose files were not sent and one whose end is unheard."""
+    shutil.copytree(DATA / "upgrade" / "spool", device.spool)
+    records = {
+        folder.name: json.loads((folder / "record.json").read_text())
+        for folder in (device.spool / "attempts").iterdir()
+    }
+    for name in records:  # git keeps no empty folders
+        for empty in ("work", "result"):
+            (device.spool / "attempts" / name / empty).mkdir(exist_ok=True)
+    running, unsent, unheard = sorted(
+        records, key=lambda name: (bool(records[name]["ended"]), records[name]["uploaded"])
+    )
+    result = device.spool / "attempts" / unsent / "result"
+    files = {path.name: path.read_bytes() for path in result.iterdir()}
+    device.start()
+    hello = await server.expect(Hello)
+    assert {str(attempt) for attempt in hello.running} == set(records)
+    await device.forgets_all()
+    ends = {str(end.attempt): end for end in server.of(AttemptFinished)}
+    assert ends[running].reason is EndReason.AGENT_RESTARTED
+    assert ends[unheard].model_dump(mode="json") == records[unheard]["ended"]
+    assert (ends[unsent].reason, ends[unsent].exit_code) == (EndReason.EXITED, 0)
+    assert {file.name for file in ends[unsent].files} == set(files)
+    assert {name: storage.stored[name] for name in files if name != "log.txt"} == {
+        name: content for name, content in files.items() if name != "log.txt"
+    }
