@@ -6,7 +6,7 @@ import re
 import pytest
 from django.test import Client
 from django.urls import reverse
-from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -68,8 +68,9 @@ class Form:
 
     def until(self, condition, what: str):
         """What `condition` gives at last; parts may be swapped while it looks at them."""
-        swapped = [StaleElementReferenceException]
-        wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=swapped)
+        # a part that is swapped while its text is read is at times an error without a class:
+        # "Node with given id does not belong to the document"
+        wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=[WebDriverException])
         try:
             return wait.until(lambda _: condition(), f"never saw {what}")
         except TimeoutException as error:
