@@ -77,7 +77,7 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
     """
     if (operators := _operators(profiles)) > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
-    aligned = _aligned(profiles)
+    aligned = _align(profiles)
     evidence = tuple(evidence_of(profiles))
     bases = {
         figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
@@ -103,7 +103,7 @@ def _size(aligned: _Aligned) -> int:
 
 
 @cached(LRUCache(_MOST_KEPT, getsizeof=_size), key=_key, lock=threading.Lock())
-def _aligned(profiles: Sequence[Profile]) -> _Aligned:
+def _align(profiles: Sequence[Profile]) -> _Aligned:
     data = tuple(profile_data(profile) for profile in profiles)
     return _Aligned(data, align_profiles(data))
 

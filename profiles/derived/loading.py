@@ -44,8 +44,8 @@ def _key(profile: Profile) -> tuple[int, datetime.datetime]:
 
 
 def _weight(read: tuple[ProfileData, int]) -> int:
-    """Bytes in the cache; what is larger than all of it takes it alone."""
-    return min(read[1], _CACHE_BYTES)
+    """Bytes in the cache. A profile larger than the cache fills it; a cache of 0 keeps none."""
+    return max(1, min(read[1], _CACHE_BYTES))
 
 
 @cached(LRUCache(_CACHE_BYTES, getsizeof=_weight), key=_key, lock=threading.Lock())

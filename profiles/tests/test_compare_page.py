@@ -111,7 +111,7 @@ def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
     client, related, monkeypatch
 ):
     monkeypatch.setattr(loading, "_MOST_KEPT", 1)
-    monkeypatch.setattr(loading._aligned, "cache", LRUCache(1, getsizeof=loading._size))
+    monkeypatch.setattr(loading._align, "cache", LRUCache(1, getsizeof=loading._size))
     made = []
     align = loading.align_profiles
     monkeypatch.setattr(loading, "align_profiles", lambda data: made.append(1) or align(data))

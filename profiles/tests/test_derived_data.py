@@ -123,6 +123,12 @@ def test_a_profile_larger_than_the_whole_cache_stays_until_another_is_read(limit
     assert profile_data(profiles[0]) is not first
 
 
+def test_a_cache_of_no_bytes_keeps_no_profile(limited):
+    profile = built_profile()
+    limited(0)
+    assert profile_data(profile) is not profile_data(profile)
+
+
 def test_threads_that_ask_at_once_all_get_the_profile():
     profile = built_profile()
     found = []

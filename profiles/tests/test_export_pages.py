@@ -246,6 +246,10 @@ def test_the_command_exports_files_and_tasks(of_task, tmp_path):
     assert (found["meta"]["task"], {each["type"] for each in found["operators"]}) == (
         task, {"Reduce"}
     )  # fmt: skip
+    for more in (["--rows", "operator"], ["--all"]):
+        with pytest.raises(CommandError, match="--profile goes without") as mistake:
+            call_command("export", "--profile", str(task), *more, "-o", str(out))
+        assert mistake.value.returncode == 2
 
 
 @pytest.mark.parametrize(

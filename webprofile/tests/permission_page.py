@@ -15,8 +15,9 @@ _HEAD = """\
 
 # Permissions
 
-A user sees his own tasks and results, public devices, and private devices for which he has a grant.
-An administrator sees everything. What a person may not see is answered as if it did not exist.
+Users see their own tasks and results, public devices, and private devices that they have a grant
+for. Administrators see everything. A request for anything else gets the answer of a thing that does
+not exist.
 
 `webprofile/tests/test_permissions.py` sends a request to every route and socket as each of these
 people and compares the answer with this table.

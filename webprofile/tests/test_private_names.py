@@ -85,10 +85,10 @@ def is_private(name: str) -> bool:
 
 
 def is_third_party(module: str, path: str) -> bool:
-    """Whether a dotted name belongs to neither us, Python nor a module beside `path`."""
+    """Whether a module is none of this repository, the standard library or the folder of `path`."""
     first = module.split(".")[0]
-    beside = (ROOT / path).with_name(f"{first}.py").exists()
-    return not beside and first not in OWN and first not in sys.stdlib_module_names
+    is_in_folder = (ROOT / path).with_name(f"{first}.py").exists()
+    return not is_in_folder and first not in OWN and first not in sys.stdlib_module_names
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:

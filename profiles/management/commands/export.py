@@ -27,6 +27,7 @@ from profiles.provenance import provenance
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
 from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -65,7 +66,7 @@ class Command(BaseCommand):
         add_filters(parser)
         add = parser.add_argument
         add("--all", action="store_true", help="every task; otherwise say which")
-        add("--rows", choices=sorted(ROWS), default="task", help="one for each; default: task")
+        add("--rows", choices=sorted(ROWS), help="one for each; default: task")
         add(
             "--format", choices=list(_TABLES | _PROFILES), help="by default as the output's name "
             f"ends, or csv; a table is {', '.join(_TABLES)}, a profile {', '.join(_PROFILES)}"
@@ -79,15 +80,18 @@ class Command(BaseCommand):
         add("--query", help="of --profile: what the address of a result page asks for")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        fields = ROWS[options["rows"]]
+        rows_of = options["rows"] or "task"
+        fields = ROWS[rows_of]
         if options["fields"]:
             rows = [(field.heading, field.kind, field.help) for field in fields]
             self.stdout.write(table(rows, ("column", "kind", "")))
             return
         is_chosen = options["all"] or is_narrowed(options)
         if options["profile"]:
-            if is_chosen:
-                raise CommandError("--profile goes without numbers and filters.", returncode=USAGE)
+            if is_chosen or options["rows"]:
+                raise CommandError(
+                    "--profile goes without numbers, filters and --rows.", returncode=USAGE
+                )
             _export_profile(options)
             return
         if options["query"]:
@@ -99,7 +103,7 @@ class Command(BaseCommand):
             tasks = tasks_chosen(options)
             with _opened(options["output"]) as stream:
                 writer = writer_of(stream, fields)
-                skipped = self._write(writer, tasks, options["rows"])
+                skipped = self._write(writer, tasks, rows_of)
                 writer.close()
         if skipped:
             raise CommandError(f"{skipped} profiles could not be read; all others are there.")
@@ -125,7 +129,10 @@ class Command(BaseCommand):
 
 
 def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:
-    """Raises CommandError for a format, or the ending of a name, that is none of these."""
+    """Return the chosen format, by default the one that the output's name ends with.
+
+    endings: of names, by format. Raises CommandError if the format is not among them.
+    """
     name = options["output"].name.lower() if options["output"] else ".csv"
     fitting = [each for each, ending in endings.items() if name.endswith(ending)]
     # a trace ends like JSON
@@ -149,8 +156,9 @@ def _export_profile(options: dict[str, Any]) -> None:
 
 def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profile | None]:
     """Of a task, unless a file has its number for a name; otherwise of files, one for each pass."""
-    if len(sources) == 1 and sources[0].isdecimal() and not Path(sources[0]).exists():
-        profile = Profile.objects.filter(attempt__task_id=int(sources[0])).first()
+    number = parse_int(sources[0], maximum=LARGEST_KEY) if len(sources) == 1 else None
+    if number is not None and not Path(sources[0]).exists():
+        profile = Profile.objects.filter(attempt__task_id=number).first()
         if profile is None:
             raise CommandError(f"Task {sources[0]} has no profile.")
         return profile_data(profile), provenance(profile), profile

@@ -6,7 +6,11 @@ import re
 import pytest
 from django.test import Client
 from django.urls import reverse
-from selenium.common.exceptions import TimeoutException, WebDriverException
+from selenium.common.exceptions import (
+    StaleElementReferenceException,
+    TimeoutException,
+    WebDriverException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -68,11 +72,20 @@ class Form:
 
     def until(self, condition, what: str):
         """What `condition` gives at last; parts may be swapped while it looks at them."""
-        # a part that is swapped while its text is read is at times an error without a class:
-        # "Node with given id does not belong to the document"
-        wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=[WebDriverException])
+        swapped = [StaleElementReferenceException]
+        wait = WebDriverWait(self.browser, 20, 0.1, ignored_exceptions=swapped)
+
+        def look(_):
+            try:
+                return condition()
+            except WebDriverException as error:
+                # chromedriver has no class of its own for a part that is replaced while it is read
+                if "does not belong to the document" in str(error):
+                    return False
+                raise
+
         try:
-            return wait.until(lambda _: condition(), f"never saw {what}")
+            return wait.until(look, f"never saw {what}")
         except TimeoutException as error:
             errors = [each.text for each in self.all("[role=alert]") if each.text]
             raise AssertionError(f"never saw {what}; the page says {errors}") from error
