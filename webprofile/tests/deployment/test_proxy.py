@@ -1,6 +1,7 @@
 """What the proxy of docker/ says to browsers and to its log, with nobody behind it."""
 
 import os
+import socket
 import ssl
 import subprocess
 import threading
@@ -58,6 +59,7 @@ def running(folder: Path, **more: str) -> Iterator[tuple[dict[str, str], httpx2.
     try:
         _until_ready(process, health, log)
         authority = folder / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+        _until_certified(hosts, authority, log)
         trusted = ssl.create_default_context(cafile=authority)
         with httpx2.Client(verify=trusted, trust_env=False, timeout=30) as client:
             yield hosts, client, log
@@ -77,6 +79,25 @@ def _until_ready(process: subprocess.Popen, port: int, log: Path) -> None:
         else:
             return
     pytest.fail(log.read_text())
+
+
+def _until_certified(hosts: dict[str, str], authority: Path, log: Path) -> None:
+    """Wait until each host has its certificate: the proxy answers its health check before."""
+    deadline = time.monotonic() + PATIENCE_S
+    waiting = list(hosts.values())
+    while waiting:
+        name, _, port = waiting[0].partition(":")
+        try:
+            trusted = ssl.create_default_context(cafile=authority)
+            with (
+                socket.create_connection((name, int(port)), timeout=5) as plain,
+                trusted.wrap_socket(plain, server_hostname=name),
+            ):
+                waiting.pop(0)
+        except OSError:
+            if time.monotonic() > deadline:
+                pytest.fail(log.read_text())
+            time.sleep(0.1)
 
 
 def test_its_log_names_what_failed_without_the_keys_that_addresses_hold(proxy):
