@@ -15,7 +15,7 @@ from accounts import services
 from accounts.access_tokens import token_issue, user_of_secret
 from accounts.models import AuditEntry
 from accounts.refresh_tokens import pair_issue, pair_renew
-from accounts.tests.test_second_factor import is_logged_in, login, make_protected_user
+from accounts.tests.make import is_logged_in, login, make_protected_user
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.tests.documented_api import caller, refused

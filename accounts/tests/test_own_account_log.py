@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from accounts.models import AuditEntry, User
-from accounts.tests.test_second_factor import code_of, proven
+from accounts.tests.make import code_of, proven
 from tasks.tests.make import make_user
 from webprofile.administration.entries import ACTIONS, action_name, differences
 from webprofile.tests.documented_api import caller

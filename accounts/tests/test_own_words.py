@@ -15,8 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from accounts.tests.test_preferences import MINE, STRANGERS
-from accounts.tests.test_second_factor import code_of
+from accounts.tests.make import MINE, STRANGERS, code_of
 from profiles.models import ProfileUpload
 from tasks.tests.make import make_user
 from workers.models import Pool

@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import User
 from accounts.preferences import time_zones, zone_of
+from accounts.tests.make import MINE, STRANGERS
 from tasks.models import Task
 from tasks.tests.make import just_before_writing, make_user, make_waiting_task
 from webprofile.middleware import ReaderMiddleware
@@ -226,17 +227,6 @@ def test_a_page_without_a_session_asks_the_database_for_no_reader(
         client.get("/healthz")
 
 
-MINE = [
-    "accounts:profile", "accounts:tokens", "account_change_password", "account_email",
-    "account_reauthenticate", "mfa_index", "mfa_activate_totp", "mfa_list_webauthn",
-    "mfa_add_webauthn", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
-    "mfa_deactivate_totp", "usersessions_list", "socialaccount_connections",
-]  # fmt: skip
-STRANGERS = [
-    "account_login", "account_signup", "account_reset_password", "account_reset_password_done",
-    "account_email_verification_sent", "account_inactive", "socialaccount_login_error",
-    "socialaccount_login_cancelled",
-]  # fmt: skip
 #: names, and what Chinese readers read as it is
 KEPT = {"MegEngine", "Profile", "alice", "example", "webprofile", "English", "HTTPS"}
 KEPT |= {"Python", "JavaScript", "localhost", "Webhook"}

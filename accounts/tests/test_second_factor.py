@@ -1,58 +1,22 @@
 """The second factor: set up, asked for everywhere, and not to be gone around."""
 
-import time
-
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
+from accounts.tests.make import GOOD, code_of, is_logged_in, login, make_protected_user, proven
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
-GOOD = "correct horse battery"
 ASK = reverse("mfa_authenticate")
 
 
 @pytest.fixture(autouse=True)
 def _fresh_limits():
     cache.clear()
-
-
-def code_of(secret, step=0):
-    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + step))
-
-
-def login(client=None, email="alice@example.com", **more):
-    client = client or Client()
-    answer = client.post(reverse("account_login"), {"login": email, "password": GOOD} | more)
-    return client, answer
-
-
-def proven(email="alice@example.com"):
-    """Somebody logged in who has just given the password once more."""
-    client, _ = login(email=email)
-    client.post(reverse("account_reauthenticate"), {"password": GOOD})
-    return client
-
-
-def is_logged_in(client):
-    return client.get(reverse("accounts:profile")).status_code == 200
-
-
-def make_protected_user(name="alice", **extra):
-    """A user with an authenticator app; returns the app's secret and the recovery codes."""
-    user = make_user(name, **extra)
-    client = proven(user.email)
-    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
-    answer = client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
-    assert answer.status_code == 302
-    codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
-    cache.clear()  # a code works once, and the test needs this one again
-    return user, secret, codes
 
 
 def test_a_password_alone_is_not_enough():

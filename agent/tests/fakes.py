@@ -384,3 +384,10 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return text[text.rindex(")") + 2] not in "ZX"
+
+
+async def read_pid(path: Path) -> int:
+    async with asyncio.timeout(5):
+        while not path.exists() or not path.read_text().strip():
+            await asyncio.sleep(0.01)
+    return int(path.read_text())

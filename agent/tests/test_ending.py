@@ -5,23 +5,15 @@ import os
 import signal
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
 from agent import runner
 from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
 from agent.tests.conftest import Device
-from agent.tests.fakes import FakeServer, is_alive
+from agent.tests.fakes import FakeServer, is_alive, read_pid
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
-
-
-async def read_pid(path: Path) -> int:
-    async with asyncio.timeout(5):
-        while not path.exists() or not path.read_text().strip():
-            await asyncio.sleep(0.01)
-    return int(path.read_text())
 
 
 async def test_cancel_ends_a_run(device: Device, server: FakeServer):

@@ -20,8 +20,7 @@ from agent.protocol import (
     Hello,
 )
 from agent.spool import SpoolBusy
-from agent.tests.fakes import is_alive
-from agent.tests.test_ending import read_pid
+from agent.tests.fakes import is_alive, read_pid
 from testdata import DATA
 
 AGENT = """\

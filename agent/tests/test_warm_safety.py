@@ -11,8 +11,7 @@ from agent.protocol import AttemptStarted, EndReason, Hello
 from agent.sandbox import find_sandbox
 from agent.tests.conftest import Device
 from agent.tests.fakes import is_alive
-from agent.tests.test_sandbox import LOOK_AROUND
-from agent.tests.warmed import until_gone
+from agent.tests.warmed import LOOK_AROUND, until_gone
 from webprofile.tests.needs import need
 
 AGENT = """\

@@ -66,3 +66,30 @@ async def until_gone(pid: int) -> None:
     async with asyncio.timeout(5):
         while is_alive(pid):
             await asyncio.sleep(0.01)
+
+
+LOOK_AROUND = """\
+import socket
+def try_to(name, act):
+    try:
+        say(name + " " + str(act()))
+    except OSError as error:
+        say(name + " " + type(error).__name__)
+attempts = os.path.dirname(os.path.dirname(os.getcwd()))
+try_to("token", lambda: repr(open({token!r}).read()))
+try_to("site", lambda: open({site!r}).read())
+try_to("others", lambda: os.listdir(attempts) == [os.path.basename(os.path.dirname(os.getcwd()))])
+try_to("write", lambda: open({outside!r}, "w"))
+try_to("network", lambda: socket.create_connection(("127.0.0.1", {port}), 1))
+try_to("home", lambda: open({home!r}).read())
+try_to("homes", lambda: sorted(set(os.listdir("/root")) & {{".bashrc", ".profile", ".ssh"}}))
+try_to("services", lambda: os.listdir("/run"))
+try_to("memory", lambda: os.listdir("/dev/shm"))
+try_to("powers", lambda: open("/proc/self/status").read().split("CapEff:")[1].split()[0])
+disks = ("vd", "sd", "nvme")
+try_to("disk", lambda: [name for name in os.listdir("/dev") if name.startswith(disks)])
+try_to("kernel", lambda: open("/proc/sys/kernel/core_pattern", "a"))
+try_to("parent", lambda: os.kill({agent}, 0))
+try_to("processes", lambda: len([name for name in os.listdir("/proc") if name.isdigit()]) < 5)
+write_profile()
+"""

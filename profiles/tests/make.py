@@ -1,7 +1,23 @@
 """Small profiles made by hand."""
 
+import dataclasses
+import hashlib
+import io
 import json
 from typing import Any
+
+import numpy as np
+from django.core.management import call_command
+
+from agent.protocol import Plan, Script
+from agent.protocol.measurement import Measurement, PassRecord
+from profiles import storage as object_store
+from profiles.models import Profile
+from profiles.services import profile_build
+from profiles.tests.pages import ended_attempt
+from tasks.models import Attempt, Task, TaskFile
+from tasks.tests.make import make_user
+from tasks.tests.scripts import make_script_worker, program_file
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
 
@@ -49,3 +65,102 @@ def _nodes(value: Any) -> Any:
     if isinstance(value, float):
         return {NODE: {"start": 0.0, "kern": value, "end": value}}
     return value
+
+
+LOG = (
+    "[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
+    "[20 22:51:34 @:97] === finished test #0: time=91.673 ms avg_time=9.167 ms "
+    "standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
+)
+
+
+def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attempt:
+    """An attempt in state processing whose files lie in storage."""
+    files = {} if profile is None else {"profile.json": profile}
+    return ended_attempt(files | {"log.txt": log.encode()}, owner)
+
+
+CLEAN = PassRecord(number=1, kind="clean", e2e_ms=(10.0, 12.0, 11.0), run_s=2.0, start_s=0.5,
+                   load_ms=25.0, exit_code=0)  # fmt: skip
+
+
+def profiled(number: int, *times: float, profile: str = "") -> PassRecord:
+    return PassRecord(
+        number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0, profile=profile
+    )
+
+
+def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
+    return Measurement(plan=plan, passes=passes, **more).model_dump_json().encode()
+
+
+def profile_json(seconds: float) -> bytes:
+    return to_json(make_profile({"0": seconds}))
+
+
+STANDARD = Plan(preset="standard", clean=True, profiled=3)
+
+CLEAN_ONLY = Plan(preset="custom", clean=True, profiled=0)
+
+
+def assert_same(left: Any, right: Any) -> None:
+    assert type(left) is type(right)
+    if dataclasses.is_dataclass(left):
+        for field in dataclasses.fields(left):
+            assert_same(getattr(left, field.name), getattr(right, field.name))
+    elif isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        assert left.shape == right.shape
+        assert left.tobytes() == right.tobytes()
+    else:
+        assert left == right
+
+
+OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n"
+
+
+#: what a script leaves
+TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
+
+
+def ran(files: dict[str, bytes], owner=None, **asked) -> Attempt:
+    """A script's attempt that ended well and left these files and its output."""
+    formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
+    asked = {
+        "worker": make_script_worker(),
+        "script": Script(arguments=("--steps", "2"), formats=formats),
+        "files": [program_file()],
+    } | asked
+    attempt = ended_attempt(files | {"log.txt": OUTPUT}, owner or make_user(), **asked)
+    attempt.task.refresh_from_db()
+    return attempt
+
+
+def built(files: dict[str, bytes], owner=None) -> Profile:
+    attempt = ran(files, owner)
+    profile_build(attempt)
+    attempt.task.refresh_from_db()
+    assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
+    return Profile.objects.get(attempt=attempt)
+
+
+def verify(*arguments: str) -> list[tuple[str, str]]:
+    """(promise, what) of each break; the exit code must say whether there was one."""
+    out = io.StringIO()
+    try:
+        call_command("verify", "--json", "--grace-hours", "0", *arguments, stdout=out)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    told = json.loads(out.getvalue())
+    assert (code == 0) is told["holds"] is (told["broken"] == [])
+    return [(each["promise"], each["what"]) for each in told["broken"]]
+
+
+def put_files(task: Task) -> None:
+    """What the rows of a task's files say, in storage."""
+    for file in task.files.all():
+        content = f"file {file.pk}".encode()
+        object_store.write(file.object_key, content)
+        facts = {"size_bytes": len(content), "md5": hashlib.md5(content).hexdigest()}
+        TaskFile.objects.filter(pk=file.pk).update(**facts)

@@ -11,8 +11,8 @@ from profiles.analysis.merging import merge
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
+from profiles.tests.make import assert_same
 from profiles.tests.passes import another_pass
-from profiles.tests.test_npz import assert_same
 from testdata import good_profile
 
 

@@ -7,25 +7,13 @@ from profiles.analysis.table import table
 from profiles.derived.loading import profile_data
 from profiles.models import Profile, artifact_key
 from profiles.services import profile_build
-from profiles.tests.pages import ended_attempt
+from profiles.tests.make import LOG, finished_attempt
 from tasks.models import Attempt
 from tasks.tests.make import make_user
 from testdata import bad_profile
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-LOG = (
-    "[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
-    "[20 22:51:34 @:97] === finished test #0: time=91.673 ms avg_time=9.167 ms "
-    "standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
-)
-
-
-def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attempt:
-    """An attempt in state processing whose files lie in storage."""
-    files = {} if profile is None else {"profile.json": profile}
-    return ended_attempt(files | {"log.txt": log.encode()}, owner)
 
 
 @pytest.fixture

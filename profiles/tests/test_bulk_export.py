@@ -16,10 +16,15 @@ from profiles.exporting.fields import FIELDS
 from profiles.exporting.many import ROWS, WRITERS
 from profiles.models import Profile
 from profiles.services import profile_build
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import (
+    finished_attempt,
+    make_profile,
+    measurement,
+    profile_json,
+    profiled,
+    to_json,
+)
 from profiles.tests.pages import ended_attempt
-from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import measurement, profile_json, profiled
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user
 

@@ -22,11 +22,9 @@ from profiles.derived import loading, results
 from profiles.derived.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
+from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass, changed
-from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, measurement
-from profiles.tests.test_npz import assert_same
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.errors import DomainError

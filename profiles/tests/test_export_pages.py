@@ -19,10 +19,9 @@ from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import finished_attempt, make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import another_pass
-from profiles.tests.test_build import finished_attempt
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from django.core.management import call_command
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.exporting.asked import Asked
@@ -20,20 +18,13 @@ from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
 from profiles.exporting.fields import rows_by_time, values_of
 from profiles.exporting.json_file import to_json
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
 from profiles.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
+from profiles.tests.reports import META, PageTags, data_of
 from testdata import DATA, bad_profile, good_profile
 
-META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
-
-
-def data_of(*contents: bytes) -> ProfileData:
-    passes = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(contents, 1)]
-    return merge(passes, parse_graph(contents[0], passes[0][1]))
 
 
 def faster(content: bytes, factor: float) -> bytes:
@@ -264,34 +255,9 @@ def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(testdata,
     assert len(events) + left_out == len(data.graph.device) + len(data.graph.host)
 
 
-class _Tags(HTMLParser):
-    """What a page would fetch or run, and whether its tags close."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.tags: list[str] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag, attributes):
-        self.handle_startendtag(tag, attributes)
-        if tag not in {"meta", "input", "br"}:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        for name, value in attributes:
-            if name in ("src", "srcset", "data", "action", "background", "poster", "ping"):
-                self.loads.append(value)
-            assert not name.startswith("on"), (tag, name)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
 def test_the_report_asks_the_network_for_nothing(data):
     text = report_html(data, META)
-    page = _Tags()
+    page = PageTags()
     page.feed(text)
     assert page.loads == []
     assert page.open == []
@@ -317,7 +283,7 @@ def test_the_report_shows_hostile_names_as_text():
     names = {"1": "<script>alert(1)</script>", "2": '"><img src=x onerror=alert(1)>', "3": "a\n🙂"}
     content = profile_bytes(make_profile({"1": 1.0, "2": 2.0, "3": 3.0}, names=names))
     text = report_html(data_of(content), META | {"warnings": ["<b>!</b>"], "command": "</style>"})
-    page = _Tags()
+    page = PageTags()
     page.feed(text)
     assert page.tags.count("script") == 1
     assert "img" not in page.tags

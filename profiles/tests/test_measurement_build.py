@@ -8,11 +8,18 @@ from django.utils import translation
 
 from agent.cores import oversubscription
 from agent.protocol import Plan
-from agent.protocol.measurement import Contamination, Measurement, PassRecord
+from agent.protocol.measurement import Contamination
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.shown.attempt_words import note_words
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import (
+    CLEAN,
+    CLEAN_ONLY,
+    STANDARD,
+    measurement,
+    profile_json,
+    profiled,
+)
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
 
@@ -31,31 +38,12 @@ DEVICE = {
     "during": [{}],
     "after": {"cpu_percent": float("inf"), "governor": 7, "clocks": "fast", "gpus": [3]},
 }
-CLEAN = PassRecord(number=1, kind="clean", e2e_ms=(10.0, 12.0, 11.0), run_s=2.0, start_s=0.5,
-                   load_ms=25.0, exit_code=0)  # fmt: skip
-
-
-def profiled(number: int, *times: float, profile: str = "") -> PassRecord:
-    return PassRecord(
-        number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0, profile=profile
-    )
-
-
-def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
-    return Measurement(plan=plan, passes=passes, **more).model_dump_json().encode()
-
-
-def profile_json(seconds: float) -> bytes:
-    return to_json(make_profile({"0": seconds}))
 
 
 def built(attempt: Attempt):
     profile_build(attempt)
     attempt.task.refresh_from_db()
     return attempt.task
-
-
-STANDARD = Plan(preset="standard", clean=True, profiled=3)
 
 
 @pytest.fixture
@@ -159,9 +147,6 @@ def test_the_words_come_in_chinese_too(client, standard):
     text = client.get(f"/tasks/{task.pk}/", headers={"accept-language": "zh-hans"}).content.decode()
     assert "other programs used the processor" not in text
     assert "其他程序占用了处理器" in text
-
-
-CLEAN_ONLY = Plan(preset="custom", clean=True, profiled=0)
 
 
 def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, storage):

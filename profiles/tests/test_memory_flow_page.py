@@ -13,10 +13,10 @@ from profiles.shown import memory_flow_view
 from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
+from profiles.tests.make import built
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt
 from profiles.tests.sweeping import faults
-from profiles.tests.test_script_results import built
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import original_of
 from tasks.tests.make import make_user

@@ -1,9 +1,7 @@
 """Columns kept as npz come back exactly."""
 
 import contextlib
-import dataclasses
 import io
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,23 +10,10 @@ from profiles.analysis.text import profile_text
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import assert_same, make_profile, to_json
 from testdata import bad_profile, good_profile
 
 REAL = ["bert_tiny", "hostile_names", "lstm", "no_op", "quantized", "resnet18", "train_mlp"]
-
-
-def assert_same(left: Any, right: Any) -> None:
-    assert type(left) is type(right)
-    if dataclasses.is_dataclass(left):
-        for field in dataclasses.fields(left):
-            assert_same(getattr(left, field.name), getattr(right, field.name))
-    elif isinstance(left, np.ndarray):
-        assert left.dtype == right.dtype
-        assert left.shape == right.shape
-        assert left.tobytes() == right.tobytes()
-    else:
-        assert left == right
 
 
 def kept(columns: ProfileColumns) -> ProfileColumns:

@@ -13,7 +13,7 @@ from profiles import storage as object_store
 from profiles.models import PartedUpload
 from profiles.parts import parts_of, parts_sweep
 from profiles.removal import removed_sweep, task_delete
-from profiles.tests.test_verify import verify
+from profiles.tests.make import verify
 from tasks.models import Task, TaskFile
 from tasks.services import task_cancel
 from tasks.tests.make import make_user, make_worker

@@ -12,9 +12,8 @@ from agent.protocol.measurement import Contamination, PassRecord
 from agent.protocol.plan import Plan
 from profiles.models import Profile
 from profiles.services import profile_build
-from profiles.tests.make import NODE, make_profile, to_json
+from profiles.tests.make import NODE, make_profile, measurement, profiled, to_json
 from profiles.tests.pages import ended_attempt
-from profiles.tests.test_measurement_build import measurement, profiled
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

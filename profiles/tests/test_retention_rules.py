@@ -14,9 +14,8 @@ from profiles import storage as object_store
 from profiles.models import Artifact, AttemptMeasurement, Profile, RemovedObjects, artifact_key
 from profiles.removal import removed_sweep
 from profiles.rules import DUMPS, RULES, piece_remove, retention_sweep, task_keep_files
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.pages import make_result
-from profiles.tests.test_verify import put_files, verify
 from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of

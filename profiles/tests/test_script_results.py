@@ -6,44 +6,19 @@ from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
 from profiles.derived.rebuilding import profile_rebuild
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
-from profiles.tests.pages import ended_attempt
+from profiles.tests.make import MEMORY, TIMELINE, built, ran
 from profiles.verifying import broken_rows
 from tasks import attempts
-from tasks.models import Attempt
 from tasks.tests.make import make_attempt, make_user, reported
-from tasks.tests.scripts import make_script_task, make_script_worker, program_file
+from tasks.tests.scripts import make_script_task, program_file
 
 pytestmark = pytest.mark.django_db
-
-TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
-OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n"
 
 
 @pytest.fixture
 def left(testdata) -> dict[str, bytes]:
     folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
-
-
-def ran(files: dict[str, bytes], owner=None, **asked) -> Attempt:
-    """A script's attempt that ended well and left these files and its output."""
-    formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
-    asked = {
-        "worker": make_script_worker(),
-        "script": Script(arguments=("--steps", "2"), formats=formats),
-        "files": [program_file()],
-    } | asked
-    attempt = ended_attempt(files | {"log.txt": OUTPUT}, owner or make_user(), **asked)
-    attempt.task.refresh_from_db()
-    return attempt
-
-
-def built(files: dict[str, bytes], owner=None) -> Profile:
-    attempt = ran(files, owner)
-    profile_build(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
-    return Profile.objects.get(attempt=attempt)
 
 
 def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, left):

@@ -10,6 +10,7 @@ from profiles.derived.loading import run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests import hostile
+from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import LOG, ended_attempt
 from profiles.tests.static_plans import (
@@ -22,7 +23,6 @@ from profiles.tests.static_plans import (
     zipped,
 )
 from profiles.tests.sweeping import faults
-from profiles.tests.test_measurement_build import CLEAN, CLEAN_ONLY, measurement
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.documented_api import caller

@@ -18,8 +18,7 @@ from profiles.parsers.load_and_run import parse
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.statistics import statistics_view
 from profiles.tables.columns import columns_available
-from profiles.tests.make import make_profile, to_json
-from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
+from profiles.tests.make import STANDARD, make_profile, measurement, profiled, to_json
 from tasks.models import Attempt
 
 CLEAN_MS = (*(10.0 + number / 100 for number in range(100)), 500.0)

@@ -4,7 +4,7 @@ import pytest
 
 from profiles.report import report_html
 from profiles.tests.opened import make_opened
-from profiles.tests.test_exports import META, _Tags, data_of
+from profiles.tests.reports import META, PageTags, data_of
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +15,7 @@ def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(clien
     names = ("profile.chrome_timeline.json", "profile.memory_flow.svg")
     upload = make_opened(alice, *((folder / name).read_bytes() for name in names))
     text = client.get(f"/profiles/{upload.profile.pk}/export/report/").content.decode()
-    page = _Tags()
+    page = PageTags()
     page.feed(text)
     assert (page.loads, page.open) == ([], [])
     for place in ("phases", "lanes", "waits", "scopes"):

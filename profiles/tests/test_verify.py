@@ -1,9 +1,7 @@
 """`manage.py verify`: it is silent about a sound site, and names each kind of break."""
 
 import datetime
-import hashlib
 import io
-import json
 import uuid
 
 import pytest
@@ -14,7 +12,7 @@ from profiles import storage as object_store
 from profiles.models import Artifact, OpenedFile, Profile, artifact_key
 from profiles.removal import task_delete
 from profiles.retention import KINDS, purge
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.attempts import attempt_lose
@@ -24,28 +22,6 @@ from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_ta
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 LONG_AGO = datetime.timedelta(days=2)
-
-
-def verify(*arguments: str) -> list[tuple[str, str]]:
-    """(promise, what) of each break; the exit code must say whether there was one."""
-    out = io.StringIO()
-    try:
-        call_command("verify", "--json", "--grace-hours", "0", *arguments, stdout=out)
-        code = 0
-    except SystemExit as end:
-        code = end.code
-    told = json.loads(out.getvalue())
-    assert (code == 0) is told["holds"] is (told["broken"] == [])
-    return [(each["promise"], each["what"]) for each in told["broken"]]
-
-
-def put_files(task: Task) -> None:
-    """What the rows of a task's files say, in storage."""
-    for file in task.files.all():
-        content = f"file {file.pk}".encode()
-        object_store.write(file.object_key, content)
-        facts = {"size_bytes": len(content), "md5": hashlib.md5(content).hexdigest()}
-        TaskFile.objects.filter(pk=file.pk).update(**facts)
 
 
 def make_held(device: str) -> Attempt:

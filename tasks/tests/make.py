@@ -2,17 +2,26 @@
 
 import contextlib
 import datetime
+import hashlib
 import io
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx2
 import numpy as np
 from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol import AttemptAccepted, Facts, RuntimeInfo
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptStarted,
+    EndReason,
+    Facts,
+    RuntimeInfo,
+)
 from tasks import services, submitting
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign
@@ -165,3 +174,50 @@ def reported(attempt: Attempt, report: Report) -> bool:
 
 def accepted(attempt: Attempt) -> None:
     reported(attempt, AttemptAccepted(attempt=attempt.pk))
+
+
+TASKS = "/api/v1/tasks/"
+
+FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
+
+
+def asked(**changes):
+    """A request for a task."""
+
+    def file(kind, name, **more):
+        content = FILES[name]
+        digest = hashlib.md5(content).hexdigest()
+        return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest} | more
+
+    worker = None if "worker" in changes else make_worker().pk
+    return {
+        "worker": worker,
+        "runtime_version": "1.13.0",
+        "files": [file("model", "net.mge"), file("data", "data.npy", input="data")],
+    } | changes
+
+
+def upload(made):
+    for target in made["uploads"]:
+        content = FILES[target["name"]]
+        sent = httpx2.put(target["url"], content=content, headers=target["headers"])
+        assert sent.status_code == 200
+
+
+def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -> AttemptFinished:
+    fields = {"exit_code": 0} | fields if reason == EndReason.EXITED else fields
+    return AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, **fields)
+
+
+def started(attempt: Attempt, **fields) -> AttemptStarted:
+    facts = {"command": "load_and_run model.mge"} | fields
+    return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
+
+
+def many(owner, count, *, worker=None, **columns):
+    worker = worker or make_worker()
+    rows = [
+        Task(owner=owner, worker=worker, runtime_version="1.13.0", timeout_s=9, **columns)
+        for _ in range(count)
+    ]
+    return [task.pk for task in Task.objects.bulk_create(rows)]

@@ -6,8 +6,7 @@ from profiles import task_files
 from tasks.models import Task
 from tasks.queue.scheduling import assign_waiting
 from tasks.rest import views as rest_views
-from tasks.tests.make import make_task, make_user, make_worker
-from tasks.tests.test_api_tasks import FILES, TASKS, asked, upload
+from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, upload
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db

@@ -1,7 +1,5 @@
 """Tasks over the API: what a program does, and what a stranger's program gets."""
 
-import hashlib
-
 import httpx2
 import pytest
 from rest_framework.test import APIClient
@@ -14,19 +12,19 @@ from profiles.removal import removed_sweep
 from tasks.models import Attempt, IdempotencyKey, LogChunk, Task
 from tasks.services import task_cancel
 from tasks.tests.make import (
+    FILES,
+    TASKS,
+    asked,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
-    npy_bytes,
+    upload,
 )
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-TASKS = "/api/v1/tasks/"
-FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
 
 
 @pytest.fixture
@@ -37,29 +35,6 @@ def alice():
 @pytest.fixture
 def client(alice):
     return caller(alice)
-
-
-def asked(**changes):
-    """A request for a task."""
-
-    def file(kind, name, **more):
-        content = FILES[name]
-        digest = hashlib.md5(content).hexdigest()
-        return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest} | more
-
-    worker = None if "worker" in changes else make_worker().pk
-    return {
-        "worker": worker,
-        "runtime_version": "1.13.0",
-        "files": [file("model", "net.mge"), file("data", "data.npy", input="data")],
-    } | changes
-
-
-def upload(made):
-    for target in made["uploads"]:
-        content = FILES[target["name"]]
-        sent = httpx2.put(target["url"], content=content, headers=target["headers"])
-        assert sent.status_code == 200
 
 
 def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):

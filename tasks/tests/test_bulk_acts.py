@@ -8,8 +8,7 @@ from django.utils import timezone
 from tasks import services, submitting
 from tasks.listing import acts, views
 from tasks.models import Task
-from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
-from tasks.tests.test_task_list import many
+from tasks.tests.make import make_task, make_user, make_waiting_task, many, model_file
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

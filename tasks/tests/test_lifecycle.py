@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agent.protocol import AttemptFinished, AttemptLog, AttemptStarted, EndReason
+from agent.protocol import AttemptLog, EndReason
 from tasks import attempts, services, submitting
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
@@ -16,28 +16,20 @@ from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.tests.make import (
     accepted,
     change_worker,
+    finished,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
     reported,
+    started,
     stored,
 )
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -> AttemptFinished:
-    fields = {"exit_code": 0} | fields if reason == EndReason.EXITED else fields
-    return AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, **fields)
-
-
-def started(attempt: Attempt, **fields) -> AttemptStarted:
-    facts = {"command": "load_and_run model.mge"} | fields
-    return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
 
 
 def test_a_task_goes_all_the_way():

@@ -16,6 +16,7 @@ from tasks.tests.make import (
     make_user,
     make_waiting_task,
     make_worker,
+    many,
     model_file,
 )
 
@@ -41,15 +42,6 @@ def address_of(client, element, address="/tasks/"):
     page = client.get(address).content.decode()
     found = re.search(rf'id="{element}" href="([^"]+)"', page)
     return found and found[1].replace("&amp;", "&")
-
-
-def many(owner, count, *, worker=None, **columns):
-    worker = worker or make_worker()
-    rows = [
-        Task(owner=owner, worker=worker, runtime_version="1.13.0", timeout_s=9, **columns)
-        for _ in range(count)
-    ]
-    return [task.pk for task in Task.objects.bulk_create(rows)]
 
 
 FAILED = {"state": "finished", "outcome": "failed"}

@@ -21,7 +21,7 @@ from webprofile.embedded import device, parts, process
 from webprofile.embedded.demo import Visitor
 from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
 from webprofile.embedded.supervisor import Part
-from webprofile.tests.end_to_end.test_real_run import send
+from webprofile.tests.end_to_end.runs import send
 
 READY_WITHIN_S = 180.0
 PERSON = "demo@example.com"

@@ -13,7 +13,7 @@ from webprofile.embedded.demo import Visitor
 from webprofile.rabbitmq import OneConnectionBroker
 from webprofile.settings.broker import broker_of
 from webprofile.tests.cluster import Cluster, ask, until, write_replayer
-from webprofile.tests.end_to_end.test_real_run import watch
+from webprofile.tests.end_to_end.runs import watch
 from webprofile.tests.rabbit import Rabbit
 
 pytestmark = pytest.mark.production

@@ -7,7 +7,7 @@ import pytest
 
 from webprofile.embedded.demo import Visitor
 from webprofile.tests.cluster import Cluster, ask, until
-from webprofile.tests.end_to_end.test_real_run import watch
+from webprofile.tests.end_to_end.runs import watch
 
 pytestmark = pytest.mark.production
 

@@ -21,7 +21,7 @@ from workers import gateway, services
 from workers.consumers.agent import AgentConsumer
 from workers.models import Worker
 from workers.services import worker_revoke
-from workers.tests.test_agent_socket import enrolled, greeted, long_since_ordered, waiting
+from workers.tests.make import enrolled, greeted, long_since_ordered, waiting
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
 one_thread = pytest.mark.django_db

@@ -25,7 +25,7 @@ from workers import gateway
 from workers.consumers import reports
 from workers.consumers.agent import AgentConsumer
 from workers.services import worker_revoke
-from workers.tests.test_agent_socket import FakeAgent, enrolled, greeted, waiting
+from workers.tests.make import FakeAgent, enrolled, greeted, waiting
 
 one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)

@@ -17,7 +17,7 @@ from webprofile.layers import tell
 from workers import gateway
 from workers.announce import worker_group
 from workers.models import Worker
-from workers.tests.test_agent_socket import enrolled, greeted, waiting
+from workers.tests.make import enrolled, greeted, waiting
 
 PATIENCE_S = 20
 

@@ -12,10 +12,15 @@ from agent.protocol.measurement import Contamination
 from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import (
+    CLEAN,
+    finished_attempt,
+    make_profile,
+    measurement,
+    profiled,
+    to_json,
+)
 from profiles.tests.pages import ended_attempt, make_equal_runs
-from profiles.tests.test_build import finished_attempt
-from profiles.tests.test_measurement_build import CLEAN, measurement, profiled
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task
 

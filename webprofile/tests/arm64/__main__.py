@@ -18,7 +18,7 @@ from testdata import DATA
 from webprofile.embedded.demo import Visitor, confirm, upload
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
-from webprofile.tests.end_to_end.test_real_run import described
+from webprofile.tests.end_to_end.runs import described
 from webprofile.tests.site import Site, running_site
 
 _NAME = "arm64-1"

@@ -16,11 +16,11 @@ from agent.protocol.measurement import PassRecord
 from profiles.models import ProfileUpload
 from profiles.services import profile_build
 from profiles.tests.flows import MLP
+from profiles.tests.make import STANDARD, measurement, profiled
 from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.static_plans import graph_of, plan_of
-from profiles.tests.test_measurement_build import STANDARD, measurement, profiled
 from tasks import services
 from tasks.models import Attempt, SavedView, Task
 from tasks.tests.make import (
@@ -193,3 +193,41 @@ def _session_of(user: User) -> str:
     client = Client()
     client.force_login(user)
     return client.cookies["sessionid"].value
+
+
+#: a frame of another process keeps no log that a test could read: ask the page itself
+ASKED_FOR = """
+    const done = arguments[0];
+    const stopped = [];
+    const note = (reports) => stopped.push(...reports);
+    const observer = new ReportingObserver(note, { buffered: true });
+    observer.observe();
+    setTimeout(() => done([
+        ...performance.getEntriesByType("resource").map((each) => each.name),
+        ...stopped.map(({ body }) => `stopped: ${body.effectiveDirective} ${body.blockedURL}`),
+    ]), 200);
+"""
+
+
+def allow(settings, directive: str, *sources: str) -> None:
+    """Change our pages' policy, which is written when the settings are read."""
+    directives = settings.CONTENT_SECURITY_POLICY["DIRECTIVES"] | {directive: list(sources)}
+    settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": directives}
+
+
+def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
+    """Turn the real wheel over the middle of an element; how far the page scrolled, px."""
+    scrolled = "return [scrollY, devicePixelRatio]"
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    before, ratio = browser.execute_script(scrolled)
+    turned = {"type": "mouseWheel", **place, "deltaX": 0, "deltaY": -60, "modifiers": 2 * ctrl}
+    browser.execute_cdp_cmd("Input.dispatchMouseEvent", turned)
+    # a scroll ends a frame or two later
+    browser.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => done()), 300)"
+    )
+    after, ratio_after = browser.execute_script(scrolled)
+    assert ratio_after == ratio
+    return after - before

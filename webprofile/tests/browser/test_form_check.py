@@ -9,7 +9,7 @@ from tasks.forms import read_draft_body
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from webprofile.tests.browser.test_form import Form
+from webprofile.tests.browser.form import Form
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -13,8 +13,8 @@ from selenium.webdriver.support.ui import Select
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.form import Form
 from webprofile.tests.browser.pages import PASSWORD
-from webprofile.tests.browser.test_form import Form
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

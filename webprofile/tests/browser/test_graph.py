@@ -16,21 +16,9 @@ from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
+from webprofile.tests.browser.pages import ASKED_FOR, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-#: a frame of another process keeps no log that a test could read: ask the page itself
-ASKED_FOR = """
-    const done = arguments[0];
-    const stopped = [];
-    const note = (reports) => stopped.push(...reports);
-    const observer = new ReportingObserver(note, { buffered: true });
-    observer.observe();
-    setTimeout(() => done([
-        ...performance.getEntriesByType("resource").map((each) => each.name),
-        ...stopped.map(({ body }) => `stopped: ${body.effectiveDirective} ${body.blockedURL}`),
-    ]), 200);
-"""
 
 
 class Graph:
@@ -95,12 +83,6 @@ class Graph:
     def requests(self) -> list[str]:
         """What the page in the frame fetched, and what its policy stopped; only inside."""
         return self.browser.execute_async_script(ASKED_FOR)
-
-
-def allow(settings, directive: str, *sources: str) -> None:
-    """Change our pages' policy, which is written when the settings are read."""
-    directives = settings.CONTENT_SECURITY_POLICY["DIRECTIVES"] | {directive: list(sources)}
-    settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": directives}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.opened import make_opened
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import PHONE
-from webprofile.tests.browser.test_pictures import turn_wheel
+from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

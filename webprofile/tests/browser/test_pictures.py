@@ -12,6 +12,7 @@ from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE
+from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -107,24 +108,6 @@ def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures)
     page.wait(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
     page.keys("types", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
     page.wait(lambda: page.query == "?type=BatchNormForward", "the filter")
-
-
-def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
-    """Turn the real wheel over the middle of an element; how far the page scrolled, px."""
-    scrolled = "return [scrollY, devicePixelRatio]"
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-    box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)
-    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    before, ratio = browser.execute_script(scrolled)
-    turned = {"type": "mouseWheel", **place, "deltaX": 0, "deltaY": -60, "modifiers": 2 * ctrl}
-    browser.execute_cdp_cmd("Input.dispatchMouseEvent", turned)
-    # a scroll ends a frame or two later
-    browser.execute_async_script(
-        "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => done()), 300)"
-    )
-    after, ratio_after = browser.execute_script(scrolled)
-    assert ratio_after == ratio
-    return after - before
 
 
 def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_pictures, browser):

@@ -10,10 +10,10 @@ from agent.protocol.measurement import Contamination, PassRecord
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.flows import MLP as FLOW
+from profiles.tests.make import measurement, profiled
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
-from profiles.tests.test_measurement_build import measurement, profiled
 from profiles.tests.traces import MLP as TRACE
 from tasks.tests.make import make_user
 from testdata import good_profile

@@ -15,7 +15,7 @@ from tasks.tests.make import make_attempt, make_user, make_worker, stored
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, program_file, zip_of
 from tasks.transitions import transition_if
 from webprofile.tests.browser.conftest import DESK, PHONE
-from webprofile.tests.browser.test_form import Form
+from webprofile.tests.browser.form import Form
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -11,7 +11,7 @@ from profiles.tests.static_plans import graph_of, plan_of
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE
-from webprofile.tests.browser.test_pictures import turn_wheel
+from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -8,9 +8,9 @@ from selenium.webdriver.common.keys import Keys
 from agent.protocol import Plan
 from agent.protocol.measurement import PassRecord
 from profiles.services import profile_build
+from profiles.tests.make import measurement, profiled
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
-from profiles.tests.test_measurement_build import measurement, profiled
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE

@@ -15,7 +15,7 @@ from profiles.tests.opened import make_opened
 from profiles.tests.traces import MLP, RESNET, repeated
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import NAMED
-from webprofile.tests.browser.test_graph import ASKED_FOR, allow
+from webprofile.tests.browser.pages import ASKED_FOR, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -12,7 +12,7 @@ from tasks.models import Task
 from tasks.queue.targets import Target
 from tasks.services import TaskRequest, task_create
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
-from webprofile.tests.browser.test_form import Form
+from webprofile.tests.browser.form import Form
 from workers.gateway import on_wake
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -5,7 +5,7 @@ import json
 import httpx2
 import pytest
 
-from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.end_to_end.runs import described, page, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from webprofile.embedded.demo import ONLINE_WITHIN_S, Visitor
-from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.end_to_end.runs import described, page, watch
 from webprofile.tests.site import ROOT, Site
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]

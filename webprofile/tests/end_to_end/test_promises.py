@@ -2,7 +2,7 @@
 
 import pytest
 
-from webprofile.tests.end_to_end.test_real_run import send, watch
+from webprofile.tests.end_to_end.runs import send, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 

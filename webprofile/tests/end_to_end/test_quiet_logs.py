@@ -6,7 +6,7 @@ import sqlite3
 import httpx2
 import pytest
 
-from webprofile.tests.end_to_end.test_real_run import send, watch
+from webprofile.tests.end_to_end.runs import send, watch
 from webprofile.tests.site import running_site
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]

@@ -1,65 +1,19 @@
 """Real model, real MegEngine, a real agent process, real sockets, real storage."""
 
-import hashlib
 import html
 import json
-import re
 import subprocess
-from pathlib import Path
 
 import httpx2
 import pytest
 
-from webprofile.embedded.demo import DemoError, Visitor
+from webprofile.embedded.demo import DemoError
+from webprofile.tests.end_to_end.runs import page, send, watch
 from webprofile.tests.site import Site
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 END_WITHIN_S = 120.0
-
-
-def described(kind: str, path: Path, **more: str) -> dict[str, object]:
-    content = path.read_bytes()
-    digest = hashlib.md5(content).hexdigest()
-    return {"kind": kind, "name": path.name, "size_bytes": len(content), "md5": digest} | more
-
-
-def send(visitor: Visitor, model: Path, data: dict[str, Path], **options) -> int:
-    """Do what the page does; returns the task's number."""
-    files = [described("model", model)]
-    files += [described("data", path, input=name) for name, path in data.items()]
-    body = {
-        "worker": visitor.device()["id"],
-        "runtime": "1.13.0",
-        "options": {"iter": 3} | options,
-        "plan": {"preset": "quick"},
-        "files": files,
-    }
-    made = visitor.post("/tasks/", body)
-    for target, path in zip(made["uploads"], [model, *data.values()], strict=True):
-        visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"{made['url']}submit/", {})
-    return int(made["id"])
-
-
-def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
-    """The states that the page shows until the end, and the log that it shows."""
-    states, log = [], ""
-    for message in visitor.events(task):
-        if message["type"] == "log":
-            log += message["text"]
-        elif message["type"] == "event":
-            states.append(message["outcome"] or message["status"])
-            if message["state"] == "finished":
-                if states[-1] != "succeeded":
-                    # pytest shows why where a test did not expect it
-                    print(re.sub(r"<[^>]*>|\s+", " ", page(visitor, task)), log[-2000:], sep="\n")
-                return states, log
-    raise AssertionError("the socket ended before the task")
-
-
-def page(visitor: Visitor, task: int) -> str:
-    return visitor.get(f"/tasks/{task}/").text
 
 
 def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webprofile.embedded.demo import DemoError, Visitor
-from webprofile.tests.end_to_end.test_real_run import described, page, watch
+from webprofile.tests.end_to_end.runs import described, page, watch
 from webprofile.tests.needs import need
 from webprofile.tests.site import Site, running_site
 

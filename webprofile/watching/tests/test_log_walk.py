@@ -15,14 +15,15 @@ from tasks import submitting
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
 from tasks.tests.make import (
+    finished,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
+    started,
     stored,
 )
-from tasks.tests.test_lifecycle import finished, started
 from webprofile.logs import configure_logging
 from webprofile.watching.tests.parts import json_lines
 from workers import gateway

@@ -14,6 +14,7 @@ from tasks.models import Attempt, EndTally, Mark, Task
 from tasks.sweeping import sweep
 from tasks.tallies import ends_count
 from tasks.tests.make import (
+    finished,
     go_offline,
     make_attempt,
     make_task,
@@ -21,8 +22,8 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     reported,
+    started,
 )
-from tasks.tests.test_lifecycle import finished, started
 from webprofile.errors import DomainError
 from webprofile.watching.rows import rows
 from webprofile.watching.tests.parts import samples

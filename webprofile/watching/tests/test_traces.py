@@ -17,9 +17,8 @@ from profiles.actors import build_profile
 from profiles.tests.make import make_profile, to_json
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import make_user, make_worker
+from tasks.tests.make import finished, make_user, make_worker, started
 from tasks.tests.test_http import FILES, body, post, put
-from tasks.tests.test_lifecycle import finished, started
 from webprofile import traces
 from webprofile.watching import tracing
 from webprofile.watching.tests.collector import collector

@@ -1,0 +1,59 @@
+"""Users with a second factor, their sessions, and other users' names for the tests."""
+
+import time
+
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+
+from tasks.tests.make import make_user
+
+MINE = [
+    "accounts:profile", "accounts:tokens", "account_change_password", "account_email",
+    "account_reauthenticate", "mfa_index", "mfa_activate_totp", "mfa_list_webauthn",
+    "mfa_add_webauthn", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
+    "mfa_deactivate_totp", "usersessions_list", "socialaccount_connections",
+]  # fmt: skip
+
+STRANGERS = [
+    "account_login", "account_signup", "account_reset_password", "account_reset_password_done",
+    "account_email_verification_sent", "account_inactive", "socialaccount_login_error",
+    "socialaccount_login_cancelled",
+]  # fmt: skip
+
+GOOD = "correct horse battery"
+
+
+def code_of(secret, step=0):
+    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + step))
+
+
+def login(client=None, email="alice@example.com", **more):
+    client = client or Client()
+    answer = client.post(reverse("account_login"), {"login": email, "password": GOOD} | more)
+    return client, answer
+
+
+def proven(email="alice@example.com"):
+    """Somebody logged in who has just given the password once more."""
+    client, _ = login(email=email)
+    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    return client
+
+
+def is_logged_in(client):
+    return client.get(reverse("accounts:profile")).status_code == 200
+
+
+def make_protected_user(name="alice", **extra):
+    """A user with an authenticator app; returns the app's secret and the recovery codes."""
+    user = make_user(name, **extra)
+    client = proven(user.email)
+    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
+    answer = client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+    assert answer.status_code == 302
+    codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
+    cache.clear()  # a code works once, and the test needs this one again
+    return user, secret, codes

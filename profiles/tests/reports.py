@@ -1,0 +1,40 @@
+"""Data and a reader of pages for the tests of exports and reports."""
+
+from html.parser import HTMLParser
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+
+META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
+
+
+def data_of(*contents: bytes) -> ProfileData:
+    passes = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(contents, 1)]
+    return merge(passes, parse_graph(contents[0], passes[0][1]))
+
+
+class PageTags(HTMLParser):
+    """What a page would fetch or run, and whether its tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in {"meta", "input", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in ("src", "srcset", "data", "action", "background", "poster", "ping"):
+                self.loads.append(value)
+            assert not name.startswith("on"), (tag, name)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag

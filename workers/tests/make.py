@@ -1,0 +1,74 @@
+"""A fake agent on the server's socket, and devices that enrolled."""
+
+import uuid
+
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.db.models import F
+
+from agent.protocol import (
+    FEATURE_PLANS,
+    Hello,
+    decode_server,
+    encode,
+)
+from tasks.models import Attempt, Task
+from tasks.tests.make import FACTS, RUNTIMES, make_user, make_waiting_task, make_worker
+from webprofile.asgi import application
+from workers import gateway
+from workers.models import Worker
+from workers.tokens import code_issue, code_redeem
+
+
+class FakeAgent:
+    """Speaks the protocol over the server's own routing."""
+
+    def __init__(self, token: str) -> None:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        self.socket = WebsocketCommunicator(application, "/ws/agent/", headers=headers)
+
+    async def connect(self) -> "FakeAgent":
+        await self.socket.connect()
+        return self
+
+    async def say(self, message) -> None:
+        await self.socket.send_to(
+            text_data=message if isinstance(message, str) else encode(message)
+        )
+
+    async def hear(self):
+        return decode_server(await self.socket.receive_from(timeout=5))
+
+    async def closed_with(self) -> int:
+        event = await self.socket.receive_output(timeout=5)
+        assert event["type"] == "websocket.close"
+        return event["code"]
+
+    async def greet(self, **fields) -> object:
+        fields = {"features": frozenset({FEATURE_PLANS})} | fields
+        await self.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
+        return await self.hear()
+
+
+@database_sync_to_async
+def enrolled(name: str = "box") -> tuple[Worker, str]:
+    return code_redeem(code_issue(make_worker(name, online=False)))
+
+
+@database_sync_to_async
+def waiting(worker: Worker) -> Task:
+    worker.refresh_from_db()
+    return make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
+
+
+@database_sync_to_async
+def long_since_ordered() -> None:
+    """As if what was ordered should have arrived by now."""
+    Attempt.objects.update(created_at=F("created_at") - gateway.ORDER_PATIENCE)
+
+
+async def greeted(worker_token: str, **fields) -> FakeAgent:
+    agent = await FakeAgent(worker_token).connect()
+    welcome = await agent.greet(**fields)
+    assert welcome.type == "welcome"
+    return agent
