@@ -124,6 +124,21 @@ def test_agent_and_client_start_without_django(program):
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+def test_no_module_imports_a_test_module():
+    """What tests share lies in make.py and its neighbours, so that any test file can be deleted."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    importers = {
+        (name, imported)
+        for name in listed.stdout.split()
+        if (path := ROOT / name).exists()
+        for imported in imports_of(path)
+        if any(part.startswith("test_") for part in imported.split(".")[:-1])
+    }
+    assert importers == set()
+
+
 def test_only_storage_uses_boto3():
     users = {
         str(path.relative_to(ROOT))

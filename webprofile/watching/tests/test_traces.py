@@ -17,8 +17,7 @@ from profiles.actors import build_profile
 from profiles.tests.make import make_profile, to_json
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import finished, make_user, make_worker, started
-from tasks.tests.test_http import FILES, body, post, put
+from tasks.tests.make import TASKS, asked, finished, make_user, make_worker, started, upload
 from webprofile import traces
 from webprofile.watching import tracing
 from webprofile.watching.tests.collector import collector
@@ -70,12 +69,11 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     client.force_login(make_user("alice"))
     now_ms = int(time.time() * 1000)
     made = client.post(
-        "/tasks/", json.dumps(body()), content_type="application/json", headers=PARENT
+        TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT
     ).json()
-    for target, content in zip(made["uploads"], FILES.values(), strict=True):
-        put(target, content)
+    upload(made)
     phases = f"hash;{now_ms - 5000};{now_ms - 4000},upload;{now_ms - 4000};{now_ms}"
-    client.post(f"{made['url']}submit/", headers=PARENT | {"x-trace-phases": phases})
+    client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT | {"x-trace-phases": phases})
     sweep()
     attempt = Attempt.objects.get(task=made["id"])
     start = next(m for m in gateway.desired_state(attempt.worker_id) if m.type == "start")
@@ -97,8 +95,8 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
         ("mgw-browser", "hash", "submit"),
         ("mgw-browser", "submit", ""),
         ("mgw-browser", "upload", "submit"),
-        ("mgw-server", "POST /tasks/", "submit"),
-        ("mgw-server", "POST /tasks/<int:task_id>/submit/", "submit"),
+        ("mgw-server", "POST /api/v1/tasks/", "submit"),
+        ("mgw-server", "POST /api/v1/tasks/<int:task_id>/submit/", "submit"),
         ("mgw-server", "attempt", "submit"),
         ("mgw-server", "queue", "submit"),
     ]
@@ -112,10 +110,10 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
 @pytest.mark.django_db
 def test_a_script_that_names_no_trace_begins_one_with_its_request(client, storage, collected):
     client.force_login(make_user("alice"))
-    made = post(client, "/tasks/", body()).json()
+    made = client.post(TASKS, asked(), content_type="application/json").json()
     spans = collected()
     (root,) = spans
-    assert (root.name, root.parent) == ("POST /tasks/", "")
+    assert (root.name, root.parent) == ("POST /api/v1/tasks/", "")
     task = Task.objects.get(pk=made["id"])
     assert task.traceparent == f"00-{root.trace}-{root.span}-01"
 
@@ -124,11 +122,10 @@ def test_a_script_that_names_no_trace_begins_one_with_its_request(client, storag
 def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
     client.force_login(make_user("alice"))
     made = client.post(
-        "/tasks/", json.dumps(body()), content_type="application/json", headers=PARENT
+        TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT
     ).json()
-    for target, content in zip(made["uploads"], FILES.values(), strict=True):
-        put(target, content)
-    client.post(f"{made['url']}submit/", headers=PARENT)
+    upload(made)
+    client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT)
     sweep()
     attempt = Attempt.objects.get()
     gateway.handle(attempt.worker, finished(attempt, exit_code=134))
@@ -165,7 +162,7 @@ def test_reading_a_page_is_no_trace_of_its_own(client, collected):
 @pytest.mark.django_db
 def test_without_traces_what_a_page_says_of_them_is_not_kept(client, storage):
     client.force_login(make_user("alice"))
-    client.post("/tasks/", json.dumps(body()), content_type="application/json", headers=PARENT)
+    client.post(TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT)
     assert Task.objects.get().traceparent == ""
 
 
