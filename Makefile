@@ -20,7 +20,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-overhead bench-measure bench-repeat bench-verdicts bench-graph bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-measure bench-verdicts bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket permissions requirements clean
 
 help:
@@ -39,11 +39,10 @@ help:
 	@echo 'make audit            known holes in the packages that are pinned'
 	@echo 'make fuzz-parsers, fuzz-socket    an hour of hostile input (SECONDS=N SEED=N)'
 	@echo 'make bench-dispatch   how long a task waits for an idle device'
-	@echo 'make bench-overhead, bench-measure    what the site costs; what measuring costs'
-	@echo 'make bench-repeat     how far repeated results differ'
+	@echo 'make bench-measure    what measuring through the site costs'
 	@echo 'make bench-verdicts   how often a comparison tells equal runs apart'
 	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
-	@echo 'make bench-graph, bench-pages, bench-lists    the graph, a result'"'"'s page, the lists'
+	@echo 'make bench-pages, bench-lists    a result'"'"'s page, the lists'
 	@echo 'make bench-upload     large files beside a plain PUT'
 	@echo 'make bench-trace      our summary of a trace beside json.load and Perfetto; cuts'
 	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
@@ -196,20 +195,11 @@ audit: setup
 bench-dispatch: setup
 	$(PY) -m bench.bench_dispatch $(ARGS)
 
-bench-overhead: runtime
-	$(PY) -m bench.bench_overhead $(ARGS)
-
 bench-measure: runtime
 	$(PY) -m bench.bench_measure $(ARGS)
 
-bench-repeat: runtime
-	$(PY) -m bench.bench_repeat $(ARGS)
-
 bench-verdicts: runtime
 	$(PY) -m bench.bench_verdicts $(ARGS)
-
-bench-graph: setup
-	$(PY) -m bench.bench_graph $(ARGS)
 
 bench-analyze: runtime
 	$(PY) -m bench.bench_analyze $(ARGS)
@@ -240,10 +230,10 @@ $(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
 	@touch $@
 
 fuzz-parsers: setup $(FUZZ_PARSERS)
-	$(PY) -m bench.fuzz.parsers $(FUZZ) $(ARGS)
+	$(PY) -m webprofile.tests.fuzz.parsers $(FUZZ) $(ARGS)
 
 fuzz-socket: setup $(POSTGRES)
-	$(PY) -m bench.fuzz.agent_socket $(FUZZ) $(ARGS)
+	$(PY) -m webprofile.tests.fuzz.agent_socket $(FUZZ) $(ARGS)
 
 # megengine.txt is written by hand: it belongs to other versions of Python
 requirements: setup

@@ -1,6 +1,6 @@
 """The agent's socket on a real database, told anything for an hour.
 
-`python -m bench.fuzz.agent_socket [--seconds 3600] [--seed N] [--sqlite]`
+`python -m webprofile.tests.fuzz.agent_socket [--seconds 3600] [--seed N] [--sqlite]`
 The database is PostgreSQL (`requirements/postgres.txt`), which is stricter about texts and numbers.
 Stops at the first finding, with the shortest way to it that hypothesis found, and ends with 1.
 """
@@ -47,7 +47,7 @@ def _fuzz(seconds: int, seed: int) -> int:
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    from bench.fuzz.agent_machine import SEEN, AgentMachine
+    from webprofile.tests.fuzz.agent_machine import SEEN, AgentMachine
 
     wanted = settings(
         max_examples=10,

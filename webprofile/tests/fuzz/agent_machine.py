@@ -22,7 +22,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from accounts.models import User
 from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
 from agent.protocol import messages as wire
-from bench.fuzz.json_changes import change, nested
 from profiles.verifying import broken_rows
 from tasks import cancelling
 from tasks.models import Attempt, Task
@@ -37,6 +36,7 @@ from tasks.tests.make import (
     make_worker,
 )
 from webprofile.errors import DomainError
+from webprofile.tests.fuzz.json_changes import change, nested
 from workers.consumers.agent import AgentConsumer
 from workers.consumers.beats import BEATS
 from workers.consumers.reports import reports

@@ -1,6 +1,6 @@
 """One target in one process, as libFuzzer wants it: its options follow the names.
 
-`python -m bench.fuzz.one_target TARGET FINDINGS [-max_total_time=S] [-seed=N] CORPUS`
+`python -m webprofile.tests.fuzz.one_target TARGET FINDINGS [-max_total_time=S] [-seed=N] CORPUS`
 What a part must not raise is written to the folder FINDINGS, once for each place, and the search
 goes on; what takes too long or too much memory ends the process, and libFuzzer writes that down.
 """
@@ -17,14 +17,14 @@ from pathlib import Path
 import atheris
 import django
 
-from bench.fuzz.json_changes import change, nested
+from webprofile.tests.fuzz.json_changes import change, nested
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.test")
 with atheris.instrument_imports(
     include=["agent", "profiles", "tasks.asking", "webprofile.batchfile", "yaml", "tomllib"]
 ):
     django.setup()  # imports some of them
-    from bench.fuzz.targets import TARGETS
+    from webprofile.tests.fuzz.targets import TARGETS
 
 MOST_MEMORY = 4 << 30
 

@@ -1,6 +1,7 @@
 """Everything that reads bytes of strangers, by turns, until the time is over.
 
-`python -m bench.fuzz.parsers [--seconds 3600] [--seed N] [--folder DIR] [--only NAME ...]`
+`python -m webprofile.tests.fuzz.parsers [--seconds 3600] [--seed N] [--folder DIR]
+[--only NAME ...]`
 Each target gets an equal part of the time and a process of its own. Prints for each how many inputs
 it was given, how much of the instrumented code they reached, and what was found; ends with 1 if
 anything was, or if a target could not start.
@@ -15,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.fuzz.seeds import write_seeds
+from webprofile.tests.fuzz.seeds import write_seeds
 
 #: name, patterns of seeds: read here as text, since importing the targets would load them all
 TIMEOUT_S = 30
@@ -25,7 +26,7 @@ _TARGETS = """
 import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.test")
 django.setup()
-from bench.fuzz.targets import TARGETS
+from webprofile.tests.fuzz.targets import TARGETS
 for name, target in TARGETS.items():
     print(name, *target.seeds)
 """
@@ -60,7 +61,8 @@ def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str
     log = folder / f"{name}.log"
     while (left := int(end - time.monotonic())) > 0:
         command = [
-            sys.executable, "-m", "bench.fuzz.one_target", name, str(folder / "findings"),
+            sys.executable, "-m", "webprofile.tests.fuzz.one_target",
+            name, str(folder / "findings"),
             f"-max_total_time={left}", f"-seed={seed}", "-max_len=65536", f"-timeout={TIMEOUT_S}",
             "-rss_limit_mb=0", "-print_final_stats=1", "-verbosity=1",
             f"-artifact_prefix={folder / 'findings' / name}-", str(folder / "corpus" / name),
