@@ -64,15 +64,12 @@ def token_issue(
 
 
 @transaction.atomic
-def token_revoke(token: AccessToken, *, by: User | None = None) -> bool:
-    """End a token at once; False if it was revoked before.
-
-    by: who asked for it; None for the token's owner
-    """
+def token_revoke(token: AccessToken, *, by: User | None) -> bool:
+    """End a token at once; False if it was revoked before."""
     live = AccessToken.objects.filter(pk=token.pk, revoked_at=None)
     if not live.update(revoked_at=timezone.now()):
         return False
-    audit_record("access_token.revoke", token, by=by or token.user)
+    audit_record("access_token.revoke", token, by=by)
     return True
 
 

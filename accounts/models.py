@@ -86,7 +86,7 @@ class AccessToken(models.Model):
     class Scope(models.TextChoices):
         READ = "read", _("read tasks, results and devices")
         WRITE = "write", _("create, cancel and delete tasks")
-        ADMIN = "admin", _("administer (of administrators)")
+        ADMIN = "admin", _("see and change what belongs to others (of administrators)")
 
     user = models.ForeignKey(User, models.CASCADE, related_name="access_tokens")
     name = models.CharField(_("name"), max_length=100)

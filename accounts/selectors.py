@@ -1,7 +1,6 @@
 """Who asks."""
 
-from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
@@ -13,7 +12,6 @@ from django.db.models import (
     Max,
     Model,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
 )
@@ -53,16 +51,6 @@ def with_sessions(users: QuerySet[User]) -> QuerySet[User]:
         session_count=Coalesce(Subquery(count, output_field=IntegerField()), 0),
         seen_at=Greatest(Coalesce(last, "last_login"), Coalesce("last_login", last)),
     )
-
-
-def entries_with(log: QuerySet[AuditEntry], text: str, *, actions: Iterable[str]) -> Any:
-    """Entries with the text in who, of what, what or from where, and those about a user of exactly
-    this e-mail; actions: further codes of what was done that the text stands for.
-    """
-    says = Q(action__in=list(actions)) | Q(after__has_key=text)
-    for field in ("actor_email", "target_name", "action", "address"):
-        says |= Q(**{f"{field}__icontains": text})
-    return log.filter(says)
 
 
 def entries_about(target: Model, *, limit: int) -> list[AuditEntry]:

@@ -40,6 +40,4 @@ ADMINISTRATION: dict[str, Any] = {
     "labels_many": _("A device has at most %(limit)s labels."),
     "slots_bad": _("A device has 1 to 16 slots."),
     "pools_unknown": _("There are no such pools: %(names)s. Nothing was changed."),
-    "pool_name_bad": _("A pool's name has 1 to 60 letters, digits, dots, dashes and underscores."),
-    "pool_name_taken": _("There is a pool called %(name)s already. Choose another name."),
 }

@@ -18,7 +18,6 @@ REST: dict[str, Any] = {
         "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
     ),
     "token_not_here": _("An access token may not do this. Log in with a password."),
-    "administrators_only": _("Only administrators may do this."),
     "not_found": _(
         "There is nothing at this address, or it is not yours to see. Addresses end in a slash."
     ),

@@ -51,7 +51,7 @@ class AccessTokenBody(fields.Body):
         child=fields.Choice(AccessToken.Scope.choices),
         min_length=1,
         max_length=len(AccessToken.Scope.values),
-        help_text="What it may do; `admin` is for administrators.",
+        help_text="What it may do; `admin`, of administrators, adds what belongs to others.",
     )
     days = fields.Integer(min_value=1, max_value=DAYS_LIMIT, help_text="Days until it expires.")
 

@@ -143,7 +143,8 @@ class AccessTokenDetail(ApiView):
     @documented("Revoke an access token", answers={204: None})
     def delete(self, request: Request, token_id: int) -> Response:
         """It ends at once; repeating it changes nothing."""
-        token_revoke(self.find(self.reader.access_tokens.all(), token_id))
+        token = self.find(self.reader.access_tokens.all(), token_id)
+        token_revoke(token, by=self.reader)
         return Response(status=204)
 
 
@@ -160,7 +161,7 @@ class AccessTokenInUse(ApiView):
     @documented("Revoke the token in use", answers={204: None})
     def delete(self, request: Request) -> Response:
         """End the access token that this request came with; 404 if it came with none."""
-        token_revoke(self._token(request))
+        token_revoke(self._token(request), by=self.reader)
         return Response(status=204)
 
     def _token(self, request: Request) -> AccessToken:

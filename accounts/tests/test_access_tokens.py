@@ -46,8 +46,8 @@ def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
 def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
     user = make_user()
     revoked, revoked_secret = make_token(user)
-    assert token_revoke(revoked)
-    assert not token_revoke(revoked)
+    assert token_revoke(revoked, by=revoked.user)
+    assert not token_revoke(revoked, by=revoked.user)
     expired, expired_secret = make_token(user)
     AccessToken.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     _, secret = make_token(user)
@@ -104,14 +104,14 @@ def test_a_user_keeps_a_limited_number_of_usable_tokens():
     tokens = [make_token(user)[0] for _ in range(TOKENS_LIMIT)]
     with pytest.raises(DomainError, match="token_limit"):
         make_token(user)
-    token_revoke(tokens[0])
+    token_revoke(tokens[0], by=tokens[0].user)
     make_token(user)
 
 
 def test_making_and_revoking_is_in_the_audit_log_without_the_secret():
     user = make_user()
     token, secret = make_token(user)
-    token_revoke(token)
+    token_revoke(token, by=token.user)
     entries = AuditEntry.objects.order_by("id")
     assert [entry.action for entry in entries] == ["access_token.issue", "access_token.revoke"]
     assert all(entry.actor == user for entry in entries)

@@ -18,7 +18,6 @@ from accounts.refresh_tokens import pair_issue, pair_renew
 from accounts.tests.make import is_logged_in, login, make_protected_user
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
-from webprofile.tests.documented_api import caller, refused
 from webprofile.tests.security_key import security_key
 
 pytestmark = pytest.mark.django_db
@@ -140,19 +139,6 @@ def test_ones_own_is_not_removed_by_the_administration(alice):
     page = browser.post(url, {"confirm": "yes"}, follow=True).text
     assert "You turn off your own second factor in your account" in page
     assert Authenticator.objects.exists()
-
-
-def test_a_program_of_an_administrator_does_the_same(root, alice):
-    client = caller(root)
-    user = f"/api/v1/admin/users/{alice.pk}/"
-    assert client.get(user).json()["has_second_factor"] is True
-    answer = client.post(f"{user}remove-second-factor/", {}, format="json")
-    assert (answer.status_code, answer.json()["has_second_factor"]) == (200, False)
-    assert gets_in_by_the_password(alice)
-    again = client.post(f"{user}remove-second-factor/", {}, format="json")
-    refused(again, 409, "second_factor_none")
-    own = f"/api/v1/admin/users/{root.pk}/remove-second-factor/"
-    refused(client.post(own, {}, format="json"), 409, "second_factor_own")
 
 
 def test_the_command_does_it_for_an_administrator_who_is_alone(alice):

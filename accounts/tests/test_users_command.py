@@ -6,6 +6,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from accounts.access_tokens import token_issue, tokens_usable
 from accounts.models import AuditEntry, User
 from tasks.tests.make import make_user, make_worker
 from workers.models import Grant
@@ -99,6 +100,19 @@ def test_private_devices_are_granted_and_taken_back():
     assert not Grant.objects.exists()
     with pytest.raises(CommandError):
         users("grant", alice.email, "secret", "none")
+
+
+def test_an_access_token_is_revoked_by_what_the_page_of_its_user_shows():
+    alice, bob = make_user("alice"), make_user("bob")
+    lost, _ = token_issue(alice, name="lost", scopes=["read"], days=1)
+    kept, _ = token_issue(alice, name="kept", scopes=["read"], days=1)
+    with pytest.raises(CommandError, match="no access token"):
+        users("revoke-token", bob.email, lost.prefix)
+    assert users("revoke-token", alice.email, f"{lost.prefix}…") == "lost revoked\n"
+    assert list(tokens_usable(alice)) == [kept]
+    assert AuditEntry.objects.get(action="access_token.revoke").actor is None
+    with pytest.raises(CommandError, match="no access token"):
+        users("revoke-token", alice.email, lost.prefix)
 
 
 def test_users_are_listed_for_people_and_for_programs():

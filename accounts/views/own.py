@@ -81,7 +81,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @login_required
 def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
     token = get_object_or_404(AccessToken, pk=token_id, user=reader_of(request))
-    if token_revoke(token):
+    if token_revoke(token, by=token.user):
         messages.success(request, _("“%(name)s” is revoked.") % {"name": token.name})
     return redirect("accounts:tokens")
 

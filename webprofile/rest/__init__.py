@@ -24,7 +24,7 @@ A resource is a package or module `<app>/rest/` with serializers, views and `url
             return Response(PoolAnswer(pool).data, status=201)
 
 - `scope`: what a token must be allowed to: "read" for GET and "write" for the rest unless the view
-  says otherwise; `scope = "admin"` is for administrators. `is_public = True` asks nobody to log in.
+  says otherwise. `is_public = True` asks nobody to log in.
   `is_interactive = True` refuses access tokens. `self.reader` is the user who asks. A token without
   the scope `admin` makes its user a plain one: `reader.is_staff` is False, and all selectors that
   go by it show no more than that.

@@ -1,7 +1,7 @@
 """The text in front of the schema."""
 
 DESCRIPTION = """\
-Everything that the pages of this site can do, for programs.
+What the pages of this site can do, for programs; administration has pages and commands of its own.
 
 **Who asks.** `Authorization: Bearer <token>` with an access token (`mwp_...`, made on the profile
 page or by `POST /api/v1/access-tokens/`; it has scopes and expires) or with the `access` part of a
@@ -33,7 +33,6 @@ TAGS = {
     "pools": "Devices under one name.",
     "options": "Options of load_and_run.",
     "profiles": "Results: operators, statistics, graphs, comparisons, exports.",
-    "admin": "For administrators.",
     "problems": "What the codes of errors mean.",
     "schema": "This description.",
 }
@@ -43,7 +42,6 @@ PARTS = {
     "access-tokens/{token_id}": "Number of the token.",
     "artifacts/{name}": "The file's name, such as `profile.json`.",
     "attempts/{number}": "Number of the attempt, from 1.",
-    "audit/{entry_id}": "Number of the entry.",
     "export/{name}": "What to export, as the profile's `exports` lists.",
     "files/{file_id}": "Number of the file.",
     "files/{number}": "Number of the file, from 1.",
@@ -51,19 +49,16 @@ PARTS = {
     "opened/{upload_id}": "Number of the opened profile.",
     "operators/{row}": "Row of the operator in the profile, from 0.",
     "pools/{name}": "Name of the pool.",
-    "pools/{pool_id}": "Number of the pool.",
     "problems/{code}": "The code, as in `code` of an error.",
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",
     "runtimes/{version}": "Version of MegEngine.",
     "sessions/{session_id}": "Number of the session.",
     "tasks/{task_id}": "Number of the task.",
-    "users/{user_id}": "Number of the user.",
     "values/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",
     "webhooks/{webhook_id}": "Number of the webhook.",
     "workers/{name}": "Name of the device.",
-    "workers/{worker_id}": "Number of the device.",
     "{task_id}/{other_id}": "Number of the task that it is compared with.",
 }
 #: of answers that nothing else is to be said of

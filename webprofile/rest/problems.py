@@ -49,7 +49,7 @@ CODES = {
     500: "server_error",
 }
 #: raised as errors of DRF, because they end an authentication or a permission
-_OWN = {"token_invalid", "csrf_failed", "token_not_here", "administrators_only"}
+_OWN = {"token_invalid", "csrf_failed", "token_not_here"}
 #: simplejwt's and DRF's own: why a token is none is nobody's business
 _OF_TOKENS = {
     "authentication_failed", "token_not_valid", "user_not_found", "user_inactive",

@@ -11,8 +11,6 @@ urlpatterns = [
     path("tasks/", include("tasks.rest.urls")),
     path("profiles/", include("profiles.rest.urls")),
     path("workers/", include("workers.rest.urls")),
-    path("admin/", include("accounts.rest.admin_urls")),
-    path("admin/", include("workers.rest.admin_urls")),
     path("pools/", PoolList.as_view(), name="pools"),
     path("pools/<str:name>/", PoolDetail.as_view(), name="pool"),
     path("options/", OptionList.as_view(), name="options"),

@@ -2,13 +2,7 @@
 
 from fnmatch import fnmatchcase
 
-from django.contrib import admin
-
-from accounts.models import User
-from accounts.rest.admin_acts import APPLY as user_acts
 from webprofile.tests.permission_table import web_routes
-from workers.models import Worker
-from workers.rest.admin_acts import APPLY as worker_acts
 
 #: names of pages' routes, and the routes of the API that do the same
 SAME = {
@@ -46,7 +40,6 @@ SAME = {
     "workers:rows": ["workers"],
     "workers:list-json": ["workers"],
     "workers:detail": ["worker", "worker-runtimes", "worker-tasks", "worker-health-checks"],
-    "workers:check": ["admin-worker-check"],
     "profiles:list": ["opened-list", "profiles"],
     "profiles:opened-list": ["opened-list"],
     "profiles:opened": ["opened", "opened-profile"],
@@ -104,51 +97,15 @@ SAME = {
     "account_logout": ["token-revoke"],
     "usersessions_list": ["own-sessions"],
     "set_language": ["me"],
-    "admin:accounts_auditentry_changelist": ["admin-audit"],
-    "admin:accounts_auditentry_change": ["admin-audit-entry"],
-    "admin:accounts_user_changelist": ["admin-users", "admin-users-acts"],
-    "admin:accounts_user_add": ["admin-users"],
-    "admin:accounts_user_change": ["admin-user", "admin-user-sessions", "admin-user-tokens"],
-    "admin:accounts_user_password_set": ["admin-user-password"],
-    "admin:accounts_user_session_end": ["admin-user-session"],
-    "admin:workers_worker_changelist": ["admin-workers", "admin-workers-acts"],
-    "admin:workers_worker_add": ["admin-workers"],
-    "admin:workers_worker_change": ["admin-worker", "admin-worker-health-checks"],
-    "admin:workers_worker_enrolled": ["admin-workers", "admin-worker-enrol"],
-    "admin:workers_worker_users": ["admin-worker", "admin-grants", "admin-grants-remove"],
-    "admin:workers_pool_changelist": ["admin-pools"],
-    "admin:workers_pool_add": ["admin-pools"],
-    "admin:workers_pool_change": ["admin-pool"],
-    "admin:workers_pool_delete": ["admin-pool"],
-    "admin:profiles_profileupload_changelist": ["opened-list"],
-    "admin:profiles_profileupload_change": ["opened"],
-    "admin:profiles_profileupload_delete": ["opened"],
 }  # fmt: skip
-#: acts of the administration, each at an address `act/<its name>/`
-ACTS = {
-    Worker: {
-        "health_check": "admin-worker-check",
-        "allow_scripts": "admin-worker-allow-scripts",
-        "forbid_scripts": "admin-worker-forbid-scripts",
-    },
-    User: {
-        "grant_workers": "admin-grants",
-        "ungrant_workers": "admin-grants-remove",
-        "end_sessions": "admin-user-sessions",
-        "remove_second_factor": "admin-user-remove-second-factor",
-    },
-}
 #: what only a browser has: its pages, forms in front of a log-in, second factors, a viewer's files
 OF_BROWSERS = [
     "home", "healthz", "readyz", "metrics", "/favicon.ico", "netron", "/netron/*", "perfetto",
     "/perfetto/*", "agent*",
     "api:*", "account_*", "mfa_*", "socialaccount_*", "openid_*", "/accounts/*",
-    "accounts:password-check", "admin:index",
-    "admin:log*", "admin:password_change*", "admin:autocomplete", "admin:jsi18n", "admin:app_list",
-    "admin:view_on_site", "/admin/*", "admin:*_history", "admin:*_act",
-    # nobody has the right
-    "admin:accounts_auditentry_add", "admin:*_auditentry_delete", "admin:*_user_delete",
-    "admin:*_worker_delete", "admin:profiles_profileupload_add",
+    "accounts:password-check",
+    # administration has no API: it is these pages and `manage.py`
+    "admin:*", "/admin/*", "workers:check",
 ]  # fmt: skip
 
 
@@ -170,22 +127,3 @@ def test_what_is_told_to_be_alike_exists():
     assert set(SAME) <= known
     told = {f"api:{name}" for same in SAME.values() for name in same}
     assert told <= known
-
-
-def test_what_a_page_does_to_several_rows_the_api_does_by_the_same_services():
-    for model, acts in ((Worker, worker_acts), (User, user_acts)):
-        pages = {act.name: act.apply for act in admin.site._registry[model].get_acts() if act.apply}
-        alike = {name.replace("-", "_"): apply for name, apply in acts.items()}
-        alike |= {"health_check": alike.pop("check")} if "check" in alike else {}
-        assert alike == pages
-
-
-def test_each_act_of_the_administration_has_its_like_in_the_api():
-    known = names()
-    for model, others in ACTS.items():
-        acts = [act.name for act in admin.site._registry[model].get_acts()]
-        assert len(acts) >= 7
-        noun = model._meta.model_name
-        for act in acts:
-            name = others.get(act, f"admin-{noun}-{act}")
-            assert f"api:{name}" in known, (noun, act)

@@ -80,10 +80,9 @@ def things(world):
 
 
 def person_of(place):
-    """A user or an administrator, by turns; what is for administrators is mostly asked by one."""
+    """A user or an administrator, by turns."""
     _turns[place] += 1
-    apart = 5 if "/admin/" in place else 2
-    return "alice" if _turns[place] % apart == 0 else "root"
+    return "alice" if _turns[place] % 2 == 0 else "root"
 
 
 def credentials(name):

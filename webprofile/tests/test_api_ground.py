@@ -75,7 +75,7 @@ def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
     jwt = pair_issue(user).access
     first, second, _ = AccessToken.objects.order_by("id")
     AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
-    token_revoke(second)
+    token_revoke(second, by=second.user)
     bodies = [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (expired, revoked)]
     type(user).objects.filter(pk=user.pk).update(is_active=False)
     bodies += [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (live, jwt)]

@@ -246,27 +246,36 @@ def test_the_names_of_devices_tell_case_apart(root):
 def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
     """As a database sees it whose transactions both looked before either wrote."""
     box, other = make_worker("box"), make_worker("other")
-    arm, pool = (Pool.objects.create(name=name) for name in ("arm", "pool"))
     monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
     with refused("worker_name_taken"):
         services.worker_register(name=box.name, by=root)
     with refused("worker_name_taken"):
         editing.worker_change(other, by=root, changes={"name": box.name})
-    with refused("pool_name_taken"):
-        editing.pool_create(name=arm.name, description="", workers=[], by=root)
-    with refused("pool_name_taken"):
-        editing.pool_change(pool, by=root, changes={"name": arm.name})
-    assert (Worker.objects.count(), Pool.objects.count(), actions()) == (2, 2, [])
+    assert (Worker.objects.count(), actions()) == (2, [])
 
 
-def test_a_pool_that_is_deleted_meanwhile_is_not_changed_and_not_deleted_again(root):
-    pool = Pool.objects.create(name="arm")
-    stale = Pool.objects.get()
-    editing.pool_delete(pool, by=root)
-    with refused("not_found"):
-        editing.pool_change(stale, by=root, changes={"name": "x86"})
-    editing.pool_delete(stale, by=root)
-    assert actions() == ["pool.delete"]
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"slots": 0}, "slots_bad"),
+        ({"slots": 17}, "slots_bad"),
+        ({"name": "two words"}, "worker_name_bad"),
+        ({"name": "taken"}, "worker_name_taken"),
+        ({"labels": {"": "c"}}, "label_bad"),
+        ({"labels": {"chip": ""}}, "label_bad"),
+        ({"labels": {"chip": "x" * 101}}, "label_long"),
+        ({"labels": {"x" * 101: "c"}}, "label_long"),
+        ({"labels": {f"l{n}": "x" for n in range(33)}}, "labels_many"),
+        ({"name": "new", "pools": ["none"]}, "pools_unknown"),
+    ],
+)
+def test_a_change_that_cannot_be_changes_nothing(root, changes, code):
+    make_worker("taken")
+    worker = make_worker("box", labels={"chip": "old"})
+    before = Worker.objects.values().get(pk=worker.pk)
+    with refused(code):
+        editing.worker_change(worker, by=root, changes=changes)
+    assert (Worker.objects.values().get(pk=worker.pk), actions()) == (before, [])
 
 
 def test_many_users_are_found_in_as_many_queries_as_few(root, django_assert_num_queries):

@@ -8,7 +8,6 @@ from django.core.management import call_command
 from accounts.models import AuditEntry
 from tasks.tests.make import make_user, make_worker
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_worker
-from webprofile.tests.documented_api import caller, refused
 from workers import gateway, services
 from workers.models import Worker
 
@@ -102,36 +101,9 @@ def test_a_user_is_told_whose_word_is_missing_but_not_sent_to_the_administration
     assert "Ask an administrator." in client.get("/tasks/new/").content.decode()
 
 
-def test_a_program_allows_and_forbids_them(root):
-    program = caller(root)
-    worker = make_worker("box")
-    address = f"/api/v1/admin/workers/{worker.pk}/"
-    found = program.post(f"{address}allow-scripts/").json()
-    assert (found["allows_scripts"], found["takes_scripts"]) == (True, False)
-    program.post(f"{address}allow-scripts/")
-    assert not program.post(f"{address}forbid-scripts/").json()["allows_scripts"]
-    assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
-        "worker.allow_scripts",
-        "worker.forbid_scripts",
-    ]
-    several = program.post(
-        "/api/v1/admin/workers/acts/", {"act": "allow-scripts", "workers": ["box"]}
-    )
-    assert several.status_code == 200
-    assert Worker.objects.get().allows_scripts
-    services.worker_retire(worker, by=None)
-    refused(program.post(f"{address}allow-scripts/"), 409, "worker_retired")
-    assert not Worker.objects.get().allows_scripts
-
-
 def test_who_may_use_a_device_may_not_allow_them(client):
     alice = make_user("alice")
     worker = make_worker("box")
-    refused(
-        caller(alice).post(f"/api/v1/admin/workers/{worker.pk}/allow-scripts/"),
-        403,
-        "administrators_only",
-    )
     client.force_login(alice)
     assert act(client, worker, "allow_scripts", confirm="yes").status_code == 403
     assert not Worker.objects.get().allows_scripts

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q
 
 from accounts import services
+from accounts.access_tokens import token_revoke, tokens_usable
 from accounts.models import User
 from accounts.system import people
 from webprofile.management.bulk import explain_command, plain_errors, user_named
@@ -28,6 +29,7 @@ _EXAMPLES = {
     "set-password": "users set-password you@example.com",
     "grant": "users grant you@example.com x86-1 pi-4",
     "revoke-grant": "users revoke-grant you@example.com pi-4",
+    "revoke-token": "users revoke-token you@example.com mwp_aB3dE9",
 }
 
 
@@ -36,7 +38,7 @@ class Command(BaseCommand):
 
     help = (
         "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
-        "grant devices."
+        "grant devices; revoke access tokens."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -58,6 +60,8 @@ class Command(BaseCommand):
         verbs["create"].add_argument("--administrator", action="store_true", help=text)
         for verb in ("grant", "revoke-grant"):
             verbs[verb].add_argument("workers", nargs="+", metavar="DEVICE")
+        text = "its first characters, as the page of the user shows them"
+        verbs["revoke-token"].add_argument("prefix", metavar="TOKEN", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
@@ -78,6 +82,8 @@ class Command(BaseCommand):
                 user = user_named(options["email"])
                 services.user_set_password(user, password=_password(), by=None)
                 self.stdout.write(f"{user.email} has a new password")
+            elif verb == "revoke-token":
+                self._revoke_token(user_named(options["email"]), options["prefix"])
             else:
                 change = grants_add if verb == "grant" else grants_remove
                 count = change(users=[options["email"]], workers=options["workers"], by=None)
@@ -87,6 +93,14 @@ class Command(BaseCommand):
         for user in [user_named(email) for email in emails]:
             done = "done" if act(user) else "was so before"
             self.stdout.write(f"{user.email} {done}")
+
+    def _revoke_token(self, user: User, prefix: str) -> None:
+        tokens = list(tokens_usable(user).filter(prefix=prefix.rstrip("…")))
+        if not tokens:
+            raise CommandError(f"{user.email} has no access token {prefix}.", returncode=USAGE)
+        for token in tokens:
+            token_revoke(token, by=None)
+            self.stdout.write(f"{token.name} revoked")
 
     def _list(self, options: dict[str, Any]) -> None:
         users = people().order_by("email").annotate(private=Count("grants"))
@@ -122,6 +136,7 @@ _TEXTS = {
     "set-password": "set another password; sessions and access tokens made before it end",
     "grant": "let a user choose private devices",
     "revoke-grant": "take private devices back",
+    "revoke-token": "revoke an access token at once",
 }
 
 
