@@ -19,8 +19,7 @@ GROUPS = {
         "input": (
             "string",
             "",
-            'set the inputs of the model: "name:value", several with ";"; a value is a .npy, '
-            ".json, .ppm or .pgm file, numbers, or a shape {..}",
+            'set the inputs of the model: "name:file.npy", several with ";"',
         ),
         "batch_size": ("int32", -1, "set the first axis of every input to this size"),
         "io_dump": ("string", "", "write what each operator reads and makes to this text file"),

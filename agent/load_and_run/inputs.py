@@ -1,20 +1,12 @@
-"""--input: what is to be put into which input, and whether the model can take it.
+"""--input: npy files for the model's inputs, and whether the model can take them.
 
-input := item (";" item)*        item := [ name ":" ] value
-value := path of a .npy, .json, .ppm or .pgm file | "{" dim ("," dim)* "}"
-       | numbers, also in brackets
+input := item (";" item)*        item := name ":" path of an npy file
+
+The agent makes such a file of whatever it is given (`agent/inputs`), for every kind of runtime.
 """
 
-import re
-
 import numpy as np
-from load_and_run import literals, npy, pictures
 from load_and_run.errors import InputError
-
-#: input that an item without a name goes to
-UNNAMED = "data"
-_MOST_NUMBERS = 2**40
-_SHAPE = re.compile(r"\{\s*[0-9]+(\s*,\s*[0-9]+)*\s*\}\Z")
 
 
 class Wanted(object):
@@ -26,70 +18,52 @@ class Wanted(object):
         self.shape = tuple(shape)
 
     def __str__(self):
-        return "{} {} {}".format(self.name, self.dtype, npy.braces(self.shape))
+        return "{} {} {}".format(self.name, self.dtype, braces(self.shape))
 
 
 class Given(object):
-    """What was given for one input. `dtype` None means: the model's own; `read` makes the array."""
+    """An array for one input; its values are not read before `read` is called."""
 
-    def __init__(self, name, dtype, shape, read):
+    def __init__(self, name, array):
         self.name = name
-        self.dtype = dtype
-        self.shape = tuple(shape)
-        self.read = read
+        self.dtype = array.dtype.newbyteorder("=").name
+        self.shape = array.shape
+        self._array = array
+
+    def read(self):
+        """The array in memory, in C order and this machine's byte order."""
+        # a copy, so that no part of the file is read while a run is timed
+        return np.array(self._array, dtype=self._array.dtype.newbyteorder("="), order="C")
 
 
 def parse_input(text):
     """The items of --input as Given, in order; files' headers are read. Raises InputError."""
     given = []
     for item in text.split(";") if text else []:
-        name, colon, value = item.partition(":")
-        if not colon:
-            name, value = UNNAMED, item
-        if not value.strip():
-            raise InputError('--input has an empty item (in "{}")'.format(text))
-        given.extend(_parse_value(name, value.strip()))
+        name, _, path = item.partition(":")
+        if not path.endswith(".npy"):
+            raise InputError(
+                '"{}" in --input gives no npy file to an input; write name:file.npy'.format(item)
+            )
+        given.append(Given(name, _map_array(path)))
     return given
 
 
-def _parse_value(name, value):
-    if value.endswith(".npy"):
-        header = npy.read_header(value)
-        return [
-            Given(name, _name(header.dtype), header.shape, lambda _: npy.read_values(value, header))
-        ]
-    if value.endswith(".json"):
-        return [_of_array(key, array) for key, array in literals.read_json(value)]
-    if value.endswith((".ppm", ".pgm")):
-        picture = pictures.read_header(value)
-        return [Given(name, "uint8", picture.shape, lambda _: pictures.read_values(value, picture))]
-    if value.startswith("{"):
-        return [_of_shape(name, value)]
-    return [_of_array(name, literals.parse_literal(name, value))]
-
-
-def _name(dtype):
-    return dtype.newbyteorder("=").name
-
-
-def _of_array(name, array):
-    npy.check_axes('input "{}"'.format(name), array.shape)
-    return Given(name, _name(array.dtype), array.shape, lambda _: array)
-
-
-def _of_shape(name, text):
-    if not _SHAPE.match(text):
-        raise InputError('"{}" is no shape; write it as {{1,3,224,224}}'.format(text))
-    shape = tuple(int(number) for number in re.findall("[0-9]+", text))
-    npy.check_axes('input "{}"'.format(name), shape)
-    if npy.count(shape) > _MOST_NUMBERS:
-        raise InputError('input "{}": {} is too large'.format(name, text))
-    return Given(name, None, shape, lambda dtype: _ones(shape, dtype))
-
-
-def _ones(shape, dtype):
-    """Every byte is 1, as load_and_run fills it."""
-    return np.ones(npy.count(shape) * dtype.itemsize, np.uint8).view(dtype).reshape(shape)
+def _map_array(path):
+    """The array of an npy file, mapped into memory; nothing is unpickled."""
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except OSError as error:
+        raise InputError('failed to open "{}": {}'.format(path, error.strerror))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise InputError('"{}" is not an npy file of numbers: {}'.format(path, error))
+    if not array.shape or not array.size:
+        raise InputError(
+            '"{}" has the shape {}; every input has axes, of length 1 at least'.format(
+                path, braces(array.shape)
+            )
+        )
+    return array
 
 
 def match(given, wanted):
@@ -108,18 +82,18 @@ def match(given, wanted):
             warnings.append('input "{}" is given twice; the first counts'.format(item.name))
             continue
         seen.add(item.name)
-        if item.dtype not in (None, want.dtype):
+        if item.dtype != want.dtype:
             raise InputError(_other_type(item, want))
         if item.shape != want.shape:
             warnings.append(
                 'input "{}" is {}, the model was made for {}'.format(
-                    item.name, npy.braces(item.shape), npy.braces(want.shape)
+                    item.name, braces(item.shape), braces(want.shape)
                 )
             )
         pairs.append((item, want))
     warnings.extend(
         'input "{}" ({} {}) is not given: the run takes what its memory holds'.format(
-            want.name, want.dtype, npy.braces(want.shape)
+            want.name, want.dtype, braces(want.shape)
         )
         for want in wanted
         if want.name not in seen
@@ -137,7 +111,7 @@ def _no_such_input(name, wanted):
 
 def _other_type(item, want):
     return 'input "{}" is given as {} {}, but the model wants {} {}'.format(
-        item.name, item.dtype, npy.braces(item.shape), want.dtype, npy.braces(want.shape)
+        item.name, item.dtype, braces(item.shape), want.dtype, braces(want.shape)
     )
 
 
@@ -147,3 +121,8 @@ def not_finite(array):
         return 0, 0
     nan = int(np.isnan(array).sum())
     return nan, int((~np.isfinite(array)).sum()) - nan
+
+
+def braces(shape):
+    """A shape as MegEngine writes it: {2,3,32,32}."""
+    return "{" + ",".join(str(length) for length in shape) + "}"

@@ -1,6 +1,6 @@
 """The table of --model_info, as load_and_run prints it."""
 
-from load_and_run.npy import braces
+from load_and_run.inputs import braces
 
 _TITLE = "Runtime Model Info"
 _HEAD = ("type", "name", "shape", "dtype")

@@ -7,9 +7,9 @@ import time
 import numpy as np
 from load_and_run import dumps, inputs, model_info, rules
 from load_and_run.errors import Failure
+from load_and_run.inputs import braces
 from load_and_run.library import ModelMemory, Network
 from load_and_run.log import log
-from load_and_run.npy import braces
 
 
 class Plan(object):
@@ -129,7 +129,7 @@ def _arrays(given, network, computes):
         log(warning, "WARN")
     arrays = []
     for item, want in pairs:
-        array = item.read(np.dtype(want.dtype))
+        array = item.read()
         nan, infinite = inputs.not_finite(array)
         if nan or infinite:
             log(

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from agent.protocol.run_log import parse_log
 from agent.runtimes.command import command_for, legacy_arguments
 from agent.runtimes.describe import RuntimeDescription
@@ -57,9 +59,10 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
     """Run the model three times with a profile, in its own folder."""
     profile = model.parent / "profile.json"
     profile.unlink(missing_ok=True)
+    np.save(model.parent / "data.npy", np.array([[1, 2, 3, 4]], np.float32))
     arguments = [
         model.name,
-        "--input=data:[1.0,2,3,4]",
+        "--input=data:data.npy",
         "--iter=3",
         f"--profile={profile.name}",
         *flags,

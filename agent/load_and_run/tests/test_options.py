@@ -34,6 +34,12 @@ def graph(run: Runner, *arguments: str) -> dict:
     return json.loads((run.folder / "p.json").read_text())
 
 
+def eight(run: Runner, values: np.ndarray) -> str:
+    """The argument that gives eight numbers to the model `tiny`."""
+    np.save(run.folder / "eight.npy", values.astype(np.float32).reshape(1, 8))
+    return "--input=data:eight.npy"
+
+
 def types(profile: dict) -> Counter:
     return Counter(each["type"] for each in profile["graph_exec"]["operator"].values())
 
@@ -87,7 +93,7 @@ def test_each_thread_runs_a_copy_and_writes_whole_lines(run: Runner) -> None:
 
 
 def test_a_failure_in_a_thread_ends_the_run(run: Runner) -> None:
-    ended = run(model("tiny"), "--thread=2", "--input=wrong:1.0")
+    ended = run(model("tiny"), "--thread=2", f"--input=wrong:{DATA_NPY}")
     assert_died(ended, "lar::InputError", 'input "wrong" is not an input of the model')
 
 
@@ -106,14 +112,13 @@ def test_the_batch_size_is_that_of_every_input(run: Runner) -> None:
     assert "force set batch size to 5" in done(run, model("tiny"), "--batch_size=5", "--iter=1")
 
 
-def test_several_kinds_of_input_at_once(run: Runner) -> None:
-    raw = [0.5] * (2 * 32 * 32)
-    mask = {"mask": {"shape": [2, 1, 32, 32], "type": "float", "raw": raw}}
-    (run.folder / "mask.json").write_text(json.dumps(mask))
+def test_each_input_gets_its_own_file(run: Runner) -> None:
+    mask = np.full((2, 1, 32, 32), 0.5, np.float32)
+    np.save(run.folder / "mask.npy", mask)
     done(
         run,
         model("two_inputs"),
-        f"--input=data:{DATA_NPY};mask.json",
+        f"--input=data:{DATA_NPY};mask:mask.npy",
         "--bin_io_dump=d",
         "--iter=0",
     )
@@ -126,11 +131,11 @@ def test_several_kinds_of_input_at_once(run: Runner) -> None:
 
 @pytest.mark.parametrize("mode", [[], ["--mdl"]], ids=["lite", "mdl"])
 def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> None:
-    values = ",".join(f"{number}.5" for number in range(-4, 4))
-    done(run, model("tiny"), f"--input=data:[{values}]", "--iter=2", "--bin_out_dump=new/o", *mode)
+    given = np.arange(-3.5, 4.5, dtype=np.float32)
+    values = eight(run, given)
+    done(run, model("tiny"), values, "--iter=2", "--bin_out_dump=new/o", *mode)
     files = sorted((run.folder / "new" / "o").iterdir())
     assert [file.name for file in files] == ["run0-var11", "run1-var11", "run2-var11"]
-    given = np.array([float(value) for value in values.split(",")], np.float32)
     for file in files:
         name, array = tensor(file)
         assert name == "RELU"
@@ -138,7 +143,7 @@ def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> Non
 
 
 def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:
-    values = "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]"
+    values = eight(run, np.arange(1, 9))
     done(run, model("tiny"), values, "--iter=0", "--io_dump=new/dump.txt")
     text = (run.folder / "new" / "dump.txt").read_text()
     assert "var3 produced: name=data layout={1(8),8(1) Float32}" in text
@@ -354,9 +359,10 @@ def test_a_recording_costs_the_host_the_whole_run(run: Runner) -> None:
 
 
 def test_a_number_out_of_range_ends_the_run(run: Runner) -> None:
-    ended = run(model("tiny"), "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]", "--range=9")
+    values = eight(run, np.arange(1, 9))
+    ended = run(model("tiny"), values, "--range=9")
     assert_died(ended, "mgb::NumRangeCheckerError", "value=10 range=9")
-    done(run, model("tiny"), "--input=data:[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]", "--range=18")
+    done(run, model("tiny"), values, "--range=18")
 
 
 def test_the_table_of_the_model_is_load_and_runs_own(run: Runner) -> None:
