@@ -17,12 +17,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts import services
 from accounts.access_tokens import tokens_usable
 from accounts.admin.forms import AddUserForm, GrantForm
-from accounts.admin.user_acts import user_acts
 from accounts.models import User
 from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
 from accounts.sessions import sessions_of, user_end_session
 from accounts.system import people
-from webprofile.administration.acts import Act, ActsAdmin
+from webprofile.administration.acts import Act
+from webprofile.administration.acts_admin import ActsAdmin
+from webprofile.administration.user_acts import USER_ACTS
 from webprofile.errors import DomainError
 from webprofile.templatetags.moments import moment
 from webprofile.wording import word
@@ -47,7 +48,11 @@ class UserAdmin(ActsAdmin):
     change_form_template = "admin/accounts/user/change_form.html"
 
     def get_acts(self) -> tuple[Act, ...]:
-        return user_acts(grant=self._grant, ungrant=self._ungrant)
+        return (
+            Act("grant_workers", _("Give private devices"), page=self._grant),
+            Act("ungrant_workers", _("Take private devices away"), page=self._ungrant),
+            *USER_ACTS,
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """With sessions and what is granted, in as many queries whatever the number of users."""

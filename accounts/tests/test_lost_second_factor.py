@@ -146,7 +146,7 @@ def test_the_command_does_it_for_an_administrator_who_is_alone(alice):
     alice.is_staff = alice.is_superuser = True
     alice.save()
     call_command("users", "remove-second-factor", alice.email, stdout=out)
-    assert out.getvalue() == "alice@example.com done\n"
+    assert out.getvalue() == "alice@example.com logs in by the password alone now.\n"
     assert gets_in_by_the_password(alice)
     with pytest.raises(CommandError, match=r"alice@example\.com has no second factor"):
         call_command("users", "remove-second-factor", alice.email, stdout=out)

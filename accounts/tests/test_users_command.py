@@ -70,10 +70,14 @@ def test_a_password_is_set_and_never_an_argument(typed):
 
 def test_rights_are_given_and_taken_but_never_the_last_administrators():
     make_user("alice"), make_user("bob")
-    assert users("promote", "alice@example.com", "bob@example.com").count("done") == 2
-    assert "was so before" in users("promote", "alice@example.com")
+    assert users("promote", "alice@example.com", "bob@example.com").splitlines() == [
+        "alice@example.com is an administrator now.",
+        "bob@example.com is an administrator now.",
+    ]
+    told = users("promote", "alice@example.com")
+    assert told == "alice@example.com was an administrator before.\n"
     users("demote", "alice@example.com")
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match=r"^bob@example\.com is the last administrator"):
         users("demote", "bob@example.com")
     with pytest.raises(CommandError):
         users("deactivate", "bob@example.com")
@@ -81,6 +85,20 @@ def test_rights_are_given_and_taken_but_never_the_last_administrators():
     assert not User.objects.get(email="alice@example.com").is_active
     users("reactivate", "alice@example.com")
     assert User.objects.get(email="alice@example.com").is_active
+
+
+def test_one_who_is_refused_keeps_no_other_as_they_were():
+    for name in ("alice", "bob"):
+        make_user(name, is_staff=True, is_superuser=True)
+    out = io.StringIO()
+    with pytest.raises(CommandError, match=r"^bob@example\.com is the last administrator"):
+        emails = [f"{name}@example.com" for name in ("alice", "bob", "carol")]
+        make_user("carol")
+        call_command("users", "demote", *emails, stdout=out)
+    assert out.getvalue().splitlines() == [
+        "alice@example.com is no administrator any more.",
+        "carol@example.com was no administrator.",
+    ]
 
 
 def test_of_several_of_whom_one_is_unknown_nobody_is_changed():

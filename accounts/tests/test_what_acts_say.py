@@ -1,13 +1,10 @@
 """What administrators are told after an act on users."""
 
 import pytest
-from django.contrib import admin
 
 from accounts.models import User
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.admin_messages import messages_in
-from webprofile.wording_acts import DONE
-from workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -79,13 +76,3 @@ def test_grants_are_counted_in_the_singular_too(client, root):
     assert granted(bob) == ["Nothing to change: it was so before."]
     assert granted(bob, carol) == ["1 permission given."]
     assert granted(bob, carol, name="ungrant_workers") == ["2 permissions taken."]
-
-
-def test_each_act_has_words_of_its_own():
-    acts = {
-        f"{model._meta.model_name}.{act.name}"
-        for model in (Worker, User)
-        for act in admin.site._registry[model].get_acts()
-        if act.apply is not None
-    }
-    assert acts == set(DONE)

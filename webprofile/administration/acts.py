@@ -1,50 +1,71 @@
-"""What administrators do with rows: from a list with several, from a row's page with one.
+"""What administrators do with rows: each act is declared once, for pages and for `manage.py`.
 
-Each act is a service. What hurts is confirmed on a page of its own first.
+An act is a service of its core, with its name and the sentences about it. Who may do it is the
+service's to say, which refuses everybody but an administrator and the command line.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from accounts.models import User
-from accounts.selectors import reader_of
-from webprofile.administration.audited import AuditedAdmin
-from webprofile.administration.several import act_on_each
 from webprofile.errors import DomainError
 from webprofile.wording import word
-from webprofile.wording_acts import act_words
+from webprofile.wording_acts import listed
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of an act on one row.
+
+    name: of the row, as it is called now
+    changed: whether anything changed; if not, and nothing refused it, it was so before
+    """
+
+    row: Any
+    name: str
+    changed: bool
+    refusal: DomainError | None = None
+
+    @property
+    def refusal_words(self) -> str:
+        """Why the row was left as it is, with its name if the reason does not say it."""
+        assert self.refusal is not None
+        text = word(self.refusal)
+        if self.name in self.refusal.data.values():
+            return text
+        return _("%(name)s: %(why)s") % {"name": self.name, "why": text}
 
 
 @dataclass(frozen=True)
 class Act:
-    """One thing to do with a row. What came of it is said by `webprofile.wording_acts`.
+    """One thing to do with a row.
 
-    apply: the service, called as apply(row, by=user); its answer says whether anything changed
-    page: instead of `apply`, a view of (request, rows) that asks for more
-    warning: what follows, in the reader's words; if it is empty nobody is asked
+    apply: the service, called as apply(row, by=user); its answer says whether anything changed,
+        and its DomainError is this row's alone
+    done, unchanged: sentences of `ngettext_lazy` about `%(names)s`: what is so now, and that it was
+        so before; without the second the service refuses what would change nothing
+    page: instead of these, a view of (request, rows) that asks for more; the command line has none
+    warning: what follows, in the reader's words; if it is empty no page asks
     of_oneself: what else follows for administrators who are among the rows
+    is_final: whether no other act takes it back, so that the command line asks
     fits: whether it makes sense for a row, which decides on its button
-    more: what else the service is told, by name, of the request
+    more: what else the service is told, by name, of a page's request
     """
 
     name: str
     label: Any
     apply: Callable[..., object] | None = None
+    done: Any = ""
+    unchanged: Any = ""
     page: Callable[[HttpRequest, list[Any]], HttpResponse | None] | None = None
     warning: Any = ""
     of_oneself: Any = ""
     is_dangerous: bool = False
+    is_final: bool = False
     fits: Callable[[Any], bool] = lambda row: True
     more: Callable[[HttpRequest], dict[str, Any]] = lambda request: {}
 
@@ -53,100 +74,27 @@ class Act:
         """Whether another page comes before anything is done."""
         return bool(self.warning) or self.page is not None
 
+    def on(self, row: Any, *, by: User | None, **more: Any) -> Came:
+        """Do it, in the transaction of its service; repeating it changes nothing."""
+        assert self.apply is not None
+        refusal, changed = None, False
+        try:
+            changed = bool(self.apply(row, by=by, **more))
+        except DomainError as error:
+            refusal = error
+        return Came(row, str(row), changed, refusal)
 
-class ActsAdmin(AuditedAdmin):
-    """Offers its acts as actions of the list and as buttons of a row's page."""
+    def on_each(self, rows: Iterable[Any], *, by: User, **more: Any) -> list[Came]:
+        """Do it, row after row, so that one refusal stops no other.
 
-    def get_acts(self) -> tuple[Act, ...]:
-        raise NotImplementedError
+        Oneself comes last, as that may take the right to go on; answers stand in the order of rows.
+        """
+        asked = list(rows)
+        ordered = sorted(asked, key=lambda row: bool(row == by))
+        came = {row.pk: self.on(row, by=by, **more) for row in ordered}
+        return [came[row.pk] for row in asked]
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        return {act.name: (_action_of(act), act.name, act.label) for act in self.get_acts()}
-
-    def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(require_POST(self.act_view))
-        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
-        return [path("<int:pk>/act/<slug:name>/", view, name=name), *super().get_urls()]
-
-    def act_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """Do one act with one row."""
-        act = next((act for act in self.get_acts() if act.name == name), None)
-        if act is None:
-            raise Http404
-        row = get_object_or_404(self.get_queryset(request), pk=pk)
-        answer = self.perform(request, act, [row])
-        return answer or redirect(self.page_of(row))
-
-    def page_of(self, row: Any) -> str:
-        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
-
-    def buttons_of(self, row: Any) -> list[dict[str, Any]]:
-        """The acts that fit a row, with their addresses."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_act"
-        return [
-            {"act": act, "url": reverse(name, args=[row.pk, act.name])}
-            for act in self.get_acts()
-            if act.fits(row)
-        ]
-
-    def page_below(
-        self, request: HttpRequest, template: str, context: dict[str, Any]
-    ) -> HttpResponse:
-        """A page that is reached from the list, and leads back to it."""
-        whole = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
-            **context,
-        }
-        return TemplateResponse(request, template, whole)
-
-    def perform(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse | None:
-        """Ask first where the act wants it; then do it and say what came of it."""
-        if act.warning and request.POST.get("confirm") != "yes":
-            return self._confirm(request, act, rows)
-        if act.page is not None:
-            return act.page(request, rows)
-        self._apply(request, act, rows)
-        by = reader_of(request)
-        stays = User.objects.filter(pk=by.pk, is_staff=True, is_active=True).exists()
-        return None if stays else redirect("tasks:list")
-
-    def _apply(self, request: HttpRequest, act: Act, rows: list[Any]) -> None:
-        assert act.apply is not None
-        came = act_on_each(rows, act.apply, by=reader_of(request), more=act.more(request))
-        for each in came:
-            if each.refusal is not None:
-                messages.error(request, _refused(each.name, each.refusal))
-        for tell, changed in ((messages.success, True), (messages.info, False)):
-            names = [each.name for each in came if each.refusal is None and each.changed is changed]
-            if names:
-                noun = self.opts.model_name
-                tell(request, act_words(f"{noun}.{act.name}", names, changed=changed))
-
-    def _confirm(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse:
-        context = {
-            "title": act.label,
-            "act": act,
-            "rows": rows,
-            "of_oneself": act.of_oneself if reader_of(request) in rows else "",
-            "checkbox": ACTION_CHECKBOX_NAME,
-        }
-        return self.page_below(request, "admin/confirm_act.html", context)
-
-
-def _action_of(act: Act) -> Callable[[ActsAdmin, HttpRequest, QuerySet], HttpResponse | None]:
-    def action(
-        self: ActsAdmin, request: HttpRequest, queryset: QuerySet[Any]
-    ) -> HttpResponse | None:
-        return self.perform(request, act, list(queryset))
-
-    return action
-
-
-def _refused(name: str, refusal: DomainError) -> str:
-    """Why a row was left as it is, with its name if the reason does not say it."""
-    text = word(refusal)
-    if name in refusal.data.values():
-        return text
-    return _("%(name)s: %(why)s") % {"name": name, "why": text}
+    def words(self, names: Sequence[str], *, changed: bool = True) -> str:
+        """What is so now of the rows of these names."""
+        text = self.done if changed else self.unchanged
+        return str(text % {"count": len(names), "names": listed(names)})

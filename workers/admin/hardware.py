@@ -15,7 +15,9 @@ from django.views.decorators.http import require_http_methods
 from accounts.selectors import entries_about, reader_of
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
-from webprofile.administration.acts import Act, ActsAdmin
+from webprofile.administration.acts import Act
+from webprofile.administration.acts_admin import ActsAdmin
+from webprofile.administration.worker_acts import WORKER_ACTS
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
@@ -24,7 +26,6 @@ from workers import services
 from workers.admin import columns
 from workers.admin.filters import BeatFilter, StateFilter
 from workers.admin.forms import UsersForm, WorkerForm
-from workers.admin.hardware_acts import hardware_acts
 from workers.editing import worker_change
 from workers.enrolling import enrol_line
 from workers.grants import grants_add, grants_remove
@@ -55,7 +56,7 @@ class WorkerAdmin(ActsAdmin):
     change_form_template = "admin/workers/worker/change_form.html"
 
     def get_acts(self) -> tuple[Act, ...]:
-        return hardware_acts(enrol=self._enrol)
+        return (Act("enrol", _("Enrol"), page=self._enrol), *WORKER_ACTS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj and obj.retired_at:

@@ -116,5 +116,9 @@ def test_the_command_does_the_same():
     assert Worker.objects.get().takes_scripts
     call_command("workers", "forbid-scripts", "box", stdout=out)
     call_command("workers", "forbid-scripts", "box", stdout=out)
-    assert out.getvalue() == "box done\nbox done\nbox was so before\n"
+    assert out.getvalue() == (
+        "box may run scripts, as soon as its agent's configuration allows them too.\n"
+        "box starts no more scripts.\n"
+        "box was not allowed to run scripts.\n"
+    )
     assert AuditEntry.objects.count() == 2

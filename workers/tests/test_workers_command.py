@@ -44,8 +44,8 @@ def test_enrolling_once_more_voids_the_line_before():
 
 def test_a_device_is_drained_and_resumed():
     make_worker("pi-4")
-    assert "pi-4 done" in workers("drain", "pi-4")
-    assert "was so before" in workers("drain", "pi-4")
+    assert "pi-4 is drained" in workers("drain", "pi-4")
+    assert workers("drain", "pi-4") == "pi-4 was drained before.\n"
     assert not Worker.objects.get().is_enabled
     workers("resume", "pi-4")
     assert Worker.objects.get().is_enabled

@@ -14,7 +14,7 @@ from accounts.selectors import reader_of
 from profiles.health import health_ask
 from tasks.reasons import held_words, wording_of
 from tasks.usage import recent_tasks, usage_of, work_of
-from webprofile.wording_acts import act_words
+from webprofile.administration.worker_acts import HEALTH_CHECK
 from workers import releases
 from workers.conditions import Condition, condition_of
 from workers.labels import labels_of
@@ -67,7 +67,7 @@ def worker_check(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404
     worker = _worker(reader, name)
     health_ask(worker, by=reader)
-    messages.success(request, act_words("worker.health_check", [worker.name], changed=True))
+    messages.success(request, HEALTH_CHECK.words([worker.name]))
     return redirect("workers:detail", name=worker.name)
 
 

@@ -3,7 +3,6 @@
 import getpass
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,6 +12,8 @@ from accounts import services
 from accounts.access_tokens import token_revoke, tokens_usable
 from accounts.models import User
 from accounts.system import people
+from webprofile.administration.user_acts import USER_ACTS
+from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -20,12 +21,17 @@ from workers.grants import grants_add, grants_remove
 
 FIELDS = ("e-mail", "role", "active", "joined", "last login", "private devices")
 LONGEST_PASSWORD = 4096
-
-
+_TEXTS = {
+    "list": "print users",
+    "create": "register a user; the password is asked for",
+    "set-password": "set another password; sessions and access tokens made before it end",
+    "grant": "let a user choose private devices",
+    "revoke-grant": "take private devices back",
+    "revoke-token": "revoke an access token at once",
+}
 _EXAMPLES = {
     "list": "users list --administrators",
     "create": "users create you@example.com < password.txt",
-    "promote": "users promote you@example.com",
     "set-password": "users set-password you@example.com",
     "grant": "users grant you@example.com x86-1 pi-4",
     "revoke-grant": "users revoke-grant you@example.com pi-4",
@@ -38,7 +44,7 @@ class Command(BaseCommand):
 
     help = (
         "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
-        "grant devices; revoke access tokens."
+        "end sessions; grant devices; revoke access tokens."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -47,11 +53,11 @@ class Command(BaseCommand):
         verbs = {}
         for verb, text in _TEXTS.items():
             verbs[verb] = added = subparsers.add_parser(verb, help=text)
-            example = _EXAMPLES.get(verb, f"users {verb} you@example.com")
-            explain_command(added, example, text=text)
+            explain_command(added, _EXAMPLES[verb], text=text)
             if verb != "list":
-                many = "+" if verb in _ACTS else None
-                added.add_argument("email", metavar="E-MAIL", nargs=many)
+                added.add_argument("email", metavar="E-MAIL")
+        example = "users {verb} you@example.com"
+        self.acts = act_verbs(subparsers, USER_ACTS, metavar="E-MAIL", example=example)
         add = verbs["list"].add_argument
         add("--match", metavar="TEXT", help="a part of the e-mail")
         add("--administrators", action="store_true", help="these alone")
@@ -68,8 +74,9 @@ class Command(BaseCommand):
         with plain_errors():
             if verb == "list":
                 self._list(options)
-            elif verb in _ACTS:
-                self._act(_ACTS[verb][1], options["email"])
+            elif verb in self.acts:
+                users = [user_named(email) for email in options["names"]]
+                act_on_rows(self.acts[verb], users, self.stdout)
             elif verb == "create":
                 user = services.user_create(
                     email=options["email"],
@@ -88,11 +95,6 @@ class Command(BaseCommand):
                 change = grants_add if verb == "grant" else grants_remove
                 count = change(users=[options["email"]], workers=options["workers"], by=None)
                 self.stdout.write(f"{count} grants changed")
-
-    def _act(self, act: Callable[[User], bool], emails: list[str]) -> None:
-        for user in [user_named(email) for email in emails]:
-            done = "done" if act(user) else "was so before"
-            self.stdout.write(f"{user.email} {done}")
 
     def _revoke_token(self, user: User, prefix: str) -> None:
         tokens = list(tokens_usable(user).filter(prefix=prefix.rstrip("…")))
@@ -115,29 +117,6 @@ class Command(BaseCommand):
         else:
             shown = [list(row.values()) for row in rows]
             self.stdout.write(table(shown, FIELDS))
-
-
-_ACTS: dict[str, tuple[str, Callable[[User], bool]]] = {
-    "promote": ("make administrators", lambda user: services.user_promote(user, by=None)),
-    "demote": ("make plain users", lambda user: services.user_demote(user, by=None)),
-    "deactivate": ("shut out", lambda user: services.user_deactivate(user, by=None)),
-    "remove-second-factor": (
-        "remove it for those who lost it; sessions and access tokens made before it end",
-        lambda user: services.user_remove_second_factor(user, by=None),
-    ),
-    "reactivate": ("let in again", lambda user: services.user_reactivate(user, by=None)),
-}
-
-
-_TEXTS = {
-    "list": "print users",
-    "create": "register a user; the password is asked for",
-    **{verb: text for verb, (text, _) in _ACTS.items()},
-    "set-password": "set another password; sessions and access tokens made before it end",
-    "grant": "let a user choose private devices",
-    "revoke-grant": "take private devices back",
-    "revoke-token": "revoke an access token at once",
-}
 
 
 def _row(user: Any) -> dict[str, Any]:

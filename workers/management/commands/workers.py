@@ -1,13 +1,14 @@
 """`manage.py workers`: devices, enrolled and taken out of service."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q
 
 from tasks.states import TaskState
+from webprofile.administration.worker_acts import WORKER_ACTS
+from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -17,8 +18,6 @@ from workers.heartbeats import beat_of
 from workers.models import Worker
 
 FIELDS = ("device", "heartbeat", "state", "public", "versions", "agent", "waiting", "live")
-
-
 _EXAMPLES = {
     "list": "workers list --json",
     "enrol": "workers enrol pi-4 --public",
@@ -32,8 +31,8 @@ class Command(BaseCommand):
     """Every change is noted in the audit log, without a name: it came from the server itself."""
 
     help = (
-        "List, enrol, drain, resume, publish, hide, shut out and retire devices, and say which of "
-        "them run scripts."
+        "List, enrol, drain, resume, check, publish, hide, shut out and retire devices, and say "
+        "which of them run scripts."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,12 +48,8 @@ class Command(BaseCommand):
         enrol.add_argument("--public", action="store_true", help="a new one is for every user")
         ways = ("curl", "pipx", "clone")
         enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="usual: curl")
-        for verb, (text, _) in _ACTS.items():
-            added = verbs.add_parser(verb, help=text)
-            explain_command(added, _EXAMPLES.get(verb, f"workers {verb} x86-1 pi-4"), text=text)
-            added.add_argument("names", nargs="+", metavar="DEVICE")
-            if verb in _FINAL:
-                added.add_argument("--yes", action="store_true", help="do not ask")
+        example = "workers {verb} x86-1 pi-4"
+        self.acts = act_verbs(verbs, WORKER_ACTS, metavar="DEVICE", example=example)
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
@@ -64,7 +59,10 @@ class Command(BaseCommand):
             elif verb == "enrol":
                 self._enrol(options)
             else:
-                self._act(verb, options)
+                chosen = [_named(name) for name in options["names"]]
+                if self.acts[verb].is_final:
+                    confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
+                act_on_rows(self.acts[verb], chosen, self.stdout)
 
     def _enrol(self, options: dict[str, Any]) -> None:
         """The line is a secret, valid once and for a day: it goes to standard output alone."""
@@ -78,14 +76,6 @@ class Command(BaseCommand):
         if not line:
             raise CommandError("This site serves no agent: --with clone.")
         self.stdout.write(line)
-
-    def _act(self, verb: str, options: dict[str, Any]) -> None:
-        chosen = [_named(name) for name in options["names"]]
-        if verb in _FINAL:
-            confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
-        for name, worker in zip(options["names"], chosen, strict=True):
-            done = "done" if _ACTS[verb][1](worker) else "was so before"
-            self.stdout.write(f"{name} {done}")
 
     def _list(self, options: dict[str, Any]) -> None:
         workers = Worker.objects.order_by("name").prefetch_related("runtimes")
@@ -109,26 +99,6 @@ class Command(BaseCommand):
         else:
             shown = [list(row.values()) for row in rows]
             self.stdout.write(table(shown, FIELDS))
-
-
-#: what cannot be taken back by the opposite
-_FINAL = ("retire", "revoke")
-_ACTS: dict[str, tuple[str, Callable[[Worker], object]]] = {
-    "drain": ("no new tasks; what runs goes on", lambda w: services.worker_drain(w, by=None)),
-    "resume": ("give tasks again", lambda w: services.worker_resume(w, by=None)),
-    "publish": ("let every user choose", lambda w: services.worker_publish(w, by=None)),
-    "hide": ("only for those granted", lambda w: services.worker_hide(w, by=None)),
-    "allow-scripts": (
-        "let those who may use it run Python programs there, in a sandbox",
-        lambda w: services.worker_allow_scripts(w, by=None),
-    ),
-    "forbid-scripts": (
-        "start no more scripts; what runs goes on",
-        lambda w: services.worker_forbid_scripts(w, by=None),
-    ),
-    "revoke": ("shut the agent out until enrolled", lambda w: services.worker_revoke(w, by=None)),
-    "retire": ("out of service for good", lambda w: services.worker_retire(w, by=None)),
-}
 
 
 def _named(name: str) -> Worker:
