@@ -1,0 +1,113 @@
+"""How many SQL statements a task costs from its submission to its stored result.
+
+Counted is what every part of the site sends to the database for one task with one model: the user's
+request and its authentication, the assignment, what follows from each frame of the agent, and the
+actor that reads the result. BEGIN, COMMIT and savepoints are not counted: they read and write no
+row. Frames and wake-ups are given to the functions that the socket's process gives them to.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dramatiq
+import pytest
+from django.db import connection
+
+from accounts.access_tokens import token_issue
+from accounts.models import AccessToken
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    AttemptUploads,
+    EndReason,
+    FileOffer,
+)
+from profiles import storage as object_storage
+from profiles.models import artifact_key
+from tasks.models import Task
+from tasks.tests.make import TASKS, asked, make_user, make_worker, upload
+from webprofile.tests.documented_api import DocumentedClient
+from workers import gateway, tokens
+
+#: of all steps together
+LIMIT = 58
+
+
+class Statements:
+    """What each step sends to the database."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, list[str]] = {}
+
+    @contextmanager
+    def of(self, step: str) -> Iterator[None]:
+        sent = self.sent.setdefault(step, [])
+
+        def watch(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+            if not sql.startswith(("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")):
+                sent.append(sql)
+            return execute(sql, *args)
+
+        with connection.execute_wrapper(watch):
+            yield
+
+    def counted(self) -> Counter[str]:
+        return Counter({step: len(sent) for step, sent in self.sent.items()})
+
+
+def worked_off(queue: str) -> None:
+    """Do what was sent to the actors of a queue."""
+    broker = dramatiq.get_broker()
+    waiting = broker.queues[queue]
+    while not waiting.empty():
+        message = dramatiq.Message.decode(waiting.get_nowait())
+        broker.get_actor(message.actor_name).fn(*message.args)
+        waiting.task_done()
+
+
+@pytest.mark.database
+@pytest.mark.django_db(transaction=True)
+def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(storage, testdata):
+    worker, token = tokens.code_redeem(tokens.code_issue(make_worker()))
+    scopes = AccessToken.Scope.values[:2]
+    _, secret = token_issue(make_user(), name="script", scopes=scopes, days=1)
+    client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"})
+    body = asked(worker=worker.pk)
+    made = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()
+    upload(made)
+    content = (testdata / "profiles" / "tiny.json").read_bytes()
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    offer = FileOffer(name="profile.json", size_bytes=len(content), md5=digest)
+    statements = Statements()
+
+    def reported(report: Any) -> None:
+        with statements.of(report.type):
+            assert tokens.tokens_valid([tokens.digest(token)])
+            assert gateway.on_reports([(worker, report)]) != [None]
+
+    def said(message: Any) -> None:
+        with statements.of(message.type):
+            gateway.handle(tokens.token_check(token), message)
+
+    with statements.of("submit"):
+        answer = client.post(f"{TASKS}{made['id']}/submit/")
+    assert answer.status_code == 200, answer.json()
+    with statements.of("wake-up"):
+        (start,) = gateway.on_wake({worker.pk})[worker.pk]
+    reported(AttemptAccepted(attempt=start.attempt))
+    reported(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run"))
+    said(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=7, text="a line\n"))
+    said(AttemptUploads(attempt=start.attempt, files=(offer,)))
+    object_storage.write(artifact_key(str(start.attempt), offer.name), content)
+    facts = {"reason": EndReason.EXITED, "exit_code": 0, "files": (offer,)}
+    reported(AttemptFinished(attempt=start.attempt, at=0, **facts))
+    with statements.of("result"):
+        worked_off("profiles")
+    assert Task.objects.get(pk=made["id"]).outcome == "succeeded"
+    counted = statements.counted()
+    assert counted.total() <= LIMIT, counted
