@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import boto3
 import hypothesis
 import pytest
 from django.conf import settings
+from django.core.signals import setting_changed
 from django.db import connection
 from django.utils import translation
 from xdist.remote import Producer
@@ -21,6 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from testdata import DATA
 from webprofile.embedded.layout import free_ports
+from webprofile.storage import storage as object_store
 
 # how fast inputs are made depends on the machine, and says nothing about the code
 hypothesis.settings.register_profile(
@@ -145,16 +146,18 @@ def _listens(server: subprocess.Popen, address: str) -> bool:
     return False
 
 
+def _storage_is_made_again(setting: str, **kwargs: object) -> None:
+    """The default storage reads the settings S3_* once; Django makes a new one for STORAGES."""
+    if setting.startswith("S3_"):
+        setting_changed.send(sender=None, setting="STORAGES", value=None, enter=True)
+
+
+setting_changed.connect(_storage_is_made_again)
+
+
 @pytest.fixture
 def storage(object_storage: str, settings) -> None:
     """The site uses the real S3 server, with a bucket of the test's own."""
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = object_storage
     settings.S3_BUCKET = f"test-{uuid.uuid4().hex}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=object_storage,
-        aws_access_key_id=settings.S3_ACCESS_KEY_ID,
-        aws_secret_access_key=settings.S3_SECRET_ACCESS_KEY,
-        region_name=settings.S3_REGION,
-    )
-    client.create_bucket(Bucket=settings.S3_BUCKET)
+    object_store.client.create_bucket(Bucket=settings.S3_BUCKET)

@@ -17,7 +17,6 @@ from django.db import transaction
 from django.db.models import Q
 
 from agent.protocol.parts import md5_of_parts, part_sizes
-from profiles import storage
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from profiles.opened.uploads import opened_file_stored
 from tasks.models import TaskFile
@@ -25,6 +24,7 @@ from tasks.services import file_stored
 from tasks.states import TaskState
 from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
+from webprofile.storage import PartsRefusedError, storage
 
 log = structlog.get_logger()
 
@@ -183,7 +183,7 @@ def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
     """
     try:
         return storage.parts_join(row.object_key, row.upload_id, md5s)
-    except storage.PartsRefusedError as error:
+    except PartsRefusedError as error:
         # rclone 1.75, now and then, where a part came a second time after a break
         raise _dropped(file, row) from error
     except DomainError as error:

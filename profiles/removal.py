@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
-from profiles import storage
 from profiles.models import RemovedObjects, artifact_key
 from tasks.announce import task_changed_on_commit
 from tasks.models import Task
 from tasks.states import TaskState
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.db.models import prefetch_related_objects
 
-from profiles import storage
 from profiles.parts import target_of, what_is_stored
 from tasks.asking.inspection import bytes_wanted
 from tasks.asking.programs import bytes_wanted_of
@@ -15,6 +14,7 @@ from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.submitting import Arrived, StoredObject, tasks_submit
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 
 class FileStore:

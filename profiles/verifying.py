@@ -13,7 +13,6 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agent.protocol import EndReason
-from profiles import storage
 from profiles.models import (
     Artifact,
     OpenedFile,
@@ -22,11 +21,11 @@ from profiles.models import (
     ProfileUpload,
     RemovedObjects,
 )
-from profiles.storage import Listed
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.storage import Listed, storage
 
 #: how long after its deadline a row may wait for the sweep
 PATIENCE = datetime.timedelta(minutes=5)

@@ -15,7 +15,6 @@ from accounts.models import User
 from accounts.selectors import reader_of
 from agent.protocol.artifacts import artifact_of
 from agent.protocol.options import OPTIONS
-from profiles import storage
 from profiles.models import Artifact
 from profiles.removal import draft_discard
 from profiles.task_files import sources_check, task_confirm, upload_targets
@@ -39,6 +38,7 @@ from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.storage import storage
 from webprofile.wording import word
 from workers.labels import labels_of
 from workers.models import Runtime, Worker

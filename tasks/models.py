@@ -239,7 +239,7 @@ class TaskFile(models.Model):
 
     @property
     def stored_md5(self) -> str:
-        """What storage answers for it (`profiles.storage.head`) if it is whole."""
+        """What storage answers for it (`ObjectStorage.head`) if it is whole."""
         return self.etag or self.md5
 
     @property

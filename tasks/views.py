@@ -22,7 +22,6 @@ from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
-from profiles import storage
 from profiles.parts import part_targets, parts_join
 from profiles.removal import draft_discard
 from profiles.rules import refuse_removed, task_keep_files
@@ -61,6 +60,7 @@ from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.middleware import wants_json
+from webprofile.storage import storage
 from webprofile.wording import WORDINGS
 from workers.models import Worker
 

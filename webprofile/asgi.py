@@ -9,10 +9,11 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.prod")
 http = get_asgi_application()  # loads the apps, so it comes before what imports models
 
-from profiles.s3 import clients_prepare  # noqa: E402
+
 from webprofile.body_limit import BodyLimit  # noqa: E402
 from webprofile.garbage import loaded_spare  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
+from webprofile.storage import storage  # noqa: E402
 from webprofile.watching.requests import Watched  # noqa: E402
 
 limited = BodyLimit(
@@ -20,5 +21,5 @@ limited = BodyLimit(
 )
 application = Watched(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
 # before anybody listens, who would wait for it
-clients_prepare()
+storage.clients_prepare()
 loaded_spare()

@@ -35,7 +35,6 @@ from agent.protocol import (
     UploadTarget,
     Welcome,
 )
-from profiles import storage
 from profiles.models import artifact_key
 from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
@@ -47,6 +46,7 @@ from tasks.reviving import attempts_revive
 from tasks.selectors import known_sums
 from tasks.states import TaskState
 from webprofile.saving import wait_at_most
+from webprofile.storage import storage
 from webprofile.watching.task_traces import attempt_traced
 from workers import releases, services
 from workers.models import LONG, Worker

@@ -12,9 +12,9 @@ from django.utils import timezone
 from accounts.access_tokens import token_issue
 from accounts.models import AccessToken, User
 from agent.protocol.plan import Plan
-from profiles import storage
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import TaskState
+from webprofile.storage import storage
 from workers.models import Worker
 from workers.tokens import code_issue
 

@@ -124,10 +124,10 @@ def _task(
         EndReason,
         FileOffer,
     )
-    from profiles import storage
     from profiles.models import artifact_key
     from profiles.services import profile_build
     from tasks.models import Attempt, Task
+    from webprofile.storage import storage
     from workers import gateway, tokens
 
     worker = Task.objects.values_list("worker_id", flat=True).get(pk=number)

@@ -9,13 +9,13 @@ from django.conf import settings
 from django.core.cache import cache
 
 from agent.protocol.artifacts import PROFILE_NAME
-from profiles import storage
 from profiles.analysis.io_dump import Difference, compare, index_of
 from profiles.models import Artifact
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.execution import Maker, makers
 from profiles.parsers.tensor_dump import DumpError, TensorHeader, open_zip
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -15,7 +15,6 @@ import numpy as np
 import structlog
 from django.conf import settings
 
-from profiles import storage
 from profiles.derived import cut_reader, readers
 from profiles.derived.cut_reader import CutOrder
 from profiles.derived.fork_server import SAID
@@ -29,6 +28,7 @@ from profiles.traces.span_index import (
     header_bytes,
 )
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

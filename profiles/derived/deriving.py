@@ -12,7 +12,6 @@ import msgspec
 import structlog
 from django.conf import settings
 
-from profiles import storage
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
@@ -26,6 +25,7 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
 from profiles.size_limits import most_bytes, size_limit
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -6,13 +6,13 @@ import threading
 from cachetools import LRUCache, cached
 from django.conf import settings
 
-from profiles import storage
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import ProfileData
 from profiles.hints import rebuild_profile_soon
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 #: archives are made by our own reader, whose memory is limited: none becomes nearly as large
 _ARCHIVE_LIMIT_BYTES = 1 << 30

@@ -8,13 +8,13 @@ from pydantic import ValidationError
 
 from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of
 from agent.protocol.measurement import Measurement
-from profiles import storage
 from profiles.analysis.archive import VERSION
 from profiles.analysis.histogram import histogram
 from profiles.analysis.measuring import figures, times_of, variation
 from profiles.models import AttemptMeasurement, artifact_key
 from tasks.models import Attempt
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 #: of a state of the device, what pages show; the artifact has all of it
 _SHOWN_STATE = (

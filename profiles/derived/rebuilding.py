@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import structlog
 from django.db import transaction
 
-from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.deriving import derive, derived_store, profile_row
 from profiles.derived.results import Results, UnusableError, results_read
@@ -18,6 +17,7 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, kind_of, other_kind
 from tasks.models import Attempt
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

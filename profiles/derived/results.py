@@ -16,7 +16,6 @@ from agent.protocol.artifacts import (
     profile_number,
 )
 from agent.protocol.measurement import Measurement
-from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measuring import latency, times_of
 from profiles.analysis.stability import totals_of_passes
@@ -29,6 +28,7 @@ from profiles.parsers.run_log import parse_run_log, parse_warnings
 from tasks.models import Attempt, Task
 from tasks.reasons import Reason
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accounts.models import User
-from profiles import storage
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened.uploads import (
     FileToOpen,
@@ -18,6 +17,7 @@ from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of, other_kin
 from tasks.submitting import StoredObject
 from webprofile.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from accounts.models import User
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
-from profiles import storage
 from profiles.models import Artifact, Profile, ProfileUpload
 from profiles.opened.importing import Imported, opened_before
 from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create, upload_delete
@@ -13,6 +12,7 @@ from profiles.rules import refuse_removed
 from tasks.models import Attempt, Task
 from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 
 def is_recorded(name: str) -> bool:

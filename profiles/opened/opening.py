@@ -2,7 +2,6 @@
 
 import structlog
 
-from profiles import storage
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.deriving import Derived, derive, derived_store, profile_row
 from profiles.models import Profile, ProfileUpload
@@ -17,6 +16,7 @@ from profiles.opened.uploads import (
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, kind_of, other_kind
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -7,11 +7,11 @@ import structlog
 from django.db.models import Q
 from django.utils import timezone
 
-from profiles import storage
 from profiles.hints import build_opened_soon
 from profiles.models import ProfileUpload, upload_prefix
 from profiles.opened.uploads import upload_delete, upload_fail, upload_purged
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -7,7 +7,6 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles import storage
 from profiles.models import ProfileUpload
 from profiles.opened import uploads
 from profiles.opened.of_attempts import attempt_open
@@ -20,6 +19,7 @@ from profiles.selectors import uploads_visible_to
 from tasks.rest.answers import UploadsAnswer
 from webprofile.rest.schema import documented, redirect_to
 from webprofile.rest.views import ApiListView
+from webprofile.storage import storage
 
 REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad", "parts_not_here"]
 

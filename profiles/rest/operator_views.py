@@ -12,7 +12,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 
-from profiles import storage
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import Printed, text_pieces
@@ -36,6 +35,7 @@ from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented, redirect_to
+from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
 _NOWHERE = Places("", "", "", "")

@@ -5,7 +5,6 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext
 
-from profiles import storage
 from profiles.analysis.drawing.colours import Metric, colouring
 from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.derived.loading import profile_data
@@ -14,6 +13,7 @@ from profiles.parsers.columns import Side
 from profiles.parsers.model_start import START_BYTES, ModelForm, model_form
 from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 
 #: letters of a scope's address that are looked at
 LONGEST_SCOPE = 500

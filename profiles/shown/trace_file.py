@@ -4,11 +4,11 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from profiles import storage
 from profiles.derived.loading import run_data
 from profiles.models import Profile
 from profiles.originals import Original, originals_of
 from profiles.traces.summary import decode_summary
+from webprofile.storage import storage
 
 #: a browser holds a trace several times over while it reads it
 TRACE_LIMIT_BYTES = 200 * 1024**2

@@ -11,13 +11,13 @@ from django.core.management import call_command
 
 from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
-from profiles import storage as object_store
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task, TaskFile
 from tasks.tests.make import make_user
 from tasks.tests.scripts import make_script_worker, program_file
+from webprofile.storage import storage as object_store
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from django.conf import settings
 
-from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create
 from tasks.submitting import StoredObject
+from webprofile.storage import storage as object_store
 
 
 def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> FileToOpen:
@@ -54,6 +54,6 @@ def confirm(upload: ProfileUpload) -> None:
 
 def objects_of(upload_id: int) -> list[str]:
     """Keys in storage below an upload."""
-    client = object_store.internal()
+    client = object_store.client
     found = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")
     return [each["Key"] for each in found.get("Contents", [])]

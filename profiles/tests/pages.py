@@ -8,12 +8,12 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
-from profiles import storage
 from profiles.models import AttemptMeasurement, Profile, artifact_key
 from profiles.services import artifacts_record, profile_build
 from tasks.models import Attempt, Task
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
+from webprofile.storage import storage
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
 

@@ -9,7 +9,6 @@ from django.core.management import call_command
 
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
-from profiles import storage as object_store
 from profiles.analysis.io_dump import compare
 from profiles.models import Artifact, artifact_key
 from profiles.services import artifacts_record
@@ -19,6 +18,7 @@ from tasks.attempts import attempt_lose
 from tasks.models import Task, TaskFile
 from tasks.selectors import known_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
+from webprofile.storage import storage as object_store
 from workers import gateway
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import Plan
-from profiles import storage as object_store
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData
@@ -28,6 +27,7 @@ from profiles.tests.passes import another_pass, changed
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 

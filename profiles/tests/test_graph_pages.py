@@ -6,7 +6,6 @@ import json
 import pytest
 from django.urls import reverse
 
-from profiles import storage as object_store
 from profiles.models import Profile
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.model_start import model_form
@@ -16,6 +15,7 @@ from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from testdata.making import SMALL
+from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
 

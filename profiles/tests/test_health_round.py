@@ -8,12 +8,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
-from profiles import storage as objects
 from profiles.health import health_begin, health_round
 from tasks.health import MODEL
 from tasks.models import Attempt, Task
 from tasks.tests.make import last_seen, make_user, make_worker, reported
 from tasks.transitions import transition_if
+from webprofile.storage import storage as objects
 from workers.gateway import on_wake
 from workers.models import HealthCheck, Worker
 

@@ -6,7 +6,6 @@ import pytest
 from django.utils import translation
 from django.utils.html import escape
 
-from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.tests import hostile
 from profiles.tests.hostile_cases import EMPTY, REFUSED, WORST, all_cases
@@ -15,6 +14,7 @@ from profiles.tests.pages import make_result
 from profiles.tests.sweeping import addresses, faults, more_addresses
 from testdata import good_profile
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 from webprofile.wording import word
 
 pytestmark = pytest.mark.django_db

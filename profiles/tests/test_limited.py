@@ -22,11 +22,11 @@ from profiles.derived.limited import Order
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
 from profiles.parsers.profile_json import ProfileFile
-from profiles.storage import write
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
 from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.usefixtures("storage")
 
@@ -38,7 +38,7 @@ def derived(*files: bytes | None) -> Derived:
     names = ["profile.json", *(f"profile-{n}.json" for n in range(2, len(files) + 1))]
     for name, data in zip(names, files, strict=True):
         if data is not None:
-            write(f"attempts/x/{name}", data)
+            object_store.write(f"attempts/x/{name}", data)
     return derive([(name, f"attempts/x/{name}") for name in names])
 
 
@@ -154,7 +154,7 @@ def test_a_server_of_forks_that_was_killed_is_started_again():
 
 def test_several_profiles_are_read_at_the_same_time():
     for name in ("resnet18", "lstm"):
-        write(f"attempts/{name}/profile.json", good_profile(name))
+        object_store.write(f"attempts/{name}/profile.json", good_profile(name))
     asked = [[("profile.json", f"attempts/{name}/profile.json")] for name in ("resnet18", "lstm")]
     with ThreadPoolExecutor(4) as pool:
         found = [len(each.data.columns) for each in pool.map(derive, asked * 4)]

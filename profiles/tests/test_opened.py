@@ -6,7 +6,6 @@ import httpx2
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
 from profiles.opened.uploads import in_order_of_passes, upload_create, upload_delete
@@ -21,6 +20,7 @@ from profiles.tests.traces import operator, to_trace
 from tasks.tests.make import make_user
 from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 from webprofile.wording import WORDINGS
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,6 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from profiles import storage as object_store
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
 from profiles.opened.sweeping import opened_sweep
@@ -21,6 +20,8 @@ from profiles.tests.opened import (
 from tasks.tests.make import make_user
 from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
+from webprofile.storage.s3 import ObjectStorage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -113,7 +114,7 @@ def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, mo
         opened_sweep()
         write(key, data)
 
-    monkeypatch.setattr("profiles.storage.write", write_late)
+    monkeypatch.setattr(ObjectStorage, "write", staticmethod(write_late))
     build_opened(upload.pk)
     assert not Profile.objects.exists()
     after_presigned(upload, settings)

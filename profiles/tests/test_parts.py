@@ -9,7 +9,6 @@ from django.core.management import call_command
 from django.test import RequestFactory
 
 from agent.protocol.parts import Checksum, md5_of_parts, part_bytes_of, part_sizes
-from profiles import storage as object_store
 from profiles.models import PartedUpload
 from profiles.parts import parts_of, parts_sweep
 from profiles.removal import removed_sweep, task_delete
@@ -17,6 +16,9 @@ from profiles.tests.make import verify
 from tasks.models import Task, TaskFile
 from tasks.services import task_cancel
 from tasks.tests.make import make_user, make_worker
+from webprofile.storage import PartsRefusedError
+from webprofile.storage import storage as object_store
+from webprofile.storage.s3 import ObjectStorage
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
@@ -212,9 +214,9 @@ def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monke
     # it lists what it does not have
     other = [SUMS[0], SUMS[0], SUMS[2]]
     found = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
-    monkeypatch.setattr(object_store, "parts_stored", lambda key, upload_id: found)
+    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(lambda key, upload_id: found))
     refused(join(client, task, target, other), 409, "upload_damaged")
-    monkeypatch.setattr(object_store, "parts_stored", listed)
+    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(listed))
     again = renewed(client, task)[0]
     assert again["parts"]["done"] == {}
     send(client, task, again, [1, 2, 3])
@@ -225,11 +227,11 @@ def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatc
     """rclone removes them by itself, AWS does not."""
 
     def refuse(key, upload_id, md5s):
-        raise object_store.PartsRefusedError
+        raise PartsRefusedError
 
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
-    monkeypatch.setattr(object_store, "parts_join", refuse)
+    monkeypatch.setattr(ObjectStorage, "parts_join", staticmethod(refuse))
     refused(join(client, task, target), 409, "upload_damaged")
     assert list(object_store.unfinished()) == []
     assert not PartedUpload.objects.exists()
@@ -265,11 +267,11 @@ def test_two_that_ask_at_once_send_to_one_upload(client, monkeypatch):
     began = object_store.parts_begin
 
     def begin_after_another(key):
-        monkeypatch.setattr(object_store, "parts_begin", began)
+        monkeypatch.setattr(ObjectStorage, "parts_begin", staticmethod(began))
         assert parts_of(file) is not None
         return began(key)
 
-    monkeypatch.setattr(object_store, "parts_begin", begin_after_another)
+    monkeypatch.setattr(ObjectStorage, "parts_begin", staticmethod(begin_after_another))
     assert parts_of(file).upload == PartedUpload.objects.get().pk
     # the first announcement's, which no row knows, and the one in use
     assert len(list(object_store.unfinished())) == 2
@@ -387,6 +389,6 @@ def test_no_file_has_more_parts_than_storage_takes():
 def test_joining_asks_storage_for_no_sum_of_the_whole_file(client, monkeypatch):
     """To tell it, some storage reads all bytes again: seconds for a gigabyte."""
     asked = []
-    monkeypatch.setattr(object_store, "head", lambda key: asked.append(key))
+    monkeypatch.setattr(ObjectStorage, "head", staticmethod(lambda key: asked.append(key)))
     upload(client)
     assert asked == []

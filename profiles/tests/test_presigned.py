@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx2
 import pytest
 
-from profiles import storage
+from webprofile.storage import storage
 
 pytestmark = pytest.mark.usefixtures("storage")
 BODY = b"eleven byte"

@@ -13,7 +13,6 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 from accounts.models import AuditEntry
 from accounts.refresh_tokens import RefreshPart
 from profiles import retention
-from profiles import storage as object_store
 from profiles.models import Artifact, Profile, ProfileUpload, RemovedObjects, artifact_key
 from profiles.removal import removed_sweep, task_delete
 from profiles.tests.make import make_profile, to_json
@@ -23,6 +22,7 @@ from tasks.attempts import attempt_assign
 from tasks.models import IdempotencyKey, LogChunk, Purpose, Task, TaskFile
 from tasks.states import TaskState
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
+from webprofile.storage import storage as object_store
 from workers.models import HealthCheck
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

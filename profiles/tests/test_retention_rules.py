@@ -10,7 +10,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from profiles import storage as object_store
 from profiles.models import Artifact, AttemptMeasurement, Profile, RemovedObjects, artifact_key
 from profiles.removal import removed_sweep
 from profiles.rules import DUMPS, RULES, piece_remove, retention_sweep, task_keep_files
@@ -19,6 +18,7 @@ from profiles.tests.pages import make_result
 from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of
+from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -5,7 +5,6 @@ import datetime
 import pytest
 from django.utils import timezone
 
-from profiles import storage as object_store
 from profiles.health import health_round
 from profiles.models import PartedUpload, ProfileUpload
 from profiles.opened.sweeping import opened_sweep
@@ -16,6 +15,7 @@ from profiles.tests.opened import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile
 from webprofile.errors import DomainError
+from webprofile.storage.s3 import ObjectStorage
 from workers.models import HealthCheck, Worker
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def asked(storage, monkeypatch):
 
     def break_it():
         for name in ("delete_below", "parts_abort", "write", "write_from"):
-            monkeypatch.setattr(object_store, name, away)
+            monkeypatch.setattr(ObjectStorage, name, staticmethod(away))
         return questions
 
     return break_it

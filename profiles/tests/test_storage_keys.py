@@ -17,7 +17,7 @@ OLD, NEW = ("old-access-key", "old-secret-key"), ("new-access-key", "new-secret-
 SIGN = """
 import django, sys
 django.setup()
-from profiles import storage
+from webprofile.storage import storage
 print(storage.presign_get("tasks/1/1"))
 md5 = "900150983cd24fb0d6963f7d28e17f72"  # of "abc"
 print(storage.presign_put("tasks/1/2", size_bytes=3, md5=md5, is_browser=True)[0])

@@ -4,27 +4,20 @@ import base64
 import hashlib
 import io
 import ssl
-import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 
-from profiles import s3
-from profiles import storage as objects
 from profiles.verifying import _asked_md5
+from webprofile.storage import storage as objects
+from webprofile.storage.s3 import md5_of
 
 BODY = b"a model"
 MD5 = hashlib.md5(BODY).hexdigest()
 BASE64 = base64.b64encode(bytes.fromhex(MD5)).decode()
-
-
-@pytest.fixture(autouse=True)
-def _fresh_clients():
-    """Clients are made once for an address, with the settings of that moment."""
-    s3.client_made.cache_clear()
-    yield
-    s3.client_made.cache_clear()
 
 
 @pytest.fixture
@@ -96,7 +89,7 @@ def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
     ],
 )
 def test_an_etag_counts_as_checksum_only_where_it_is_one(answer, md5):
-    assert s3.md5_of(answer) == md5
+    assert md5_of(answer) == md5
 
 
 def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
@@ -113,8 +106,7 @@ def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
 
 def test_certificates_of_ones_own_are_trusted(settings):
     settings.S3_CA_BUNDLE = ssl.get_default_verify_paths().openssl_cafile
-    client = s3.client("https://minio.example.org")
-    assert client._endpoint.http_session._verify == settings.S3_CA_BUNDLE
+    assert objects.client._endpoint.http_session._verify == settings.S3_CA_BUNDLE
 
 
 def test_what_the_site_stores_itself_comes_back_with_its_checksum(storage):
@@ -134,13 +126,16 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
     assert _asked_md5(found) == "-"
 
 
-def test_threads_that_need_storage_first_share_one_client(monkeypatch):
+def test_threads_that_need_storage_first_share_one_client(settings):
     """To make one takes 0.2 s of a core; a server that starts has many requests at once."""
-    made = []
-    with monkeypatch.context() as patch:
-        patch.setattr(s3.boto3, "client", lambda *_, **__: made.append(1) or time.sleep(0.1))
-        patch.setattr(s3, "storage_watch", lambda _: None)
-        with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(s3.client, ["https://minio.example.org"] * 8))
-    assert len(found) == 8
-    assert len(made) == 1
+    settings.S3_ENDPOINT_URL = "https://asked-for-by-this-test-alone.example.org"
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: objects.client, range(8)))
+    assert len({id(client) for client in found}) == 1
+
+
+def test_files_of_django_lie_in_the_same_bucket(storage):
+    assert default_storage.save("a", ContentFile(BODY)) == "a"
+    assert objects.read("a", limit_bytes=100) == BODY
+    with default_storage.open("a") as file:
+        assert file.read() == BODY

@@ -12,7 +12,6 @@ import dramatiq
 import pytest
 from django.urls import reverse
 
-from profiles import storage as object_store
 from profiles.actors import build_opened, rebuild_profile
 from profiles.derived import cuts, readers
 from profiles.derived.loading import run_data
@@ -26,6 +25,7 @@ from profiles.traces.summary import decode_summary, encode_summary
 from profiles.verifying import broken_objects
 from tasks.tests.make import make_user
 from testdata import good_profile
+from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]

@@ -8,7 +8,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from profiles import storage as object_store
 from profiles.models import Artifact, OpenedFile, Profile, artifact_key
 from profiles.removal import task_delete
 from profiles.retention import KINDS, purge
@@ -18,6 +17,7 @@ from profiles.tests.pages import make_result
 from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task, TaskFile
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
+from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -9,7 +9,6 @@ from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from profiles import storage
 from profiles.derived.loading import profile_data
 from profiles.exporting.asked import GROUP_FIELDS
 from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
@@ -18,6 +17,7 @@ from profiles.originals import originals_of
 from profiles.provenance import file_name, provenance
 from profiles.views.access import profile_or_404
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
 

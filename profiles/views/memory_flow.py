@@ -11,7 +11,6 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
-from profiles import storage
 from profiles.derived.loading import run_data
 from profiles.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
@@ -24,6 +23,7 @@ from profiles.shown.memory_flow_view import (
 )
 from profiles.views.access import profile_or_404
 from profiles.views.addresses import page_of
+from webprofile.storage import storage
 
 
 @login_required

@@ -16,7 +16,6 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.selectors import reader_of
-from profiles import storage
 from profiles.forms import read_open_body
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened import uploads
@@ -30,6 +29,7 @@ from profiles.size_limits import most_bytes, size_limit
 from profiles.views.access import upload_or_404
 from tasks.forms import read_join_body, read_parts_body
 from webprofile.errors import DomainError
+from webprofile.storage import storage
 from webprofile.wording import word
 
 PAGE_SIZE = 25

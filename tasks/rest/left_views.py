@@ -11,7 +11,6 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles import storage
 from profiles.models import Artifact
 from profiles.rules import refuse_removed
 from profiles.shown.attempt_words import artifact_title
@@ -21,6 +20,7 @@ from tasks.rest.bodies import AttemptQuery, EventsQuery, LogQuery
 from tasks.rest.views import TaskView
 from tasks.selectors import events_after, last_attempt
 from webprofile.rest.schema import documented, redirect_to
+from webprofile.storage import storage
 
 NEXT_OFFSET = OpenApiParameter(
     "Log-Next-Offset",

@@ -6,7 +6,6 @@ from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
-from profiles import storage as object_store
 from profiles.models import Artifact, RemovedObjects
 from profiles.removal import removed_sweep
 from tasks.models import Attempt, IdempotencyKey, LogChunk, Task
@@ -22,6 +21,7 @@ from tasks.tests.make import (
     make_worker,
     upload,
 )
+from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -97,7 +97,7 @@ def test_after_an_act_nobody_is_led_elsewhere(client, alice, query):
 
 
 def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
-    from profiles import storage as objects
+    from webprofile.storage import storage as objects
 
     task = make_task(alice, files=[model_file()])
     objects.write(task.files.get().object_key, b"hello world")

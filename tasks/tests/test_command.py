@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from profiles import storage as object_store
 from profiles.models import Artifact, artifact_key
 from tasks import submitting
 from tasks.models import Task
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker, model_file
 from tasks.transitions import transition_if
+from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
 CACHE = b"the choice of algorithms"

@@ -8,7 +8,6 @@ import pytest
 from django.apps import apps
 from django.utils import timezone
 
-from profiles import storage as object_store
 from profiles.services import abandoned_uploads_purge
 from tasks import services
 from tasks.asking.measuring import PRESETS
@@ -16,6 +15,8 @@ from tasks.asking.request import InputRequest
 from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
+from webprofile.storage.s3 import ObjectStorage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -168,7 +169,7 @@ def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(f"profiles.storage.{place}", fail)
+    monkeypatch.setattr(ObjectStorage, place, fail)
     client.raise_request_exception = False
     answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
     assert answer.status_code == getattr(error, "status", 500)
@@ -241,7 +242,7 @@ def test_a_copy_with_changes_is_not_taken_for_the_same_click(client, done):
 
 
 def test_what_a_failed_copy_left_in_storage_is_deleted(client, done, monkeypatch):
-    monkeypatch.setattr("profiles.storage.read_start", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(ObjectStorage, "read_start", staticmethod(lambda *_, **__: 1 / 0))
     client.raise_request_exception = False
     client.post(f"/tasks/{done.pk}/rerun/")
     copy = Task.objects.latest("pk")

@@ -10,7 +10,6 @@ import pytest
 from django.utils import timezone
 
 from agent.protocol import AttemptStarted
-from profiles import storage as object_store
 from profiles.services import abandoned_uploads_purge
 from tasks import services, submitting
 from tasks.models import Attempt, Task
@@ -26,6 +25,7 @@ from tasks.tests.make import (
     reported,
     stored,
 )
+from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from agent.inputs.written import LONGEST_JSON
-from profiles import storage as object_store
 from profiles.models import RemovedObjects
 from tasks import submitting
 from tasks.asking.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
@@ -16,6 +15,7 @@ from tasks.asking.request import InputRequest
 from tasks.models import Task
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 from webprofile.wording import WORDINGS, word
 
 REFUSED = {

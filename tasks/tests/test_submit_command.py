@@ -8,12 +8,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
-from profiles import storage as object_store
 from tasks.management.commands import submit as submitting
 from tasks.models import Task, TaskFile
 from tasks.states import Status, TaskState
 from tasks.tests.make import make_user, make_worker, npy_bytes
 from tasks.transitions import transition_if
+from webprofile.storage import storage as object_store
+from webprofile.storage.s3 import ObjectStorage
 
 pytestmark = pytest.mark.usefixtures("storage")
 
@@ -74,7 +75,9 @@ def test_every_cell_of_the_matrix_waits_with_its_files_in_storage(alice, folder,
 def test_the_same_content_is_sent_once(alice, folder, monkeypatch):
     sent = []
     really = object_store.write_from
-    monkeypatch.setattr(object_store, "write_from", lambda *a: (sent.append(a[0]), really(*a)))
+    monkeypatch.setattr(
+        ObjectStorage, "write_from", staticmethod(lambda *a: (sent.append(a[0]), really(*a)))
+    )
     submit("-m", "net.mge", "-m", "twin.mge", "-w", "x86-1", "-r", "3")
     assert Task.objects.count() == 6
     assert len(sent) == 1
@@ -201,7 +204,7 @@ def test_who_stops_in_the_middle_of_an_upload_leaves_no_half_task(
         sent.append(key)
         really(key, file)
 
-    monkeypatch.setattr(object_store, "write_from", stop)
+    monkeypatch.setattr(ObjectStorage, "write_from", staticmethod(stop))
     with pytest.raises(CommandError) as told:
         submit("-m", "net.mge", "-m", "other.mge", "-w", "x86-1")
     assert told.value.returncode == 130

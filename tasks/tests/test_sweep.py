@@ -9,7 +9,6 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
-from profiles import storage
 from profiles.actors import build_profile
 from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
@@ -26,6 +25,7 @@ from tasks.tests.make import (
     stored,
 )
 from webprofile.errors import DomainError
+from webprofile.storage.s3 import ObjectStorage
 from workers.announce import worker_group
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
@@ -55,7 +55,7 @@ def test_an_upload_that_never_ends_is_abandoned_and_its_files_deleted(monkeypatc
     task = make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
     deleted: list[str] = []
-    monkeypatch.setattr(storage, "delete", deleted.append)
+    monkeypatch.setattr(ObjectStorage, "delete", staticmethod(deleted.append))
     call_command("sweep", "--once")
     call_command("sweep", "--once")
     task.refresh_from_db()
@@ -291,7 +291,7 @@ def test_a_step_that_fails_keeps_no_other_waiting_and_shows(monkeypatch, tmp_pat
     def away(*args):
         raise DomainError("storage_unreachable")
 
-    monkeypatch.setattr(storage, "delete", away)
+    monkeypatch.setattr(ObjectStorage, "delete", staticmethod(away))
     monkeypatch.setattr(sweep_command, "deliveries_sweep", lambda: later.append("deliveries"))
     with pytest.raises(DomainError):
         call_command("sweep", "--once")

@@ -6,12 +6,13 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from profiles import storage as object_store
 from tasks import services
 from tasks.models import Task
 from tasks.states import TaskState
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, model_file
 from tasks.transitions import transition_if
+from webprofile.storage import storage as object_store
+from webprofile.storage.s3 import ObjectStorage
 
 pytestmark = pytest.mark.django_db
 
@@ -158,7 +159,7 @@ def test_a_repetition_that_breaks_in_any_way_leaves_no_task_behind(
             raise ValueError("not what the client of storage promises")
         return good(key)
 
-    monkeypatch.setattr("profiles.storage.head", break_then)
+    monkeypatch.setattr(ObjectStorage, "head", staticmethod(break_then))
     with pytest.raises(ValueError, match="promises"):
         tasks("retry", some[0].pk, "--yes")
     copy = Task.objects.get(copied_from=some[0])

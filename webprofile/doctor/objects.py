@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from profiles import storage
 from webprofile.doctor.finding import Finding, broken, good, odd, reason
 from webprofile.doctor.web import ask
 from webprofile.errors import DomainError
 from webprofile.origins import origin_of
+from webprofile.storage import storage
 
 #: below a prefix of its own, so that `manage.py verify` and a reader of the bucket know whose it is
 PREFIX = "doctor/"

@@ -16,14 +16,7 @@ from webprofile.settings.retention import *  # noqa: F403
 from webprofile.settings.retries import *  # noqa: F403
 from webprofile.settings.sockets import *  # noqa: F403
 from webprofile.settings.storage import *  # noqa: F403
-from webprofile.settings.storage import (
-    S3_ACCESS_KEY_ID,
-    S3_BUCKET,
-    S3_ENDPOINT_URL,
-    S3_REGION,
-    S3_SECRET_ACCESS_KEY,
-    public_origin,
-)
+from webprofile.settings.storage import public_origin
 from webprofile.settings.watching import *  # noqa: F403
 from webprofile.settings.watching import LOG_FORMAT
 from webprofile.settings.webhooks import *  # noqa: F403
@@ -330,16 +323,7 @@ STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = env.str("STATIC_ROOT", default=str(HOME / "static"))
 STORAGES = {
-    "default": {
-        "BACKEND": "storages.backends.s3.S3Storage",
-        "OPTIONS": {
-            "bucket_name": S3_BUCKET,
-            "endpoint_url": S3_ENDPOINT_URL or None,
-            "access_key": S3_ACCESS_KEY_ID or None,
-            "secret_key": S3_SECRET_ACCESS_KEY or None,
-            "region_name": S3_REGION,
-        },
-    },
+    "default": {"BACKEND": "webprofile.storage.s3.ObjectStorage"},
     "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"},
 }
 CONTENT_SECURITY_POLICY = {

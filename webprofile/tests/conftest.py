@@ -7,10 +7,10 @@ import pytest
 from django.test import override_settings
 
 from agent.conftest import find_megengine_python
-from profiles import storage as object_store
 from testdata import DATA
 from webprofile.embedded import parts
 from webprofile.embedded.demo import Visitor
+from webprofile.storage import storage as object_store
 from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import Cluster, write_replayer
 from webprofile.tests.permission_world import World, rolled_back
@@ -69,5 +69,5 @@ def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
         django_db_blocker.unblock(),
         rolled_back(),
     ):
-        object_store.internal().create_bucket(Bucket=changed["S3_BUCKET"])
+        object_store.client.create_bucket(Bucket=changed["S3_BUCKET"])
         yield World(folder)

@@ -25,7 +25,6 @@ from django.urls import reverse
 from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry
 from accounts.webhooks.registering import webhook_add
-from profiles import storage
 from profiles.models import Artifact, Profile
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
@@ -39,6 +38,7 @@ from profiles.viewer import viewer_tag
 from tasks.models import SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile
+from webprofile.storage import storage
 from webprofile.tests.security_key import security_key
 from workers.models import Grant, Pool, Worker
 from workers.tokens import code_issue, code_redeem

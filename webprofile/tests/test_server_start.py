@@ -10,8 +10,8 @@ from django.core.checks import run_checks
 _LOOK = """
 import gc, json
 import webprofile.asgi
-from profiles.s3 import client_made
-clients, spared = client_made.cache_info().currsize, gc.get_freeze_count()
+from webprofile.storage.s3 import ObjectStorage
+clients, spared = len(ObjectStorage.clients), gc.get_freeze_count()
 walked = len(gc.get_objects())
 print(json.dumps({"clients": clients, "spared": spared, "walked": walked}))
 """

@@ -22,12 +22,12 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from accounts.models import User
-from profiles import storage
 from profiles.actors import build_profile
 from profiles.models import Profile
 from tasks.management.commands.sweep import Rounds
 from tasks.models import SavedView, Task
 from testdata import DATA
+from webprofile.storage import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -117,7 +117,7 @@ def _upgraded(
         django_db_blocker.unblock(),
         recorded_database(tmp_path_factory.mktemp("upgrade")),
     ):
-        storage.internal().create_bucket(Bucket=bucket)
+        storage.client.create_bucket(Bucket=bucket)
         objects = RECORDED / "objects"
         for path in objects.rglob("*"):
             if path.is_file():

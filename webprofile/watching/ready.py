@@ -19,9 +19,9 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from dramatiq.brokers.stub import StubBroker
 
-from profiles import storage
 from webprofile.errors import DomainError
 from webprofile.layers import round_trip
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 

@@ -5,9 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from profiles import storage
 from webprofile.errors import DomainError
 from webprofile.origins import origin_of
+from webprofile.storage import storage
 
 
 class Command(BaseCommand):

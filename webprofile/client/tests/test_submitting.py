@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from accounts.access_tokens import token_issue
 from accounts.models import AccessToken, User
-from profiles import storage as object_store
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from tasks.tests.scripts import make_script_worker, zip_of
 from tasks.transitions import transition_if
+from webprofile.storage import storage as object_store
 
 MATRIX = """
 models = ["net.mge", "other.mge"]

@@ -60,7 +60,7 @@ async def _serve(
 def presign(
     site: parts.Site, method: str, key: str, body: bytes = b""
 ) -> tuple[str, dict[str, str]]:
-    """Sign for storage's address with the site's keys, as profiles.storage does."""
+    """Sign for storage's address with the site's keys, as webprofile.storage does."""
     client: Any = boto3.client(
         "s3",
         endpoint_url=f"http://127.0.0.1:{site.storage_port}",

@@ -10,7 +10,6 @@ from selenium.webdriver.support.ui import Select
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
-from profiles import storage as object_store
 from tasks.asking.request import InputRequest
 from tasks.models import Task
 from tasks.tests.make import (
@@ -22,6 +21,7 @@ from tasks.tests.make import (
     model_file,
     npy_bytes,
 )
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.form import Form
 from workers.models import Runtime, Worker

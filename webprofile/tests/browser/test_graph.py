@@ -11,11 +11,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from profiles import storage as object_store
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.pages import ASKED_FOR, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

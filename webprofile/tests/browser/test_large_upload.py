@@ -16,9 +16,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from agent.protocol.parts import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
-from profiles import storage as object_store
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.tests.make import make_user
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import DESK, PHONE
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

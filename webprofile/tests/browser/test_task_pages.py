@@ -9,12 +9,12 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from profiles import storage as object_store
 from profiles.tests.pages import make_result
 from tasks import services
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
 from testdata import good_profile
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import DESK, PHONE
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -9,11 +9,11 @@ from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from profiles import storage as object_store
 from profiles.shown import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.traces import MLP, RESNET, repeated
 from tasks.tests.make import make_user
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import NAMED
 from webprofile.tests.browser.pages import ASKED_FOR, allow
 

@@ -5,13 +5,13 @@ import time
 import pytest
 from django.test import Client
 
-from profiles import storage as object_store
 from tasks.asking.copying import form_data
 from tasks.attempts import attempt_assign
 from tasks.models import Task
 from tasks.queue.targets import Target
 from tasks.services import TaskRequest, task_create
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
 from workers.gateway import on_wake
 

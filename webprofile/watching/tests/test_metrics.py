@@ -7,7 +7,6 @@ from django.db.models import F
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
-from profiles import storage as object_store
 from profiles.retention import KINDS, purge
 from tasks import attempts, services
 from tasks.models import Attempt, EndTally, Mark, Task
@@ -25,6 +24,7 @@ from tasks.tests.make import (
     started,
 )
 from webprofile.errors import DomainError
+from webprofile.storage import storage as object_store
 from webprofile.watching.rows import rows
 from webprofile.watching.tests.parts import samples
 
