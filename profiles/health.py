@@ -9,6 +9,7 @@ from profiles import task_files
 from profiles.models import AttemptMeasurement
 from tasks import health
 from tasks.models import Task
+from tasks.queue.eligibility import starts_checks
 from tasks.services import task_cancel
 from webprofile.errors import DomainError
 from workers.health import check_close, check_open
@@ -51,7 +52,7 @@ def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
     Raises DomainError health_check_impossible, also for a device that is away or out of service;
     health_check_not_begun if the device or storage went away meanwhile.
     """
-    may_run = worker.is_online and worker.is_enabled and worker.retired_at is None
+    may_run = starts_checks(worker)
     check = health_begin(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
     if check is None:
         raise DomainError("health_check_impossible", status=409, worker=worker.name)

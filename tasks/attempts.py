@@ -20,6 +20,7 @@ from tasks import announce
 from tasks.ends import attempt_again, attempts_cancelled
 from tasks.hints import fill_slots_on_commit
 from tasks.models import Attempt, LogChunk, Task
+from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState
 from tasks.transitions import tasks_lock, transitions_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
@@ -110,8 +111,7 @@ def _waits_here(task: Task) -> Q:
     here = Q(pk=task.pk, worker=task.worker_id, runtime_version=task.runtime_version)
     if task.is_script:
         # its owner, or an administrator, may have withdrawn it since
-        takers = Worker.objects.filter(allows_scripts=True, offers_scripts=True)
-        here &= Q(Exists(takers.filter(pk=task.worker_id)))
+        here &= Q(Exists(scripts_takers().filter(pk=task.worker_id)))
     return here
 
 

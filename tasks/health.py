@@ -17,11 +17,12 @@ from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, TaskRequest
 from tasks.ends import RETRIED
 from tasks.models import Attempt, Purpose, Task, TaskFile
+from tasks.queue.eligibility import takes_tasks
 from tasks.reasons import Blame, Reason, wording_of
 from tasks.services import task_create
 from tasks.states import LIVE, Outcome, TaskState
 from workers.health import recheck_at
-from workers.models import HealthCheck, Runtime, Worker, online_since
+from workers.models import HealthCheck, Runtime, Worker
 
 #: made by examples/make_health.py
 MODEL = Path(__file__).with_name("health.mge")
@@ -59,10 +60,7 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
     workers = Worker.objects.filter(
-        ~Exists(last.filter(result="")),
-        is_enabled=True,
-        retired_at=None,
-        pulse__last_seen_at__gte=online_since(),
+        takes_tasks(checks=True), ~Exists(last.filter(result=""))
     ).annotate(
         checked_at=Subquery(last.values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),

@@ -13,6 +13,16 @@ from structlog.contextvars import bound_contextvars
 from tasks.attempts import LEASE_EXPIRED, attempt_lose
 from tasks.hints import build_profile_soon
 from tasks.models import Attempt, Task
+from tasks.queue.eligibility import (
+    CONSENT,
+    DRAINED,
+    RETIRED,
+    SCRIPT_WHEEL,
+    VERSION,
+    Placement,
+    find_runtime,
+    meets,
+)
 from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.reasons import Reason
 from tasks.selectors import last_attempt
@@ -136,7 +146,7 @@ def _hint_unread(now: datetime.datetime) -> int:
 def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
     """A device that stays away ends its waiting tasks: their owners can then pick another one."""
     retired = Task.objects.filter(
-        state=TaskState.WAITING, worker__retired_at__isnull=False, target__isnull=True
+        ~RETIRED.rows("worker__"), state=TaskState.WAITING, target__isnull=True
     )
     _each("tasks_without_device", retired, _fail(Reason.WORKER_RETIRED))
     patience = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
@@ -144,7 +154,7 @@ def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
     waiting = waiting.select_related("worker")
     # None: it was drained when that moment was not kept yet
     drained = Q(worker__disabled_at__lt=patience) | Q(worker__disabled_at=None)
-    shut = waiting.filter(drained, worker__is_enabled=False)
+    shut = waiting.filter(drained, ~DRAINED.rows("worker__"))
     _each("tasks_without_device", shut, _fail(Reason.WORKER_DISABLED))
     absent = Q(worker__pulse__last_seen_at__lt=patience) | Q(worker__pulse__last_seen_at=None)
     _each("tasks_without_device", waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE))
@@ -153,8 +163,10 @@ def _fail_tasks_of_absent_workers(now: datetime.datetime) -> None:
 
 
 def _fail_without_runtime(task: Task) -> bool:
-    if task.is_script and not task.worker.takes_scripts:
+    worker, version = task.worker, task.runtime_version
+    placement = Placement(worker, version, find_runtime(worker, version), is_script=task.is_script)
+    if not meets(placement, CONSENT):
         return task_fail(task, reason=Reason.SCRIPTS_WITHDRAWN.value)
-    if task.worker.runtimes.filter(version=task.runtime_version, problem="").exists():
+    if meets(placement, (*VERSION, SCRIPT_WHEEL)):
         return False
-    return task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=task.runtime_version)
+    return task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=version)

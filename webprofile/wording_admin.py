@@ -27,7 +27,6 @@ ADMINISTRATION: dict[str, Any] = {
     "workers_unknown": _("There are no such devices: %(names)s. Nothing was changed."),
     "workers_retired": _("These devices are retired: %(names)s. Nothing was changed."),
     # devices
-    "worker_retired": _("%(worker)s is retired. Register a new device instead."),
     "worker_name_bad": _(
         "A device's name has 1 to 60 letters, digits, dots, dashes and underscores."
     ),

@@ -9,7 +9,14 @@ QUEUE: dict[str, Any] = {
         "%(worker)s is held back, because it failed its last health check (%(reason)s). Choose "
         "another device, or ask an administrator to look at this one."
     ),
-    "worker_retired": _("%(worker)s was taken out of service for good. Choose another device."),
+    "worker_retired": _(
+        "%(worker)s was taken out of service for good. Choose another device; an administrator can "
+        "register a new one."
+    ),
+    "worker_shut_out": _(
+        "%(worker)s is shut out: its token was revoked, and it takes no tasks until it is enrolled "
+        "again. Choose another device."
+    ),
     "quota_reached": _(
         "Tasks of yours that wait or run: %(live)s, and %(limit)s is the most at once. Cancel "
         "some, wait until some have finished, or ask an administrator to raise your limit."

@@ -40,6 +40,7 @@ from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.asking.copying import script_of
 from tasks.models import Attempt, TaskFile
+from tasks.queue.eligibility import is_script_forbidden
 from tasks.queue.scheduling import assign_waiting, those_with_work
 from tasks.reports import Report, attempts_held, reports_take
 from tasks.reviving import attempts_revive
@@ -274,7 +275,7 @@ def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Rep
             orders[attempt.worker_id].append(Cancel(attempt=attempt.pk))
         elif attempt.pk not in to_start:
             continue
-        elif attempt.task.is_script and not attempt.worker.takes_scripts:
+        elif is_script_forbidden(attempt.task, attempt.worker):
             # forbidden between the assignment and now: the task waits again, and says why
             attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
         else:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from workers.models import Worker, online_since
+from workers.status import DeviceStatus
 
 
 class Beat(TextChoices):
@@ -17,7 +18,7 @@ class Beat(TextChoices):
     LATE = "late", _("late")
     #: silent for longer than a lease: what it ran was given up
     LOST = "lost", pgettext_lazy("device", "lost")
-    NEVER = "never", _("never seen")
+    NEVER = "never", DeviceStatus.NEVER_CONNECTED.label
 
 
 def lost_before() -> datetime.datetime:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.options import Capabilities
@@ -95,6 +96,18 @@ class Worker(models.Model):
     @property
     def is_online(self) -> bool:
         return self.last_seen_at is not None and self.last_seen_at >= online_since()
+
+    @cached_property
+    def shut_out_at(self) -> datetime.datetime | None:
+        """When the last of its tokens was revoked; None if one is valid, or it never had one.
+
+        Until it is enrolled anew nobody hears of it. `workers.status.with_shut_out_at` reads it
+        with the row.
+        """
+        tokens = self.secrets.filter(kind=WorkerSecret.Kind.TOKEN)
+        revoked = list(tokens.values_list("revoked_at", flat=True))
+        moments = [moment for moment in revoked if moment is not None]
+        return max(moments) if moments and len(moments) == len(revoked) else None
 
 
 def online_since() -> datetime.datetime:

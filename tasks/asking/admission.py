@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 
@@ -19,15 +19,15 @@ from tasks.asking.measuring import timeout_s_of
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.asking.scripts import check_script
 from tasks.models import Purpose, Task
+from tasks.queue import eligibility
+from tasks.queue.eligibility import Placement, find_runtime
 from tasks.queue.targets import Candidate, Target, candidates
 from tasks.queue.targets import refusal_of as refusal_of_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
-from tasks.reasons import held_words
 from tasks.states import LIVE
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from workers.models import Runtime, Worker
-from workers.selectors import may_use_worker
 
 __all__ = ["FileRequest", "InputRequest", "TaskRequest", "admit", "option_refusals", "runtime_of"]
 
@@ -136,16 +136,8 @@ def misfit(
 def refusal_of_script(candidate: Candidate) -> DomainError | None:
     """Why this device runs no scripts, or none with this version; None if it does."""
     worker, runtime = candidate.worker, candidate.runtime
-    if not worker.allows_scripts:
-        return DomainError("scripts_not_allowed", field="worker", worker=worker.name)
-    if not worker.offers_scripts:
-        return DomainError("scripts_not_offered", field="worker", worker=worker.name)
-    if runtime.kind != Runtime.Kind.WHEEL:
-        version = runtime.version
-        return DomainError(
-            "script_needs_wheel", field="runtime", worker=worker.name, version=version
-        )
-    return None
+    placement = Placement(worker, runtime.version, runtime, is_script=True)
+    return eligibility.refusal_of(placement, eligibility.SCRIPT)
 
 
 def _agent_refusal(worker: Worker, request: TaskRequest) -> DomainError | None:
@@ -261,29 +253,14 @@ def runtime_of(
     A health check is made of devices that are held back, and asks nobody's permission.
     """
     is_check = purpose == Purpose.HEALTH
-    _check_worker(owner, worker, is_check=is_check)
-    runtime = worker.runtimes.filter(version=version).first()
-    if runtime is None:
-        raise DomainError(
-            "runtime_missing", field="runtime", worker=worker.name, version=version[:40]
-        )
-    if runtime.problem:
-        raise DomainError(
-            "runtime_broken", field="runtime", worker=worker.name, problem=runtime.problem
-        )
-    return runtime
-
-
-def _check_worker(owner: User, worker: Worker, *, is_check: bool) -> None:
-    if not is_check and not may_use_worker(owner, worker):
-        # as if it did not exist: a stranger learns nothing of private devices
-        raise DomainError("worker_unknown", field="worker")
-    if worker.retired_at is not None:
-        raise DomainError("worker_retired", field="worker", worker=worker.name)
-    if not worker.is_enabled:
-        raise DomainError("worker_disabled", field="worker", worker=worker.name)
-    if worker.held_at is not None and not is_check:
-        reason = held_words(worker)
-        raise DomainError("worker_held", field="worker", worker=worker.name, reason=reason)
-    if not worker.is_online:
-        raise DomainError("worker_is_offline", field="worker", worker=worker.name)
+    placement = Placement(
+        worker,
+        version,
+        find_runtime(worker, version),
+        owner=None if is_check else owner,
+        is_check=is_check,
+    )
+    refusal = eligibility.refusal_of(placement)
+    if refusal is not None:
+        raise refusal
+    return cast(Runtime, placement.runtime)  # there, as the rules asked

@@ -15,26 +15,32 @@ from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from accounts.models import User
-from tasks.asking.admission import refusal_of_script
 from tasks.models import Attempt, Purpose, Task
+from tasks.queue.eligibility import (
+    Placement,
+    can_run,
+    data_of,
+    find_runtime,
+    obstacles,
+    placement_of,
+    takes_tasks,
+)
 from tasks.queue.loads import history_of, loads_of, usual_s_in
 from tasks.queue.rebinding import fits
-from tasks.queue.scheduling import may_use, queue_of
+from tasks.queue.scheduling import queue_of
 from tasks.queue.targets import (
     Candidate,
     candidates,
     match,
     pools_of,
     refusal_of,
-    takes_tasks,
     target_of,
 )
 from tasks.queue.turns import Turn, count_before, groups_of, held_s, tier_of, tiers
-from tasks.reasons import held_words
 from tasks.states import TaskState
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
-from workers.selectors import shut_out_since, workers_visible_to
+from workers.selectors import workers_visible_to
 
 #: fewer ended attempts are no history
 ENOUGH_RUNS = 3
@@ -115,8 +121,7 @@ def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
     queue = _Queue(worker)
     before = queue.before(turn, queue.own_before(turn, task))
     running = running_on(worker, reader=reader)
-    is_check = task.purpose == Purpose.HEALTH
-    stuck = [*_away(worker, is_check=is_check), *_task_causes(task, worker, reader)]
+    stuck = [*_causes(placement_of(task, worker), is_own=task.owner_id == reader.pk)]
     if stuck and task.target is not None:
         stuck += _target_causes(task)
     wait = None if stuck else queue.wait(before, task.not_before_at)
@@ -136,7 +141,8 @@ def outlook(
     queue = _Queue(worker)
     before = queue.before(turn, queue.own_before(turn, priority=priority))
     running = running_on(worker, reader=owner)
-    causes = [*_away(worker), *_version_causes(worker, version, is_script=is_script)]
+    placed = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
+    causes = [*_causes(placed)]
     wait = None if causes else queue.wait(before)
     causes = causes or [_turn_cause(worker, before, running)]
     hints: tuple[Hint, ...] = ()
@@ -144,7 +150,7 @@ def outlook(
         hints = _hints(
             worker,
             owner,
-            lambda w: _could_run(w, version, is_script=is_script),
+            lambda w: _usable(w, version, is_script) is not None,
             _limit_s(worker, wait, causes),
         )
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
@@ -232,47 +238,10 @@ def wait_samples(
     return np.asarray(free_at.min(axis=1))
 
 
-def _away(worker: Worker, *, is_check: bool = False) -> Iterable[Cause]:
-    """Why this device starts nothing. One that is held back still starts health checks."""
-    name = {"worker": worker.name}
-    if worker.retired_at is not None:
-        yield Cause("retired", name | {"since": worker.retired_at})
-    elif not worker.is_enabled:
-        yield Cause("drained", name)
-    elif worker.held_at is not None and not is_check:
-        yield Cause("held", name | {"since": worker.held_at, "reason": held_words(worker)})
-    if worker.retired_at is not None:
-        return
-    shut_out_at = shut_out_since(worker)
-    if shut_out_at is not None:
-        yield Cause("shut_out", name | {"since": shut_out_at})
-    elif not worker.is_online:
-        yield Cause("offline", name | {"since": worker.last_seen_at})
-
-
-def _task_causes(task: Task, worker: Worker, reader: User) -> Iterable[Cause]:
+def _causes(placement: Placement, *, is_own: bool = True) -> Iterable[Cause]:
     """Why this device does not start this task, although it may start others."""
-    allowed = Task.objects.filter(may_use(worker), pk=task.pk)
-    if task.purpose != Purpose.HEALTH and not allowed.exists():
-        is_own = task.owner_id == reader.pk
-        yield Cause("not_allowed", {"worker": worker.name, "is_own": is_own})
-    yield from _version_causes(worker, task.runtime_version, is_script=task.is_script)
-
-
-def _version_causes(worker: Worker, version: str, *, is_script: bool) -> Iterable[Cause]:
-    """Why this device cannot run this version, or no script with it."""
-    name = {"worker": worker.name, "version": version}
-    runtime = next((r for r in worker.runtimes.all() if r.version == version), None)
-    if runtime is None:
-        yield Cause("version_gone", name)
-    elif runtime.problem:
-        yield Cause("version_broken", name | {"problem": runtime.problem})
-    if is_script and not worker.allows_scripts:
-        yield Cause("scripts_not_allowed", name)
-    elif is_script and not worker.offers_scripts:
-        yield Cause("scripts_not_offered", name)
-    elif is_script and runtime and runtime.kind != Runtime.Kind.WHEEL:
-        yield Cause("script_needs_wheel", name)
+    for rule in obstacles(placement):
+        yield Cause(rule.code, data_of(rule, placement) | {"is_own": is_own})
 
 
 def _target_causes(task: Task) -> Iterable[Cause]:
@@ -351,18 +320,12 @@ def _can_run(task: Task, worker: Worker) -> bool:
     found = None
     if task.target is not None:
         found = match(target_of(task.target), worker, pools_of(worker))
-    if found is None and (runtime := _has(worker, task.runtime_version)):
+    if found is None and (runtime := _usable(worker, task.runtime_version, task.is_script)):
         found = Candidate(worker, runtime)
     return found is not None and fits(task, found)
 
 
-def _could_run(worker: Worker, version: str, *, is_script: bool) -> bool:
-    """Whether a device has a version, for a script one that runs scripts."""
-    found = _has(worker, version)
-    return found is not None and not (is_script and refusal_of_script(Candidate(worker, found)))
-
-
-def _has(worker: Worker, version: str) -> Runtime | None:
-    """This version on this device, if it works."""
-    usable = (each for each in worker.runtimes.all() if not each.problem)
-    return next((runtime for runtime in usable if runtime.version == version), None)
+def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
+    """This version on this device, if it works, and for a script, if scripts may run with it."""
+    found = find_runtime(worker, version)
+    return found if found and can_run(worker, found, is_script=is_script) else None

@@ -11,13 +11,12 @@ from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from accounts.models import User
 from tasks.attempts import attempt_assign, attempts_assign
-from tasks.kinds import Kind
-from tasks.models import Attempt, Purpose, Task
+from tasks.models import Attempt, Task
+from tasks.queue.eligibility import owner_may_use, runnable, startable, takes_tasks
 from tasks.queue.loads import usual_s_of
 from tasks.queue.rebinding import fits, task_rebind
-from tasks.queue.targets import Candidate, candidates, match, pools_of, takes_tasks, target_of
+from tasks.queue.targets import Candidate, candidates, match, pools_of, target_of
 from tasks.queue.turns import (
     Group,
     Turn,
@@ -32,8 +31,7 @@ from tasks.queue.turns import (
 )
 from tasks.states import TaskState
 from tasks.transitions import tasks_lock
-from workers.models import LONG, Grant, Runtime, Worker, online_since
-from workers.selectors import shut_out
+from workers.models import LONG, Worker
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
@@ -64,9 +62,8 @@ def assign_waiting(
     locked is left to the next round of the sweep.
     """
     own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
-    online = Worker.objects.filter(
-        ~shut_out(), is_enabled=True, pulse__last_seen_at__gte=online_since()
-    )
+    # those that are held back too: they start health checks
+    online = Worker.objects.filter(takes_tasks(checks=True))
     if worker_ids is not None:
         online = online.filter(pk__in=worker_ids)
     workers = list(online.filter(Exists(own)).defer(*LONG))
@@ -213,41 +210,9 @@ def queue_of(*workers: Worker) -> QuerySet[Task]:
     What pauses after a failed attempt is among it. A device that is held back runs health checks
     only; those run wherever they are sent.
     """
-    is_check = Q(purpose=Purpose.HEALTH)
-    here = is_check | Q(worker__held_at=None) & _is_allowed()
     return Task.objects.filter(
-        here, _is_able(), state=TaskState.WAITING, worker__in=[each.pk for each in workers]
+        runnable(), state=TaskState.WAITING, worker__in=[each.pk for each in workers]
     )
-
-
-def _is_able() -> Q:
-    """That a task's device can run it. Scripts start where both the site and the device's owner let
-    them, and with a Python package alone.
-    """
-    usable = Runtime.objects.filter(
-        worker=OuterRef("worker"), version=OuterRef("runtime_version"), problem=""
-    )
-    takes_scripts = Q(worker__allows_scripts=True, worker__offers_scripts=True)
-    wheel = Exists(usable.filter(kind=Runtime.Kind.WHEEL))
-    return Q(Exists(usable)) & (Q(kind=Kind.MODEL) | takes_scripts & Q(wheel))
-
-
-def _is_allowed() -> Q:
-    """That a task's owner may use its device: as `workers_visible_to`, seen from the task."""
-    granted = Grant.objects.filter(worker=OuterRef("worker"), user=OuterRef("owner"))
-    return Q(worker__is_public=True) | Q(owner__is_staff=True) | Q(Exists(granted))
-
-
-def may_use(worker: Worker) -> Q:
-    """Tasks of users who may use this device: as `workers_visible_to`, seen from the task."""
-    if worker.is_public:
-        return Q()
-    return Q(owner__in=_allowed_users(worker))
-
-
-def _allowed_users(worker: Worker) -> QuerySet[User]:
-    granted = Grant.objects.filter(worker=worker).values("user_id")
-    return User.objects.filter(Q(is_staff=True) | Q(pk__in=granted))
 
 
 def _next_of(worker: Worker, groups: Sequence[Group], first: First, number: int) -> Iterator[Task]:
@@ -298,7 +263,7 @@ def _take_over(
         for target in targets
         if (candidate := match(target_of(target), worker, pools))
     ]
-    waiting = _waiting().filter(may_use(worker), target__in=[target for target, _ in found])
+    waiting = _waiting().filter(owner_may_use(worker), target__in=[target for target, _ in found])
     if not found:
         return
     there = waiting.exclude(worker=worker)
@@ -354,7 +319,7 @@ def rebind_strays() -> int:
 def _strays() -> QuerySet[Task]:
     """Waiting tasks with a target that their device does not start."""
     waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
-    return waiting.exclude(takes_tasks("worker__") & _is_able() & _is_allowed())
+    return waiting.exclude(startable())
 
 
 def _in_turn(strays: QuerySet[Task]) -> Iterator[Task]:

@@ -5,17 +5,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
-from django.utils.translation import gettext
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from accounts.models import User
+from tasks.queue.eligibility import can_run, takes_tasks
 from tasks.queue.loads import loads_of
 from webprofile.errors import DomainError
 from workers.labels import labels_of
-from workers.models import Runtime, Worker, online_since
-from workers.selectors import shut_out, workers_visible_to
+from workers.models import Runtime, Worker
+from workers.selectors import workers_visible_to
+from workers.status import status_of, with_shut_out_at
 
 MOST_LABELS = 10
 LONGEST_LABEL = 200
@@ -102,21 +102,6 @@ def _is_text(value: Any) -> bool:
     )
 
 
-def takes_tasks(prefix: str = "") -> Q:
-    """Devices that start tasks now: online, enabled, neither held back, shut out nor retired.
-
-    prefix: the way from the rows that are filtered to the device, such as `worker__`
-    """
-    wanted = {
-        "is_enabled": True,
-        "held_at": None,
-        "retired_at": None,
-        "pulse__last_seen_at__gte": online_since(),
-    }
-    is_shut_out = shut_out(prefix.removesuffix("__") or "pk")
-    return Q(**{f"{prefix}{name}": value for name, value in wanted.items()}) & ~is_shut_out
-
-
 def newest_first(version: str) -> tuple[bool, Version]:
     """A sorting key of versions, the greatest is the newest; what is no version comes first."""
     try:
@@ -131,8 +116,7 @@ def runtime_for(target: Target, worker: Worker) -> Runtime | None:
     usable = [
         runtime
         for runtime in worker.runtimes.all()
-        if not runtime.problem
-        and (not target.scripts or runtime.kind == Runtime.Kind.WHEEL)
+        if can_run(worker, runtime, is_script=target.scripts)
         and (not target.versions or allowed.contains(runtime.version, prereleases=True))
     ]
     return max(usable, key=lambda runtime: newest_first(runtime.version), default=None)
@@ -142,8 +126,6 @@ def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate 
     """The device as a candidate, if it has all that is asked for. `pools`: those it is in."""
     has_labels = target.labels.items() <= labels_of(worker).items()
     if not has_labels or (target.pool and target.pool not in pools):
-        return None
-    if target.scripts and not worker.takes_scripts:
         return None
     runtime = runtime_for(target, worker)
     return Candidate(worker, runtime) if runtime else None
@@ -168,8 +150,7 @@ def pools_of(worker: Worker) -> set[str]:
 
 def _visible(user: User) -> Any:
     return (
-        workers_visible_to(user)
-        .filter(retired_at=None)
+        with_shut_out_at(workers_visible_to(user))
         .prefetch_related("pools", "runtimes__worker")
         .order_by("name")
     )
@@ -223,20 +204,13 @@ def _refusal_together(target: Target, workers: list[Worker]) -> DomainError:
         return DomainError(
             "target_versions_unmet", field="versions", versions=target.versions, devices=devices
         )
-    devices = _listed(f"{worker.name} ({_away(worker)})" for worker in able)
+    devices = _listed(f"{worker.name} ({status_of(worker).label})" for worker in able)
     return DomainError("target_away", field="target", devices=devices)
 
 
 def _usable(worker: Worker) -> str:
     versions = [runtime.version for runtime in worker.runtimes.all() if not runtime.problem]
     return ", ".join(sorted(versions, key=newest_first, reverse=True)) or "–"
-
-
-def _away(worker: Worker) -> str:
-    """Why a device takes no task, in the reader's language."""
-    if not worker.is_enabled:
-        return gettext("drained")
-    return gettext("held back") if worker.held_at else gettext("offline")
 
 
 def _listed(names: Iterable[str]) -> str:

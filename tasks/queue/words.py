@@ -7,25 +7,11 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
+from tasks.queue.eligibility import RULES
 from tasks.queue.facts import Cause, Hint, QueueFacts, RunningNow, Wait
 
 #: causes that last until somebody does something, or the device comes back
-STUCK = {
-    "offline",
-    "shut_out",
-    "drained",
-    "held",
-    "retired",
-    "not_allowed",
-    "version_gone",
-    "version_broken",
-    "scripts_not_allowed",
-    "scripts_not_offered",
-    "script_needs_wheel",
-    "no_match",
-    "no_fit",
-    "matches_away",
-}
+STUCK = {*(rule.code for rule in RULES), "no_match", "no_fit", "matches_away"}
 #: why a task waits; `%(since)s` and `%(until)s` are moments
 CAUSES: dict[str, Any] = {
     "offline": _("%(worker)s is offline since %(since)s."),

@@ -118,7 +118,7 @@ def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
     assert causes(task) == ["offline", "matches_away"]
     text = told(task, alice)[1]
     assert "No device that matches takes tasks at the moment" in text
-    assert "big (offline), small (offline)" in text
+    assert "big (offline), small (never connected)" in text
     assert "secret" not in text
     # as soon as there is one, that is no cause any more
     change(Worker.objects.get(name="small"), last_seen_at=timezone.now())

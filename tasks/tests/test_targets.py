@@ -4,7 +4,14 @@ import pytest
 from django.utils import timezone
 
 from tasks.queue.targets import Target, read_target
-from tasks.tests.make import ask_for_any, make_task, make_user, make_worker, occupy
+from tasks.tests.make import (
+    ask_for_any,
+    go_offline,
+    make_task,
+    make_user,
+    make_worker,
+    occupy,
+)
 from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.models import Grant, Pool, Runtime
@@ -85,11 +92,13 @@ def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, told):
 
 
 def test_matching_devices_that_are_away_are_named_with_the_reason(alice):
-    make_worker("one", online=False)
+    go_offline(make_worker("one"))
+    make_worker("new", online=False)
     make_worker("two", is_enabled=False)
     make_worker("three", held_at=timezone.now())
     text = refused(alice)
-    assert all(part in text for part in ("one (offline)", "two (drained)", "three (held back)"))
+    told = ("one (offline)", "new (never connected)", "two (drained)", "three (held back)")
+    assert all(part in text for part in told)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,18 @@ from workers.heartbeats import Beat, beat_of
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
 from workers.releases import is_behind
+from workers.status import DeviceStatus, status_of
 
 #: shapes tell what colours tell: a circle, a triangle, a square, a ring
 _SHAPES = {Beat.ON_TIME: "●", Beat.LATE: "▲", Beat.LOST: "■", Beat.NEVER: "○"}
+
+#: the mark of a device that is not in service
+_KINDS = {
+    DeviceStatus.RETIRED: "off",
+    DeviceStatus.DRAINED: "off",
+    DeviceStatus.HELD: "held",
+    DeviceStatus.SHUT_OUT: "off",
+}
 
 
 def heartbeat(worker: Worker) -> SafeString | str:
@@ -57,16 +66,11 @@ def ago(at: datetime.datetime) -> str:
 
 
 def state(worker: Worker) -> SafeString:
-    """In service, drained, held back with its reason, or retired."""
-    if worker.retired_at:
-        kind, word = "off", _("retired")
-    elif not worker.is_enabled:
-        kind, word = "off", _("drained")
-    elif worker.held_at:
-        kind, word = "held", _("held back")
-    else:
-        kind, word = "on", _("in service")
-    reason = held_words(worker) if kind == "held" else ""
+    """In service, or why not: held back with its reason."""
+    status = status_of(worker)
+    kind = _KINDS.get(status, "on")
+    word = status.label if status in _KINDS else _("in service")
+    reason = held_words(worker) if status == DeviceStatus.HELD else ""
     note = format_html('<span class="cell__note">{}</span>', reason) if reason else ""
     return format_html('<span class="mark mark--{}">{}</span>{}', kind, word, note)
 

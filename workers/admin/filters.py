@@ -3,11 +3,12 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from workers.heartbeats import Beat, beat_is
+from workers.status import NOT_RETIRED, SERVICE_RULES
 
 
 class BeatFilter(admin.SimpleListFilter):
@@ -31,19 +32,13 @@ class StateFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [
             ("service", _("in service")),
-            ("drained", _("drained")),
-            ("held", _("held back")),
-            ("retired", _("retired")),
+            *((rule.status.value, rule.status.label) for rule in SERVICE_RULES),
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        if self.value() == "retired":
-            return queryset.filter(retired_at__isnull=False)
-        rows = queryset.filter(retired_at=None)
-        if self.value() == "drained":
-            return rows.filter(is_enabled=False)
-        if self.value() == "held":
-            return rows.filter(held_at__isnull=False)
-        if self.value() == "service":
-            return rows.filter(is_enabled=True, held_at=None)
-        return rows
+        before = Q()
+        for rule in SERVICE_RULES:
+            if self.value() == rule.status:
+                return queryset.filter(before, ~rule.rows(""))
+            before &= rule.rows("")
+        return queryset.filter(before if self.value() == "service" else NOT_RETIRED.rows(""))

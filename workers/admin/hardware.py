@@ -31,6 +31,7 @@ from workers.enrolling import enrol_line
 from workers.grants import grants_add, grants_remove
 from workers.heartbeats import beats_count
 from workers.models import Worker
+from workers.status import with_shut_out_at
 
 ENTRIES_SHOWN = 20
 CHECKS_SHOWN = 10
@@ -69,7 +70,7 @@ class WorkerAdmin(ActsAdmin):
         waiting = Task.objects.filter(worker=OuterRef("pk"), state=TaskState.WAITING)
         count = waiting.order_by().values("worker").annotate(n=Count("pk")).values("n")
         live = Attempt.objects.filter(ended_at=None).select_related("task__owner")
-        rows: QuerySet[Worker] = super().get_queryset(request)
+        rows = with_shut_out_at(super().get_queryset(request))
         return rows.annotate(
             waiting=Coalesce(Subquery(count, output_field=IntegerField()), 0)
         ).prefetch_related("runtimes", "pools", Prefetch("attempts", live, to_attr="live_attempts"))

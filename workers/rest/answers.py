@@ -11,9 +11,9 @@ from tasks.reasons import held_words, wording_of
 from tasks.states import Status
 from tasks.usage import usage_of
 from workers import releases
-from workers.conditions import Condition, condition_of
 from workers.labels import labels_of
 from workers.models import HealthCheck, Pool, Runtime, Worker
+from workers.status import DeviceStatus, status_of
 
 #: where a device stands in the network is for administrators
 PRIVATE_FACTS = frozenset({"hostname", "ip"})
@@ -110,9 +110,9 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
     def _load(self, worker: Worker) -> Any:
         return self.context["loads"][worker.pk]
 
-    @extend_schema_field(serializers.ChoiceField(Condition.choices))
+    @extend_schema_field(serializers.ChoiceField(DeviceStatus.choices))
     def get_condition(self, worker: Worker) -> str:
-        return condition_of(worker, is_busy=self._load(worker).live > 0).value
+        return status_of(worker, is_busy=self._load(worker).live > 0).value
 
     def get_running(self, worker: Worker) -> int:
         return int(self._load(worker).live)

@@ -37,6 +37,7 @@ from workers.rest.answers import (
 )
 from workers.rest.filters import HealthFilters, WorkerFilters
 from workers.selectors import workers_visible_to
+from workers.status import with_shut_out_at
 
 
 class QueueQuery(fields.Query):
@@ -57,7 +58,8 @@ class WorkerView(ApiView):
 
     def worker(self, name: str) -> Worker:
         """The device of this name, if the reader may see it. Raises Http404."""
-        rows = workers_visible_to(self.reader).prefetch_related("pools", "runtimes__worker")
+        rows = with_shut_out_at(workers_visible_to(self.reader))
+        rows = rows.prefetch_related("pools", "runtimes__worker")
         found = rows.filter(name=name).first()
         if found is None:
             raise Http404
@@ -78,7 +80,7 @@ class WorkerList(ApiListView):
     filterset_class = WorkerFilters
 
     def rows(self) -> QuerySet[Worker]:
-        return workers_visible_to(self.reader).prefetch_related("pools")
+        return with_shut_out_at(workers_visible_to(self.reader)).prefetch_related("pools")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         if args and not getattr(self, "swagger_fake_view", False):

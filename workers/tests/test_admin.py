@@ -117,7 +117,8 @@ def test_an_act_that_a_device_does_not_take_says_why(client, admin):
     worker = make_worker("box")
     act(client, worker, "retire", confirm="yes")
     assert messages_in(act(client, worker, "drain")) == [
-        f"box.retired-{worker.pk} is retired. Register a new device instead."
+        f"box.retired-{worker.pk} was taken out of service for good. Choose another device; an "
+        "administrator can register a new one."
     ]
 
 
@@ -182,13 +183,13 @@ def test_a_device_is_granted_by_e_mail_and_taken_away_by_name(client, admin):
 
 @pytest.mark.parametrize(
     ("silent_s", "word"),
-    [(0, "on time"), (20, "late"), (3600, "lost"), (None, "never seen")],
+    [(0, "on time"), (20, "late"), (3600, "lost"), (None, "never connected")],
 )
 def test_a_lost_device_is_noticed_by_word_and_shape(client, admin, silent_s, word):
     worker = make_worker("box")
     at = None if silent_s is None else timezone.now() - datetime.timedelta(seconds=silent_s)
     last_seen(at)
-    shapes = {"on time": "●", "late": "▲", "lost": "■", "never seen": "○"}
+    shapes = {"on time": "●", "late": "▲", "lost": "■", "never connected": "○"}
     for url in (LIST, page_of(worker), "/admin/"):
         page = client.get(url).content.decode()
         assert word in page

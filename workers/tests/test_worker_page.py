@@ -78,7 +78,7 @@ def test_problems_limits_and_labels_are_shown():
     ("change", "word"),
     [
         ({}, "free"),
-        ({"is_enabled": False}, "disabled"),
+        ({"is_enabled": False}, "drained"),
         ({"last_seen_at": None}, "never connected"),
         ({"last_seen_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}, "offline"),
         ({"held_at": timezone.now(), "held_reason": "It is ill."}, "held back"),

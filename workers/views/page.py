@@ -12,25 +12,27 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.models import User
 from accounts.selectors import reader_of
 from profiles.health import health_ask
+from tasks.queue.eligibility import starts_checks
 from tasks.reasons import held_words, wording_of
 from tasks.usage import recent_tasks, usage_of, work_of
 from webprofile.administration.worker_acts import HEALTH_CHECK
 from workers import releases
-from workers.conditions import Condition, condition_of
 from workers.labels import labels_of
 from workers.models import Worker
 from workers.selectors import workers_visible_to
+from workers.status import DeviceStatus, status_of, with_shut_out_at
 
 CHECKS = 15
-#: the badge of each condition
+#: the badge of each status
 _BADGES = {
-    Condition.RETIRED: "cancelled",
-    Condition.DRAINED: "cancelled",
-    Condition.NEVER_CONNECTED: "offline",
-    Condition.OFFLINE: "offline",
-    Condition.HELD: "failed",
-    Condition.BUSY: "running",
-    Condition.FREE: "online",
+    DeviceStatus.RETIRED: "cancelled",
+    DeviceStatus.DRAINED: "cancelled",
+    DeviceStatus.NEVER_CONNECTED: "offline",
+    DeviceStatus.OFFLINE: "offline",
+    DeviceStatus.HELD: "failed",
+    DeviceStatus.SHUT_OUT: "offline",
+    DeviceStatus.BUSY: "running",
+    DeviceStatus.FREE: "online",
 }
 
 
@@ -52,7 +54,7 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
         "labels": labels_of(worker),
         "usage": usage_of(worker),
         "checks": [(check, wording_of(check.reason)) for check in checks],
-        "may_check": reader.is_staff and worker.is_online and worker.is_enabled,
+        "may_check": reader.is_staff and starts_checks(worker),
         "tasks": recent_tasks(worker, reader),
     }
     return render(request, "workers/detail.html", context)
@@ -72,7 +74,7 @@ def worker_check(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _worker(reader: User, name: str) -> Worker:
-    worker = workers_visible_to(reader).filter(name=name).first()
+    worker = with_shut_out_at(workers_visible_to(reader)).filter(name=name).first()
     if worker is None:
         raise Http404
     return worker
@@ -80,5 +82,5 @@ def _worker(reader: User, name: str) -> Worker:
 
 def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
     """What the device does now: the badge's kind and its words."""
-    condition = condition_of(worker, is_busy=is_busy)
-    return {"kind": _BADGES[condition], "words": condition.label}
+    status = status_of(worker, is_busy=is_busy)
+    return {"kind": _BADGES[status], "words": status.label}

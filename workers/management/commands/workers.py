@@ -16,6 +16,7 @@ from workers import services
 from workers.enrolling import enrol_line
 from workers.heartbeats import beat_of
 from workers.models import Worker
+from workers.status import status_of, with_shut_out_at
 
 FIELDS = ("device", "heartbeat", "state", "public", "versions", "agent", "waiting", "live")
 _EXAMPLES = {
@@ -89,10 +90,8 @@ class Command(BaseCommand):
             .values_list("pk")
             .annotate(Count("attempts"))
         )
-        rows = (
-            _row(worker, live.get(worker.pk, 0))
-            for worker in workers.annotate(waiting=Count("tasks", filter=waiting))
-        )
+        counted = with_shut_out_at(workers).annotate(waiting=Count("tasks", filter=waiting))
+        rows = (_row(worker, live.get(worker.pk, 0)) for worker in counted)
         if options["json"]:
             for row in rows:
                 self.stdout.write(json.dumps(row))
@@ -114,7 +113,7 @@ def _row(worker: Any, live: int) -> dict[str, Any]:
     values = (
         worker.name,
         beat_of(worker).value,
-        _state(worker),
+        status_of(worker, is_busy=live > 0).value,
         worker.is_public,
         ", ".join(versions),
         worker.agent_version,
@@ -122,11 +121,3 @@ def _row(worker: Any, live: int) -> dict[str, Any]:
         live,
     )
     return dict(zip(FIELDS, values, strict=True))
-
-
-def _state(worker: Worker) -> str:
-    if worker.retired_at is not None:
-        return "retired"
-    if not worker.is_enabled:
-        return "drained"
-    return "held back" if worker.held_at is not None else "in service"

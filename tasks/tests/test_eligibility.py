@@ -1,0 +1,186 @@
+"""Each rule of eligibility says the same of objects and of rows, whoever asks."""
+
+import datetime
+import random
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import User
+from tasks.models import Purpose, Task
+from tasks.queue import eligibility
+from tasks.queue.eligibility import DEVICE, HELD, RULES, placement_of
+from tasks.queue.words import CAUSES
+from tasks.states import TaskState
+from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker
+from webprofile.errors import DomainError
+from webprofile.wording import WORDINGS
+from workers.models import Grant, Pulse, Runtime, Worker, WorkerSecret
+from workers.services import worker_revoke
+from workers.status import DeviceStatus, status_of, with_shut_out_at
+from workers.tokens import code_issue, code_redeem
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+NUMBER = 500
+
+
+def make_world() -> None:
+    """Devices and a task for each of them, with every state that a rule asks for, at random."""
+    draw = random.Random(25)
+    now = timezone.now()
+    users = [make_user(name) for name in ("alice", "bob")] + [make_user("root", is_staff=True)]
+    workers = Worker.objects.bulk_create(
+        Worker(
+            name=f"device-{number}",
+            is_public=draw.random() < 0.7,
+            is_enabled=draw.random() < 0.8,
+            allows_scripts=draw.random() < 0.7,
+            offers_scripts=draw.random() < 0.7,
+            held_at=draw.choice([None, None, None, None, now]),
+            retired_at=draw.choice([None] * 9 + [now]),
+        )
+        for number in range(NUMBER)
+    )
+    silent = [datetime.timedelta(seconds=each) for each in (0, 1, 5, 10, 3600)]
+    Pulse.objects.bulk_create(
+        Pulse(worker=each, last_seen_at=now - draw.choice(silent))
+        for each in workers
+        if draw.random() < 0.9
+    )
+    WorkerSecret.objects.bulk_create(
+        WorkerSecret(
+            worker=each,
+            kind=draw.choice(["token", "token", "token", "code"]),
+            sha256=f"{each.pk}-{number}",
+            revoked_at=draw.choice([None, now]),
+        )
+        for each in workers
+        for number in range(draw.randrange(3))
+    )
+    Grant.objects.bulk_create(
+        Grant(worker=each, user=draw.choice(users)) for each in workers if draw.random() < 0.5
+    )
+    Runtime.objects.bulk_create(
+        Runtime(
+            worker=each,
+            version=version,
+            kind=draw.choice(["wheel", "wheel", "binary"]),
+            problem=draw.choice(["", "", "", "no libc"]),
+        )
+        for each in workers
+        for version in ("1.12.4", "1.13.0")
+        if draw.random() < 0.9
+    )
+    kinds = [draw.choice(["model", "script"]) for _ in workers]
+    Task.objects.bulk_create(
+        Task(
+            owner=draw.choice(users),
+            worker=worker,
+            runtime_version=draw.choice(["1.12.4", "1.13.0"]),
+            state=TaskState.WAITING,
+            kind=kind,
+            script={} if kind == "script" else None,
+            timeout_s=60,
+            purpose=draw.choice([Purpose.USER, Purpose.USER, Purpose.USER, Purpose.HEALTH]),
+        )
+        for worker, kind in zip(workers, kinds, strict=True)
+    )
+
+
+def placements():
+    tasks = Task.objects.select_related("owner", "worker__pulse")
+    return {
+        task.pk: placement_of(task, task.worker)
+        for task in tasks.prefetch_related("worker__runtimes")
+    }
+
+
+def keys(rows) -> set[int]:
+    return set(rows.values_list("pk", flat=True))
+
+
+def test_predicates_and_queries_agree_on_500_devices_and_tasks():
+    make_world()
+    placed = placements()
+    assert len(placed) == NUMBER
+    for rule in RULES:
+        held = {pk for pk, placement in placed.items() if rule.holds(placement)}
+        assert held == keys(Task.objects.filter(rule.rows("worker__"))), rule.code
+        assert 0 < len(held) < NUMBER, f"{rule.code} is not tried both ways"
+    startable = {pk for pk, placement in placed.items() if eligibility.meets(placement)}
+    assert startable == keys(Task.objects.filter(eligibility.startable()))
+    assert 0 < len(startable) < NUMBER
+    # a refusal, an explanation and the query are the same answer
+    for pk, placement in placed.items():
+        refusal = eligibility.refusal_of(placement)
+        assert (refusal is None) == (pk in startable)
+        codes = [rule.code for rule in eligibility.obstacles(placement)]
+        assert bool(codes) == (pk not in startable)
+        assert (
+            refusal is None or refusal.code == next(r for r in RULES if r.code == codes[0]).refusal
+        )
+
+
+def test_what_is_asked_of_devices_alone_agrees_with_their_status():
+    make_world()
+    workers = list(with_shut_out_at(Worker.objects.all()))
+    takers = {each.pk for each in workers if status_of(each) == DeviceStatus.FREE}
+    assert takers == keys(Worker.objects.filter(eligibility.takes_tasks()))
+    checked = {each.pk for each in workers if eligibility.starts_checks(each)}
+    assert checked == keys(Worker.objects.filter(eligibility.takes_tasks(checks=True)))
+    assert takers < checked
+    for rule in (rule for rule in DEVICE if rule is not HELD):
+        held = {each.pk for each in workers if rule.holds(eligibility.Placement(each))}
+        assert held == keys(Worker.objects.filter(rule.rows(""))), rule.code
+    assert {status_of(each, is_busy=each.pk % 2 == 0) for each in workers} == set(DeviceStatus)
+    # read with the row or by a query of its own
+    alone = {each.pk: each.shut_out_at for each in Worker.objects.all()}
+    assert alone == {each.pk: each.shut_out_at for each in workers}
+    scripts = {each.pk for each in workers if each.takes_scripts}
+    assert scripts == keys(eligibility.scripts_takers())
+
+
+def test_whose_tasks_a_device_may_take_from_another_one():
+    make_world()
+    for worker in Worker.objects.all()[:40]:
+        allowed = {
+            user.pk
+            for user in User.objects.all()
+            if eligibility.ACCESS.holds(eligibility.Placement(worker, owner=user))
+        }
+        movable = Task.objects.filter(eligibility.owner_may_use(worker))
+        assert keys(movable) == keys(Task.objects.filter(owner__in=allowed))
+
+
+def test_every_obstacle_has_its_sentences():
+    for rule in RULES:
+        assert rule.code in CAUSES
+        assert rule.refusal in WORDINGS
+
+
+@pytest.fixture
+def shut_out():
+    worker = make_worker("desk")
+    code_redeem(code_issue(worker))
+    worker_revoke(worker, by=None)
+    return Worker.objects.get()
+
+
+def test_a_task_for_a_device_whose_token_was_revoked_is_refused(shut_out):
+    """Its last heartbeat is a moment old, so it still counts as online."""
+    alice = make_user()
+    with pytest.raises(DomainError, match="worker_shut_out"):
+        make_waiting_task(alice, shut_out)
+    with pytest.raises(DomainError) as refused:
+        ask_for_any(alice)
+    assert refused.value.data["devices"] == "desk (shut out)"
+
+
+def test_a_task_for_a_retired_device_is_refused_with_the_reason():
+    worker = make_worker("old", retired_at=timezone.now(), is_enabled=False)
+    with pytest.raises(DomainError, match="worker_retired"):
+        make_waiting_task(make_user(), worker)
+    Worker.objects.update(is_public=False)
+    with pytest.raises(DomainError, match="worker_unknown"):
+        make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
