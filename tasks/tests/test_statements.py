@@ -27,10 +27,10 @@ from agent.protocol import (
     EndReason,
     FileOffer,
 )
-from profiles import storage as object_storage
 from profiles.models import artifact_key
 from tasks.models import Task
 from tasks.tests.make import TASKS, asked, make_user, make_worker, upload
+from webprofile.storage import storage as object_storage
 from webprofile.tests.documented_api import DocumentedClient
 from workers import gateway, tokens
 
