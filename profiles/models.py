@@ -16,7 +16,7 @@ class Artifact(models.Model):
     md5 = models.CharField("MD5", max_length=32)
     #: false between the agent's question where to put it and its word that it is there
     is_stored = models.BooleanField(default=True)
-    #: when a rule removed it, and after how many days (`profiles.rules`)
+    #: when a rule removed it, and after how many days (`profiles.retention`)
     removed_at = models.DateTimeField(null=True)
     kept_days = models.PositiveSmallIntegerField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

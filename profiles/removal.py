@@ -1,5 +1,7 @@
 """What leaves storage: rows say so at once, the sweep removes the objects.
 
+What leaves it after some time, `profiles.retention` says.
+
 A storage that is away keeps nobody from deleting: the rows of `RemovedObjects` are the outbox.
 """
 
@@ -9,13 +11,14 @@ from collections.abc import Iterable
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
-from profiles.models import RemovedObjects, artifact_key
+from profiles.models import Artifact, RemovedObjects, artifact_key
 from tasks.announce import task_changed_on_commit
-from tasks.models import Task
+from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -64,6 +67,24 @@ def draft_discard(task: Task) -> None:
     row = Task.objects.select_for_update().filter(pk=task.pk, submitted_at=None).first()
     if row is not None:
         task_erase(row)
+
+
+def refuse_removed(row: Artifact | TaskFile | None) -> None:
+    """Raises DomainError removed_by_rule for a file that went so; who asks may see its task."""
+    if row is None or row.kept_days is None:
+        return
+    at = row.removed_at if isinstance(row, Artifact) else row.purged_at
+    date = "" if at is None else timezone.localtime(at).date().isoformat()
+    raise DomainError("removed_by_rule", status=410, name=row.name, date=date, days=row.kept_days)
+
+
+@transaction.atomic
+def task_keep_files(task: Task, *, keep: bool) -> None:
+    """Have retention leave a task's files alone, or not any more. Repeating it changes nothing."""
+    moved = Task.objects.filter(pk=task.pk).exclude(keeps_files=keep)
+    if moved.update(keeps_files=keep, updated_at=F("updated_at")):
+        log.info("task_keeps_files", task=task.pk, keep=keep)
+    task.refresh_from_db()
 
 
 def objects_remove_soon(

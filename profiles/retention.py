@@ -1,16 +1,20 @@
-"""What may go after some time, by kind: how much of it there is, and its removal piece by piece.
+"""What may be removed after some time: one list of policies, for `RETENTION` and `manage.py purge`.
 
-Only what belongs to tasks that have ended, and what is far older than anything that still uses it.
-Rows go at once, one transaction a piece; objects leave storage by the sweep (`profiles.removal`).
-So a purge may be stopped at any time and begun again. The audit log is never purged.
+Policies of a task's files leave its row, which says what was there, when it went and after how many
+days; what a result is made from is only removed by hand. A piece is one transaction, so a purge may
+be stopped at any time and begun again. Objects leave storage some time later (`profiles.removal`):
+until then whoever was given an address, or is just reading, copying or comparing, goes on
+undisturbed. The audit log is never purged.
 """
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
@@ -18,111 +22,219 @@ from django.utils import timezone
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AuditEntry
-from profiles.models import (
-    Artifact,
-    AttemptMeasurement,
-    Profile,
-    ProfileUpload,
-    artifact_key,
+from agent.protocol.artifacts import (
+    LIMITS,
+    LOG_NAME,
+    MANIFEST_NAME,
+    MEASUREMENT_NAME,
+    PROFILE_NAMES,
+    TRACE_NAMES,
+    artifact_of,
 )
+from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload, artifact_key
 from profiles.opened.uploads import upload_delete
 from profiles.removal import objects_remove_soon, task_erase
-from tasks.models import Attempt, IdempotencyKey, LogChunk, Purpose, Task, TaskFile
+from tasks.models import Attempt, IdempotencyKey, LogChunk, Mark, Purpose, Task, TaskFile
 from tasks.states import TaskState
+from webprofile.meters import SWEEP_MOVED
 from workers.models import HealthCheck
 
-#: rows of one transaction
+log = structlog.get_logger()
+
+#: rows of one transaction, and of one policy in one round of the sweep
 PIECE = 200
+#: after a round of the sweep that found nothing more nobody looks for so long
+PAUSE = datetime.timedelta(hours=1)
+MARK = "retention"
+CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
+#: what results are made from
+_PLAN_NAME = artifact_of("get_static_mem_info")
+_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
+#: values, dumps and models that a run wrote because its options asked for them
+DUMPS = frozenset(LIMITS) - CACHES - _KEPT
+#: the large ones among them: up to 2 GiB that no page shows, if their attempt became no result
+RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
+
+
+def _nothing(rows: QuerySet[Any]) -> int:
+    return 0
 
 
 @dataclass(frozen=True)
-class Kind:
+class Policy:
     """found: the rows that are older than a moment, those in use left out
-    size_of: their bytes in storage or in the database, 0 where nobody counted
-    remove: takes primary keys of such rows
-    widen: from the keys of a piece to those of all that has to go with it
+    remove: takes primary keys of such rows, the moment, and the days that they were kept; says how
+        many went, since one may have come into use meanwhile
+    size_of: bytes of such rows in storage or in the database, 0 where nobody counted
+    owner: the field of a row that holds its owner's e-mail; empty where there is none
     """
 
     name: str
     help: str
     found: Callable[[datetime.datetime], QuerySet[Any]]
-    size_of: Callable[[QuerySet[Any]], int]
-    remove: Callable[[Sequence[Any]], None]
-    widen: Callable[[Sequence[Any]], Sequence[Any]] = list
+    remove: Callable[[Sequence[Any], datetime.datetime, int], int]
+    size_of: Callable[[QuerySet[Any]], int] = _nothing
+    owner: str = ""
 
 
 @dataclass(frozen=True)
-class Amount:
-    """How many rows, and their bytes."""
+class Share:
+    """What a policy would remove of one owner."""
 
-    rows: int = 0
-    size_bytes: int = 0
-
-
-def amount_of(kind: Kind, before: datetime.datetime) -> Amount:
-    """What a purge would remove now."""
-    found = kind.found(before)
-    return Amount(found.count(), kind.size_of(found))
+    owner: str
+    rows: int
+    size_bytes: int
 
 
-def purge(
-    kind: Kind, before: datetime.datetime, advance: Callable[[int], object] = lambda rows: None
-) -> Amount:
-    """Remove what is older than a moment. May be stopped and repeated.
+def shares_of(policy: Policy, days: int) -> list[Share]:
+    """What would be removed now, by owner, the most bytes first."""
+    found = policy.found(_before(days))
+    if policy.owner:
+        emails = found.order_by().values_list(policy.owner, flat=True).distinct()
+        by_owner = [(email, found.filter(**{policy.owner: email})) for email in emails]
+    else:
+        by_owner = [("", found)]
+    shares = [Share(owner, rows.count(), policy.size_of(rows)) for owner, rows in by_owner]
+    shares.sort(key=lambda share: (-share.size_bytes, share.owner))
+    return [share for share in shares if share.rows]
+
+
+def purge(policy: Policy, days: int, advance: Callable[[int], object] = lambda rows: None) -> int:
+    """Remove what is older than some days; returns how many rows. May be stopped and repeated.
 
     One entry in the audit log tells what went, also of a purge that was stopped.
     """
+    before = _before(days)
     rows = size_bytes = 0
     try:
-        while keys := _piece(kind, before):
-            piece = kind.found(before).filter(pk__in=keys)
-            size = kind.size_of(piece)
-            kind.remove(keys)
-            rows, size_bytes = rows + len(keys), size_bytes + size
-            advance(len(keys))
+        while keys := _piece(policy, before):
+            size = policy.size_of(policy.found(before).filter(pk__in=keys))
+            removed = policy.remove(keys, before, days)
+            if not removed:  # all of them came into use since they were found
+                break
+            rows, size_bytes = rows + removed, size_bytes + size
+            advance(removed)
     finally:
         if rows:
             AuditEntry.objects.create(
                 action="purge",
                 target_type="purge",
-                target_name=kind.name,
+                target_name=policy.name,
                 after={"before": before.isoformat(), "rows": rows, "size_bytes": size_bytes},
             )
-    return Amount(rows, size_bytes)
+    return rows
 
 
-def _piece(kind: Kind, before: datetime.datetime) -> list[Any]:
-    keys = list(kind.found(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
-    return list(kind.widen(keys))
+def retention_sweep() -> None:
+    """One round: a piece of each kind of `RETENTION`.
+
+    Looks again in the next one only if something was found.
+    """
+    now = timezone.now()
+    mark = Mark.objects.filter(pk=MARK).first()
+    if not settings.RETENTION or (mark is not None and now < mark.at):
+        return
+    removed = [_piece_remove(POLICIES[name], days) for name, days in settings.RETENTION.items()]
+    if not any(removed):
+        Mark.objects.update_or_create(pk=MARK, defaults={"at": now + PAUSE})
+
+
+def _piece_remove(policy: Policy, days: int) -> int:
+    before = _before(days)
+    keys = _piece(policy, before)
+    removed = policy.remove(keys, before, days) if keys else 0
+    if removed:
+        SWEEP_MOVED.labels("removed_by_rule").inc(removed)
+        log.info("removed_by_rule", rule=policy.name, days=days, rows=removed)
+    return removed
+
+
+def _piece(policy: Policy, before: datetime.datetime) -> list[Any]:
+    return list(policy.found(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
+
+
+def _before(days: int) -> datetime.datetime:
+    return timezone.now() - datetime.timedelta(days=days)
 
 
 def _ended(before: datetime.datetime, prefix: str = "") -> Q:
-    """Tasks that ended before, and of which no attempt lives any more."""
-    return Q(
-        **{
-            f"{prefix}state": TaskState.FINISHED,
-            f"{prefix}finished_at__lt": before,
-        }
-    )
+    """Tasks that ended before."""
+    return Q(**{f"{prefix}state": TaskState.FINISHED, f"{prefix}finished_at__lt": before})
+
+
+def _given_up(before: datetime.datetime, prefix: str) -> Q:
+    """Tasks that ended before and of which their owner did not ask to keep everything."""
+    return _ended(before, prefix) & Q(**{f"{prefix}keeps_files": False})
+
+
+def _being_copied() -> QuerySet[TaskFile, str]:
+    """Checksums of files of tasks that are just being made: repeats copy them inside storage."""
+    coming = TaskFile.objects.filter(task__state=TaskState.INITIATED, stored_at=None)
+    return coming.exclude(md5="").values_list("md5", flat=True)
+
+
+def _artifacts(names: frozenset[str]) -> Callable[[datetime.datetime], QuerySet[Artifact]]:
+    def found(before: datetime.datetime) -> QuerySet[Artifact]:
+        ended = _given_up(before, "attempt__task__") & Q(attempt__ended_at__isnull=False)
+        rows = Artifact.objects.filter(ended, is_stored=True, name__in=names)
+        return rows.exclude(md5__in=_being_copied())
+
+    return found
+
+
+_dumps, _caches, _raw = _artifacts(DUMPS), _artifacts(CACHES), _artifacts(RAW)
+
+
+def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
+    of_it = {"attempt": OuterRef("attempt")}
+    has_result = Exists(Profile.objects.filter(**of_it))
+    return _raw(before).exclude(has_result | Exists(AttemptMeasurement.objects.filter(**of_it)))
+
+
+def _removing_artifacts(
+    found: Callable[[datetime.datetime], QuerySet[Artifact]],
+) -> Callable[[Sequence[int], datetime.datetime, int], int]:
+    @transaction.atomic
+    def remove(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+        now = timezone.now()
+        # asked once more in the UPDATE: somebody may have begun to use one since it was found
+        found(before).filter(pk__in=keys).update(is_stored=False, removed_at=now, kept_days=days)
+        gone = list(Artifact.objects.filter(pk__in=keys, removed_at=now))
+        _objects_remove(row.object_key for row in gone)
+        return len(gone)
+
+    return remove
 
 
 def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
-    return TaskFile.objects.filter(_ended(before, "task__"), purged_at=None)
-
-
-def _with_their_tasks_files(keys: Sequence[int]) -> list[int]:
-    # `tasks/N/` is emptied as a whole
-    tasks = TaskFile.objects.filter(pk__in=keys).order_by().values("task_id")
-    rows = TaskFile.objects.filter(task__in=tasks, purged_at=None)
-    return list(rows.order_by("pk").values_list("pk", flat=True))
+    rows = TaskFile.objects.filter(
+        _given_up(before, "task__"), stored_at__isnull=False, purged_at=None
+    )
+    return rows.exclude(md5__in=_being_copied())
 
 
 @transaction.atomic
-def _remove_files(keys: Sequence[int]) -> None:
-    rows = TaskFile.objects.filter(pk__in=keys)
-    tasks = set(rows.order_by().values_list("task_id", flat=True))
-    rows.update(purged_at=timezone.now())
-    objects_remove_soon(f"tasks/{task}/" for task in tasks)
+def _remove_files(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+    now = timezone.now()
+    _files(before).filter(pk__in=keys).update(purged_at=now, kept_days=days)
+    gone = list(TaskFile.objects.filter(pk__in=keys, purged_at=now))
+    _objects_remove(row.object_key for row in gone)
+    return len(gone)
+
+
+def _logs(before: datetime.datetime) -> QuerySet[Attempt]:
+    has_log = Exists(LogChunk.objects.filter(attempt=OuterRef("pk")))
+    return Attempt.objects.filter(has_log, _given_up(before, "task__"), ended_at__isnull=False)
+
+
+@transaction.atomic
+def _remove_logs(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+    now = timezone.now()
+    gone = _logs(before).filter(pk__in=keys)
+    gone.update(log_removed_at=now, log_kept_days=days)
+    removed = Attempt.objects.filter(pk__in=keys, log_removed_at=now)
+    LogChunk.objects.filter(attempt__in=removed).delete()
+    return removed.count()
 
 
 def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
@@ -131,26 +243,22 @@ def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
         | Exists(Profile.objects.filter(attempt=OuterRef("pk")))
         | Exists(AttemptMeasurement.objects.filter(attempt=OuterRef("pk")))
     )
-    ended = _ended(before, "task__") & Q(ended_at__isnull=False)
+    ended = _given_up(before, "task__") & Q(ended_at__isnull=False)
     return Attempt.objects.filter(left, ended)
 
 
 @transaction.atomic
-def _remove_profiles(keys: Sequence[Any]) -> None:
+def _remove_profiles(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+    gone = list(_profiles(before).filter(pk__in=keys).values_list("pk", flat=True))
     for model in (Artifact, Profile, AttemptMeasurement):
-        model.objects.filter(attempt__in=keys).delete()
-    objects_remove_soon(artifact_key(str(key), "") for key in keys)
+        model.objects.filter(attempt__in=gone).delete()
+    _objects_remove(artifact_key(str(key), "") for key in gone)
+    return len(gone)
 
 
-def _logs(before: datetime.datetime) -> QuerySet[LogChunk]:
-    return LogChunk.objects.filter(
-        _ended(before, "attempt__task__"), attempt__ended_at__isnull=False
-    )
-
-
-def _uploads(before: datetime.datetime) -> QuerySet[TaskFile]:
-    # as `profiles.services.abandoned_uploads_purge`, which the sweep calls, does at once
-    return _files(timezone.now()).filter(task__submitted_at=None)
+def _objects_remove(keys: Iterable[str]) -> None:
+    # an address for reading that was given a moment ago is good for so long
+    objects_remove_soon(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
 
 
 def _tasks(before: datetime.datetime) -> QuerySet[Task]:
@@ -163,9 +271,11 @@ def _health(before: datetime.datetime) -> QuerySet[Task]:
 
 
 @transaction.atomic
-def _remove_tasks(keys: Sequence[int]) -> None:
-    for row in Task.objects.select_for_update().filter(pk__in=keys, state=TaskState.FINISHED):
+def _remove_tasks(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+    rows = Task.objects.select_for_update().filter(pk__in=keys, state=TaskState.FINISHED)
+    for row in rows:
         task_erase(row)
+    return len(rows)
 
 
 def _checks(before: datetime.datetime) -> QuerySet[HealthCheck]:
@@ -180,9 +290,11 @@ def _opened(before: datetime.datetime) -> QuerySet[ProfileUpload]:
 
 
 @transaction.atomic
-def _remove_opened(keys: Sequence[int]) -> None:
-    for row in ProfileUpload.objects.filter(pk__in=keys):
+def _remove_opened(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+    rows = ProfileUpload.objects.filter(pk__in=keys)
+    for row in rows:
         upload_delete(row)
+    return len(rows)
 
 
 def _keys(before: datetime.datetime) -> QuerySet[IdempotencyKey]:
@@ -194,17 +306,22 @@ def _sessions(before: datetime.datetime) -> QuerySet[Session]:
 
 
 @transaction.atomic
-def _remove_sessions(keys: Sequence[str]) -> None:
+def _remove_sessions(keys: Sequence[str], before: datetime.datetime, days: int) -> int:
     UserSession.objects.filter(session_key__in=keys).delete()
-    Session.objects.filter(pk__in=keys).delete()
+    return Session.objects.filter(pk__in=keys).delete()[0]
 
 
 def _tokens(before: datetime.datetime) -> QuerySet[OutstandingToken]:
     return OutstandingToken.objects.filter(expires_at__lt=before)
 
 
-def _deleting(model: Any) -> Callable[[Sequence[Any]], None]:
-    return transaction.atomic(lambda keys: model.objects.filter(pk__in=keys).delete())
+def _deleting(model: Any) -> Callable[[Sequence[Any], datetime.datetime, int], int]:
+    @transaction.atomic
+    def remove(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+        model.objects.filter(pk__in=keys).delete()
+        return len(keys)
+
+    return remove
 
 
 def _summed(field: str) -> Callable[[QuerySet[Any]], int]:
@@ -213,45 +330,86 @@ def _summed(field: str) -> Callable[[QuerySet[Any]], int]:
 
 def _size_of_tasks(rows: QuerySet[Any]) -> int:
     files = TaskFile.objects.filter(task__in=rows, purged_at=None)
-    artifacts = Artifact.objects.filter(attempt__task__in=rows)
+    artifacts = Artifact.objects.filter(attempt__task__in=rows, is_stored=True)
     logs = LogChunk.objects.filter(attempt__task__in=rows)
-    return _summed("size_bytes")(files) + _summed("size_bytes")(artifacts) + _summed("size")(logs)
+    return _size(files) + _size(artifacts) + _summed("size")(logs)
 
 
-def _nothing(rows: QuerySet[Any]) -> int:
-    return 0
+def _size_of_artifacts(rows: QuerySet[Any]) -> int:
+    return _size(Artifact.objects.filter(attempt__in=rows, is_stored=True))
 
 
 _size = _summed("size_bytes")
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "files", "models, data and option files of tasks", _files, _size, _remove_files,
-            _with_their_tasks_files,
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        # those of RETENTION
+        Policy(
+            "dumps",
+            "values and models that runs wrote",
+            _dumps,
+            _removing_artifacts(_dumps),
+            _size,
+            "attempt__task__owner__email",
         ),
-        Kind(
+        Policy(
+            "caches",
+            "choices of algorithms that runs wrote",
+            _caches,
+            _removing_artifacts(_caches),
+            _size,
+            "attempt__task__owner__email",
+        ),
+        Policy(
+            "failed",
+            "profiles, traces and memory plans of attempts that became no result",
+            _raw_without_result,
+            _removing_artifacts(_raw_without_result),
+            _size,
+            "attempt__task__owner__email",
+        ),
+        Policy(
+            "files",
+            "models, data and option files that users gave",
+            _files,
+            _remove_files,
+            _size,
+            "task__owner__email",
+        ),
+        Policy(
+            "logs",
+            "logs as tasks' pages show them; log.txt stays",
+            _logs,
+            _remove_logs,
+            _summed("log__size"),
+            "task__owner__email",
+        ),
+        # by hand alone
+        Policy(
             "profiles",
-            "what attempts left: files, profiles, measurements",
+            "all that attempts left: files, profiles, measurements",
             _profiles,
-            _summed("artifacts__size_bytes"),
             _remove_profiles,
+            _size_of_artifacts,
+            "task__owner__email",
         ),
-        Kind("logs", "logs of attempts", _logs, _summed("size"), _deleting(LogChunk)),
-        Kind(
-            "uploads", "uploads that were never completed, of any age", _uploads, _size,
-            _remove_files, _with_their_tasks_files,
+        Policy(
+            "health",
+            "health checks' tasks, whole",
+            _health,
+            _remove_tasks,
+            _size_of_tasks,
+            "owner__email",
         ),
-        Kind("health", "health checks' tasks, whole", _health, _size_of_tasks, _remove_tasks),
-        Kind("checks", "results of health checks", _checks, _nothing, _deleting(HealthCheck)),
-        Kind("keys", "idempotency keys", _keys, _nothing, _deleting(IdempotencyKey)),
-        Kind("sessions", "sessions that expired", _sessions, _nothing, _remove_sessions),
-        Kind(
-            "tokens", "refresh tokens that expired", _tokens, _nothing, _deleting(OutstandingToken)
+        Policy("checks", "results of health checks", _checks, _deleting(HealthCheck)),
+        Policy("keys", "idempotency keys", _keys, _deleting(IdempotencyKey)),
+        Policy("sessions", "sessions that expired", _sessions, _remove_sessions),
+        Policy("tokens", "refresh tokens that expired", _tokens, _deleting(OutstandingToken)),
+        Policy("tasks", "tasks, whole", _tasks, _remove_tasks, _size_of_tasks, "owner__email"),
+        Policy(
+            "opened", "profiles that users opened", _opened, _remove_opened, _size, "owner__email"
         ),
-        Kind("tasks", "tasks, whole", _tasks, _size_of_tasks, _remove_tasks),
-        Kind("opened", "profiles that users opened", _opened, _size, _remove_opened),
     )
-}  # fmt: skip
-#: those that go only if they are named
-NAMED_ONLY = ("tasks", "opened")
+}
+#: those that go only if they are named; `profiles` has the files of the first three
+NAMED_ONLY = ("dumps", "caches", "failed", "tasks", "opened")

@@ -8,7 +8,7 @@ from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
 from profiles.opened.of_attempts import attempts_to_open
-from profiles.rules import refuse_removed
+from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import (
     artifact_help,
     artifact_title,

@@ -71,7 +71,7 @@ class Task(models.Model):
     outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
     reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
     detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
-    #: its owner wants what rules would remove (`profiles.rules`)
+    #: its owner wants what rules would remove (`profiles.retention`)
     keeps_files = models.BooleanField(_("files are kept"), default=False)
     #: of the request that asked for it, where traces are kept (`webprofile.traces`)
     traceparent = models.CharField(max_length=55, blank=True, default="", editable=False)
@@ -198,7 +198,7 @@ class TaskFile(models.Model):
     arrays = models.JSONField(default=list, blank=True)
     stored_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
-    #: by which rule it went (`profiles.rules`); None if it went otherwise
+    #: by which rule it went (`profiles.retention`); None if it went otherwise
     kept_days = models.PositiveSmallIntegerField(null=True)
 
     class Meta:

@@ -23,8 +23,7 @@ from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
 from profiles.parts import part_targets, parts_join
-from profiles.removal import draft_discard
-from profiles.rules import refuse_removed, task_keep_files
+from profiles.removal import draft_discard, refuse_removed, task_keep_files
 from profiles.selectors import (
     artifacts_of,
     dump_of,

@@ -8,7 +8,7 @@ from profiles.models import Artifact, Profile, ProfileUpload
 from profiles.opened.importing import Imported, opened_before
 from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create, upload_delete
 from profiles.parsers.first_look import HEAD_BYTES, other_kind
-from profiles.rules import refuse_removed
+from profiles.removal import refuse_removed
 from tasks.models import Attempt, Task
 from tasks.submitting import StoredObject
 from webprofile.errors import DomainError

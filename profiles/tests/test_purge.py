@@ -14,14 +14,14 @@ from accounts.models import AuditEntry
 from accounts.refresh_tokens import RefreshPart
 from profiles import retention
 from profiles.models import Artifact, Profile, ProfileUpload, RemovedObjects, artifact_key
-from profiles.removal import removed_sweep, task_delete
+from profiles.removal import removed_sweep, task_delete, task_keep_files
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from tasks import services
 from tasks.attempts import attempt_assign
 from tasks.models import IdempotencyKey, LogChunk, Purpose, Task, TaskFile
 from tasks.states import TaskState
-from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
+from tasks.tests.make import make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store
 from workers.models import HealthCheck
 
@@ -50,6 +50,12 @@ def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     return task
 
 
+def objects_gone() -> None:
+    """The time passes in which addresses that were given are good."""
+    RemovedObjects.objects.update(due_at=timezone.now())
+    removed_sweep()
+
+
 def what_is_left() -> tuple[int, ...]:
     kept = TaskFile.objects.filter(purged_at=None).count()
     rows = (Task, Artifact, Profile, LogChunk, RemovedObjects, AuditEntry)
@@ -64,6 +70,8 @@ def test_without_yes_it_says_how_much_and_removes_nothing():
     assert "Nothing was removed" in shown
     files = next(line for line in shown.splitlines() if line.startswith("files"))
     assert files.split()[-3:] == ["2", "22", "bytes"]
+    assert files.startswith("files, 30 days ")
+    assert Task.objects.get().owner.email in files
     assert "4.9" in next(line for line in shown.splitlines() if line.startswith("profiles"))
 
 
@@ -76,9 +84,8 @@ def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
     assert LogChunk.objects.get().attempt.task == young
     assert Artifact.objects.get().attempt.task == young
     attempt = old.attempts.get()
-    assert set(RemovedObjects.objects.values_list("prefix", flat=True)) == {
-        f"tasks/{old.pk}/", f"attempts/{attempt.pk}/"
-    }  # fmt: skip
+    keys = {file.object_key for file in old.files.all()} | {f"attempts/{attempt.pk}/"}
+    assert set(RemovedObjects.objects.values_list("prefix", flat=True)) == keys
     # once more there is nothing left to do
     before = what_is_left()
     purge("--yes")
@@ -92,7 +99,7 @@ def test_the_objects_leave_storage(storage):
     for key in keys:
         object_store.write(key, b"x")
     purge("--yes")
-    removed_sweep()
+    objects_gone()
     assert [object_store.head(key) for key in keys] == [None] * 4
 
 
@@ -102,13 +109,13 @@ def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storag
     for key in keys:
         object_store.write(key, b"x")
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
-    assert "2 folders of storage are left" in purge("--yes")
-    removed_sweep()
+    assert "3 files and folders of storage are left" in purge("--yes")
+    objects_gone()
     assert not TaskFile.objects.filter(purged_at=None).exists()
-    assert RemovedObjects.objects.filter(is_last=False).count() == 2  # nothing is forgotten
+    assert RemovedObjects.objects.filter(is_last=False).count() == 3  # nothing is forgotten
     settings.S3_ENDPOINT_URL = address
     assert all(object_store.head(key) for key in keys)
-    removed_sweep()
+    objects_gone()
     assert not any(object_store.head(key) for key in keys)
 
 
@@ -136,7 +143,7 @@ def test_what_waits_or_runs_is_never_touched():
     attempt_assign(running, slot=0)
     Task.objects.update(created_at=timezone.now() - LONG_AGO, finished_at=timezone.now() - LONG_AGO)
     before = what_is_left()
-    purge("--yes", "--only", *retention.KINDS)
+    purge("--yes", "--only", *retention.POLICIES)
     assert what_is_left() == before
     assert set(Task.objects.all()) == {waiting, running}
 
@@ -152,37 +159,11 @@ def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
         done.append(rows)
         raise KeyboardInterrupt
 
-    before = timezone.now() - datetime.timedelta(days=30)
     with pytest.raises(KeyboardInterrupt):
-        retention.purge(retention.KINDS["logs"], before, stop)
+        retention.purge(retention.POLICIES["logs"], 30, stop)
     assert (done, LogChunk.objects.count()) == ([2], 1)
     assert AuditEntry.objects.get().after["rows"] == 2
-    assert retention.purge(retention.KINDS["logs"], before) == retention.Amount(1, 4)
-
-
-@pytest.mark.parametrize("kind", ["files", "uploads"])
-def test_a_piece_that_would_cut_a_task_tells_of_all_its_files(monkeypatch, kind):
-    monkeypatch.setattr(retention, "PIECE", 3)
-    owner, worker = make_user(), make_worker()
-    for _ in range(3):
-        if kind == "files":
-            make_ended(owner=owner, worker=worker)
-        else:
-            services.task_abandon(make_task(owner, worker))
-    before = timezone.now() - datetime.timedelta(days=30)
-    told = retention.amount_of(retention.KINDS[kind], before)
-    steps = []
-    gone = retention.purge(retention.KINDS[kind], before, steps.append)
-    assert (told, gone, sum(steps)) == (retention.Amount(6, 66), told, 6)
-    assert AuditEntry.objects.get(action="purge").after["size_bytes"] == 66
-
-
-def test_uploads_that_were_never_completed_go_whatever_their_age():
-    task = make_task()
-    services.task_abandon(task)
-    purge("--yes", "--only", "uploads")
-    assert not TaskFile.objects.filter(purged_at=None).exists()
-    assert RemovedObjects.objects.get().prefix == f"tasks/{task.pk}/"
+    assert retention.purge(retention.POLICIES["logs"], 30) == 1
 
 
 def test_health_checks_and_keys_go_but_each_devices_last_check_stays():
@@ -222,6 +203,16 @@ def test_one_entry_of_the_audit_log_tells_what_went():
     assert found["profiles"]["size_bytes"] == 5000
     assert found["files"]["rows"] == 2
     assert AuditEntry.objects.filter(action="old").exists()
+
+
+def test_of_what_its_owner_keeps_only_the_whole_task_goes():
+    task = make_ended()
+    task_keep_files(task, keep=True)
+    purge("--yes")
+    assert (Profile.objects.count(), LogChunk.objects.count()) == (1, 1)
+    assert task.files.filter(purged_at=None).count() == 2
+    purge("--yes", "--only", "tasks")
+    assert not Task.objects.exists()
 
 
 def test_a_task_whose_files_are_on_their_way_out_can_still_be_deleted():

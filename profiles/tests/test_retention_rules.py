@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import Artifact, AttemptMeasurement, Profile, RemovedObjects, artifact_key
-from profiles.removal import removed_sweep
-from profiles.rules import DUMPS, RULES, piece_remove, retention_sweep, task_keep_files
+from profiles.removal import removed_sweep, task_keep_files
+from profiles.retention import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.pages import make_result
 from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
@@ -67,9 +67,9 @@ def objects_gone():
     removed_sweep()
 
 
-def retain(*arguments):
+def purge(*arguments):
     out = io.StringIO()
-    call_command("retain", *arguments, stdout=out)
+    call_command("purge", *arguments, stdout=out)
     return out.getvalue()
 
 
@@ -81,7 +81,7 @@ def rows_of_everything():
 def test_a_dry_run_says_what_would_go_by_kind_and_owner_and_changes_nothing(ended):
     make_ended(make_user("bob"))
     before = rows_of_everything()
-    for text in (retain(), retain("--dry-run")):
+    for text in (purge(), purge("--dry-run")):
         lines = text.splitlines()
         dumps = [line for line in lines if line.startswith("dumps, 30 days")]
         assert len(dumps) == 2
@@ -91,12 +91,17 @@ def test_a_dry_run_says_what_would_go_by_kind_and_owner_and_changes_nothing(ende
     assert rows_of_everything() == before
 
 
-def test_other_rules_can_be_looked_at_but_not_applied(ended):
-    assert "caches, 10 days" in retain("--rules", "caches=10d")
-    assert "in all" in retain("--rules", "dumps=50d")
-    assert "dumps, 50 days" not in retain("--rules", "dumps=50d")
-    with pytest.raises(CommandError, match="only shows"):
-        retain("--rules", "dumps=1d", "--yes")
+def test_other_days_can_be_looked_at_and_applied_and_the_row_says_how_many(ended):
+    def only(kind, days, *arguments):
+        return purge("--older-than", days, "--only", kind, *arguments)
+
+    assert "caches, 10 days" in only("caches", "10")
+    assert "in all" in only("dumps", "50")
+    assert "dumps, 50 days" not in only("dumps", "50")
+    assert "Rows removed: 1." in only("dumps", "20", "--yes")
+    assert Artifact.objects.get(name="bin_io_dump.zip").kept_days == 20
+    with pytest.raises(CommandError, match="needs --older-than"):
+        purge("--only", "dumps")
 
 
 def test_what_the_rules_name_goes_and_the_result_stays(ended, client):
@@ -154,8 +159,8 @@ def test_without_rules_nobody_even_looks(ended, settings, django_assert_num_quer
     settings.RETENTION = {}
     with django_assert_num_queries(1):
         retention_sweep()
-    with pytest.raises(CommandError, match="everything is kept"):
-        retain()
+    with pytest.raises(CommandError, match="RETENTION is empty here"):
+        purge()
 
 
 def test_what_is_younger_stays(ended):
@@ -242,12 +247,12 @@ def test_what_its_owner_keeps_stays_until_he_lets_it_go(ended):
 
 
 def test_what_somebody_begins_to_keep_in_the_last_moment_stays(ended):
-    rule = RULES["dumps"]
+    policy = POLICIES["dumps"]
     before = timezone.now() - datetime.timedelta(days=30)
-    keys = list(rule.found(before).values_list("pk", flat=True))
+    keys = list(policy.found(before).values_list("pk", flat=True))
     assert keys
     task_keep_files(ended, keep=True)
-    assert rule.remove(keys, before, 30) == 0
+    assert policy.remove(keys, before, 30) == 0
     assert "bin_io_dump.zip" in names_left(ended)
 
 
@@ -264,15 +269,20 @@ def test_a_storage_that_is_away_delays_only_the_objects(ended, settings):
     assert object_store.head(key) is None
 
 
-def test_pieces_are_small_and_end(ended, monkeypatch):
-    monkeypatch.setattr("profiles.rules.PIECE", 1)
-    assert [piece_remove(RULES["files"], 30) for _ in range(3)] == [1, 1, 0]
+def test_a_round_removes_a_piece_of_each_kind(ended, settings, monkeypatch):
+    monkeypatch.setattr("profiles.retention.PIECE", 1)
+    settings.RETENTION = {"files": 30}
+    left = []
+    for _ in range(3):
+        retention_sweep()
+        left.append(ended.files.filter(purged_at=None).count())
+    assert (left, Mark.objects.count()) == ([1, 0, 0], 1)
 
 
 def test_by_hand_all_goes_at_once(ended):
-    assert "dumps, 30 days" in retain("--yes")
+    assert "dumps, 30 days" in purge("--yes")
     assert "bin_io_dump.zip" not in names_left(ended)
-    assert "dumps" not in retain()
+    assert "dumps" not in purge()
 
 
 def test_profiles_are_no_kind_of_rule():

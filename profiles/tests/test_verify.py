@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from profiles.models import Artifact, OpenedFile, Profile, artifact_key
 from profiles.removal import task_delete
-from profiles.retention import KINDS, purge
+from profiles.retention import POLICIES, purge
 from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
@@ -170,7 +170,7 @@ def test_what_is_to_be_removed_is_no_orphan_until_it_should_be_gone(profile):
     Task.objects.filter(pk=other.pk).update(
         state="finished", outcome="failed", finished_at=task.created_at
     )
-    purge(KINDS["files"], timezone.now())
+    purge(POLICIES["files"], 0)
     assert verify() == []
 
 

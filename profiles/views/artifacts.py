@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET, require_POST
 from accounts.selectors import reader_of
 from profiles.models import Artifact
 from profiles.opened.of_attempts import attempt_open
-from profiles.rules import refuse_removed
+from profiles.removal import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.selectors import last_attempt
 from webprofile.storage import storage

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.models import Artifact
-from profiles.rules import refuse_removed
+from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import artifact_title
 from tasks.models import Attempt, LogChunk, Task
 from tasks.rest.answers import ArtifactAnswer, EventAnswer, EventsAnswer

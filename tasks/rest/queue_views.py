@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import AccessToken
-from profiles.rules import task_keep_files
+from profiles.removal import task_keep_files
 from tasks import saved_views
 from tasks.asking.admission import admit, allowed_priority, quota_of
 from tasks.asking.command_line import commands_of, script_commands_of

@@ -1,14 +1,13 @@
-"""`manage.py purge`: remove what is older than some days; by default it only says how much."""
+"""`manage.py purge`: remove what is old enough; by default it only says how much."""
 
-import datetime
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
-from django.utils import timezone
 
 from profiles.models import RemovedObjects
-from profiles.retention import KINDS, NAMED_ONLY, Amount, amount_of, purge
+from profiles.retention import NAMED_ONLY, POLICIES, Share, purge, shares_of
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -21,56 +20,81 @@ MOST_DAYS = 36500
 
 class Command(BaseCommand):
     help = (
-        "Remove files, profiles and logs of tasks that ended some days ago, uploads never "
-        "completed, old health checks, idempotency keys, sessions and tokens. Without --yes "
-        "nothing is removed. May be stopped at any time and repeated. Objects leave storage by "
-        "`manage.py sweep`. The audit log stays."
+        "Say what RETENTION removes now, by kind and owner, or with --older-than what else may go: "
+        "results, old health checks, idempotency keys, sessions and tokens. With --yes remove it "
+        "at once; what RETENTION names the sweep otherwise removes in small pieces. What is in use "
+        "stays, and so does the audit log. May be stopped at any time and repeated. Objects leave "
+        "storage by `manage.py sweep`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
             parser,
-            "purge --older-than 90",
+            "purge",
+            "purge --older-than 30 --only dumps",
             "purge --older-than 90 --yes",
             "purge --older-than 365 --only tasks opened --yes",
         )
         add = parser.add_argument
-        add("--older-than", type=int, required=True, metavar="DAYS", help="since they ended")
-        kinds = "; ".join(f"{kind.name}: {kind.help}" for kind in KINDS.values())
-        text = f"{kinds}. Without it all but {' and '.join(NAMED_ONLY)}."
-        add("--only", nargs="+", choices=list(KINDS), metavar="KIND", help=text)
+        text = "since they ended; without it as RETENTION says, which the pages of tasks show"
+        add("--older-than", type=int, metavar="DAYS", help=text)
+        kinds = "; ".join(f"{policy.name}: {policy.help}" for policy in POLICIES.values())
+        last = f"{', '.join(NAMED_ONLY[:-1])} and {NAMED_ONLY[-1]}"
+        text = f"with --older-than. {kinds}. Without it all but {last}."
+        add("--only", nargs="+", choices=list(POLICIES), metavar="KIND", help=text)
         group = parser.add_mutually_exclusive_group()
         group.add_argument("--dry-run", action="store_true", help="only say how much: the default")
         group.add_argument("--yes", action="store_true", help="remove it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days = options["older_than"]
-        if not LEAST_DAYS <= days <= MOST_DAYS:
-            text = f"--older-than takes {LEAST_DAYS} to {MOST_DAYS} days."
-            raise CommandError(text, returncode=USAGE)
-        before = timezone.now() - datetime.timedelta(days=days)
-        chosen = options["only"] or [name for name in KINDS if name not in NAMED_ONLY]
+        chosen = _chosen(options["older_than"], options["only"])
         with plain_errors():
-            found = {name: amount_of(KINDS[name], before) for name in chosen}
-            if options["yes"]:
-                found = {name: _purged(name, before, found[name].rows) for name in chosen}
-        self.stdout.write(_table(found))
-        if not options["yes"]:
-            self.stdout.write("Nothing was removed: --yes does it.")
-        elif left := RemovedObjects.objects.filter(is_last=False).count():
-            self.stdout.write(f"{left} folders of storage are left for the sweep to empty.")
+            found = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
+            self.stdout.write(_table(found, chosen))
+            if not options["yes"]:
+                self.stdout.write("Nothing was removed: --yes does it.")
+                return
+            count = sum(
+                _purged(name, days, sum(share.rows for share in found[name]))
+                for name, days in chosen.items()
+            )
+        self.stdout.write(f"Rows removed: {count}.")
+        if left := RemovedObjects.objects.filter(is_last=False).count():
+            self.stdout.write(f"{left} files and folders of storage are left for the sweep.")
 
 
-def _purged(name: str, before: datetime.datetime, rows: int) -> Amount:
+def _chosen(days: int | None, only: list[str] | None) -> dict[str, int]:
+    """How many days of which kind are kept."""
+    if days is None:
+        if only:
+            raise CommandError("--only needs --older-than.", returncode=USAGE)
+        if not settings.RETENTION:
+            text = "RETENTION is empty here: say --older-than DAYS, or give the site's RETENTION."
+            raise CommandError(text, returncode=USAGE)
+        return dict(settings.RETENTION)
+    if not LEAST_DAYS <= days <= MOST_DAYS:
+        text = f"--older-than takes {LEAST_DAYS} to {MOST_DAYS} days."
+        raise CommandError(text, returncode=USAGE)
+    names = only or [name for name in POLICIES if name not in NAMED_ONLY]
+    return dict.fromkeys(names, days)
+
+
+def _purged(name: str, days: int, rows: int) -> int:
     with Progress(rows, name, unit="rows") as progress:
-        return purge(KINDS[name], before, progress.advance)
+        return purge(POLICIES[name], days, progress.advance)
 
 
-def _table(found: dict[str, Amount]) -> str:
+def _table(found: dict[str, list[Share]], days: dict[str, int]) -> str:
     rows = [
-        (name, KINDS[name].help, each.rows, filesizeformat(each.size_bytes))
-        for name, each in found.items()
+        (f"{name}, {_days(days[name])}", each.owner, each.rows, filesizeformat(each.size_bytes))
+        for name, shares in found.items()
+        for each in shares
     ]
-    total = sum(each.size_bytes for each in found.values())
-    rows.append(("", "in all", sum(each.rows for each in found.values()), filesizeformat(total)))
-    return table(rows, ("kind", "", "rows", "size"), right=2)
+    every = [each for shares in found.values() for each in shares]
+    size = filesizeformat(sum(each.size_bytes for each in every))
+    rows.append(("in all", "", sum(each.rows for each in every), size))
+    return table(rows, ("kind", "owner", "rows", "size"), right=2)
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"

@@ -18,7 +18,7 @@ from profiles.health import health_round
 from profiles.opened.sweeping import opened_sweep
 from profiles.parts import parts_sweep
 from profiles.removal import removed_sweep
-from profiles.rules import retention_sweep
+from profiles.retention import retention_sweep
 from profiles.services import abandoned_uploads_purge
 from tasks.sweeping import AWAY, is_coming_back, sweep
 from webprofile.meters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
