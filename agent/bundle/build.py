@@ -102,7 +102,7 @@ def build(
 def _source() -> Iterator[tuple[str, bytes]]:
     """Our own files by their names in the zip; the first one is what Python runs."""
     yield "__main__.py", (_AGENT / "bundle" / "start.py").read_bytes()
-    for path in sorted(_AGENT.rglob("*.py")):
+    for path in sorted([*_AGENT.rglob("*.py"), _AGENT / "protocol" / "options.json"]):
         name = path.relative_to(_AGENT.parent)
         if not {"tests", "__pycache__"} & set(name.parts) and path.name != "conftest.py":
             yield f"site/{name.as_posix()}", path.read_bytes()

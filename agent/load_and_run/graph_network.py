@@ -4,7 +4,6 @@ Never in a process in which megenginelite has run a model (see graph_library). T
 load_and_run plus one operator for each input and output, and has the same speed.
 """
 
-import os
 import time
 
 import numpy as np
@@ -12,37 +11,6 @@ from load_and_run import graph_library as api
 from load_and_run import graph_passes
 from load_and_run.errors import Failure, ProfileError, library_failure
 from load_and_run.inputs import Wanted
-
-_NO_BINDING = "the wheel offers it through megenginelite only, that is without --mdl"
-_ONE_GRAPH = "the graph API runs one graph in one thread"
-_COMP_NODE = "the graph API cannot change the device that the model names"
-_NO_DUMP = "the plugin that writes it is not in the graph API"
-_CALLBACKS = (
-    "the inputs and outputs of the graph API are callbacks, which it does not get along with"
-)
-#: flag -> why it works on the wheel without --mdl only
-UNSUPPORTED_WITH_MDL = {
-    "thread": _ONE_GRAPH,
-    "cpu_default": _COMP_NODE,
-    "multithread": _COMP_NODE,
-    "multithread_default": _COMP_NODE,
-    "multi_thread_core_ids": _COMP_NODE,
-    "binary_equal_between_batch": _NO_BINDING,
-    "fast_run_shared_batch_size": _NO_BINDING,
-    "io_dump": _NO_DUMP,
-    "io_dump_stdout": _NO_DUMP,
-    "io_dump_stderr": _NO_DUMP,
-    "bin_io_dump": _NO_DUMP,
-    "const_shape": _NO_BINDING,
-    "fake_first": _CALLBACKS + " (it hangs)",
-    "record_comp_seq": _CALLBACKS + " (it records nothing)",
-    "record_comp_seq2": _CALLBACKS + " (it fails)",
-    "workspace_limit": _NO_BINDING,
-    "layout_transform": _NO_BINDING,
-    "layout_transform_dump": _NO_BINDING,
-    "tensorrt_cache": _NO_BINDING,
-    "c_opr_lib": _NO_BINDING,
-}
 
 
 class GraphNetwork(object):
@@ -54,7 +22,6 @@ class GraphNetwork(object):
     """
 
     def __init__(self, path, flags):
-        _check(flags)
         self._flags = flags
         self._library = api.Library(flags)
         if flags.get("verbose"):
@@ -213,13 +180,3 @@ class GraphNetwork(object):
         except RuntimeError as error:
             raise library_failure(str(error))
         return cache
-
-
-def _check(flags):
-    """Raise what load_and_run would die of before it loads the model."""
-    graph_passes.check(flags)
-    if flags.get("fast_run") and flags.get("full_run"):
-        raise Failure("invalid options of both fast-run and full-run", "mgb::AssertionError")
-    path = flags.get("fast_run_algo_policy")
-    if path and not os.path.exists(path) and not (flags.get("fast_run") or flags.get("full_run")):
-        raise Failure("--fast-run or --full-run should be enabled", "mgb::AssertionError")

@@ -9,7 +9,6 @@ for one of `ONLY_PASSES` also folds BatchNorm and constants.
 """
 
 import os
-import re
 import shutil
 
 from load_and_run import graph_child
@@ -26,7 +25,6 @@ ONLY_PASSES = (
     "enable_fuse_conv_bias_with_z",
 )
 _WRITTEN = ("model_dump", "get_static_mem_info")
-_FOLDER = re.compile(r"[0-9a-zA-Z/]+\Z")
 
 
 def optimizes(flags):
@@ -60,7 +58,6 @@ def transform(model, flags, folder, shapes=None):
     `shapes` (input name -> shape) are those of the run, if they are not the model's; static memory
     is told for them. Raises Failure.
     """
-    check(flags)
     path = os.path.join(folder, "transformed.mge") if optimizes(flags) else ""
     job = {
         "model": model,
@@ -90,17 +87,6 @@ def write_files(library, outputs, model, flags, shapes):
         dump(library, outputs, model, flags["model_dump"])
     if flags.get("get_static_mem_info"):
         write_static_memory(library, outputs, flags, shapes)
-
-
-def check(flags):
-    """Raise Failure if a folder or file that is to be written has an impossible name."""
-    folder = flags.get("get_static_mem_info")
-    if folder and not (_FOLDER.match(folder) and folder.strip("/")):
-        raise Failure(
-            'get_static_mem_info: "{}" is no name for the folder; it is made of letters, digits '
-            'and "/" only, and lies in the working folder'.format(folder),
-            "mgb::AssertionError",
-        )
 
 
 def dump(library, outputs, model, path):

@@ -2,12 +2,13 @@
 
 from load_and_run import rules
 from load_and_run.errors import Failure
+from load_and_run.flag_table import LAYOUTS, VARIABLE_DUMPS
 
 #: (words of the library, flags one of which must be set, advice)
 _HINTS = (
     (
         "to be 4 dim",
-        rules.LAYOUTS,
+        LAYOUTS,
         "the layout does not fit batch normalization; add --optimize_for_inference, which folds it",
     ),
     (
@@ -17,7 +18,7 @@ _HINTS = (
     ),
     (
         "can not handle dtype Byte",
-        rules.VARIABLE_DUMPS,
+        VARIABLE_DUMPS,
         "MegEngine cannot write the workspace of batch normalization as text; "
         "add --optimize_for_inference, which folds it",
     ),

@@ -5,11 +5,6 @@ from load_and_run import graph_library, graph_network
 from load_and_run.inputs import Wanted
 from load_and_run.log import log
 
-#: flag -> why it works on the wheel without --mdl only
-CANNOT = dict(
-    graph_network.UNSUPPORTED_WITH_MDL,
-    share_param_mem="the graph API copies the file's parameters",
-)
 #: line in the log
 _LINES = {
     "no_sanity_check": "disable var sanity check optimization",

@@ -8,47 +8,12 @@ import re
 
 from load_and_run import algo_cache, devices, graph_operators
 from load_and_run.errors import FlagError
-from load_and_run.flag_table import COMPILED_ONLY, FLAGS
+from load_and_run.flag_table import COMPILED_ONLY, CONFLICTS, FLAGS, OPTIONS
 from load_and_run.model_file import is_packed, mentions
 
-LAYOUTS = (
-    "enable_nchw4",
-    "enable_chwn4",
-    "enable_nchw44",
-    "enable_nchw88",
-    "enable_nchw32",
-    "enable_nchw64",
-    "enable_nhwcd4",
-    "enable_nchw44_dot",
-)
-DUMPS = ("io_dump", "io_dump_stdout", "io_dump_stderr", "bin_io_dump", "bin_out_dump")
-#: of the dumps, those of every variable, which a replayed recording leaves out
-VARIABLE_DUMPS = DUMPS[:4]
-DEVICES = ("cpu", "cuda", "cpu_default", "multithread", "multithread_default")
+#: 0 of these only asks what the model is
+_COUNTS = ("iter", "warmup_iter")
 _RECORDS = ("record_comp_seq", "record_comp_seq2")
-_FAST = ("fast_run", "full_run")
-
-#: load_and_run dies of these in its lite mode
-_LITE_ABORTS = (
-    "io_dump_stdout",
-    "io_dump_stderr",
-    "bin_out_dump",
-    "enable_chwn4",
-    "fuse_grain",
-    "enable_fuse_conv_bias_nonlinearity",
-    "enable_fuse_conv_bias_with_z",
-    "optimize_for_inference",
-    "disable_mem_opt",
-    "tensorrt",
-    "multi_thread_core_ids",
-    "range",
-    "get_static_mem_info",
-    "model_dump",
-)
-#: and takes these without any effect
-_LITE_IGNORES = ("share_param_mem", "reproducible")
-#: outputs of each copy would overwrite each other's
-_ONE_COPY = DUMPS + ("layout_transform_dump", "get_static_mem_info", "model_dump", "tensorrt_cache")
 _STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z]+(/+[0-9a-zA-Z]+)*/?\Z")
 
 
@@ -57,14 +22,15 @@ def check(flags):
     for name in COMPILED_ONLY:
         if given(flags, name):
             _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
-    for rule in (_numbers, _pairs, _needs, _recording, _devices, _wheel, _modes, _copies):
+    for rule in (_values, _conflicts, _needs, _files, _recording, _wheel, _modes):
         rule(flags)
+    devices.core_ids(flags)
 
 
 def check_model(model, flags):
     """Raise FlagError if the model is packed, or is one of the files that the run would write."""
     if is_packed(model):
-        if flags["mdl"] and not flags["lite"]:
+        if flags["mdl"]:
             _refuse("--mdl cannot run a packed model; leave it out")
         if not flags["lite"]:
             _lite(flags, "with a packed model")
@@ -120,7 +86,7 @@ def given(flags, name):
 
 def uses_graph(flags):
     """Whether the run itself goes through the graph interface instead of megenginelite."""
-    return not flags["lite"] and (flags["mdl"] or flags["disable_mem_opt"])
+    return flags["mdl"] or flags["disable_mem_opt"]
 
 
 def _refuse(text, *names):
@@ -131,32 +97,23 @@ def _set(flags, names):
     return [name for name in names if given(flags, name)]
 
 
-def _at_most_one(flags, names, why):
-    both = _set(flags, names)
-    if len(both) > 1:
-        _refuse("--{} and --{} together: {}", both[0], both[1], why)
+def _values(flags):
+    for name in _set(flags, OPTIONS):
+        smallest, choices = OPTIONS[name].get("minimum"), OPTIONS[name].get("choices")
+        # `not`: NaN is not at least anything
+        if smallest is not None and name not in _COUNTS and not flags[name] >= smallest:
+            _refuse("--{}={}: it must be at least {}", name, flags[name], smallest)
+        if choices and flags[name] not in choices:
+            _refuse("--{}={}: it must be {}", name, flags[name], " or ".join(choices))
 
 
-def _numbers(flags):
-    if flags["thread"] <= 0:
-        _refuse("--thread={}: the number of threads must be positive", flags["thread"])
-    for name in ("batch_size", "multithread", "multithread_default"):
-        if given(flags, name) and flags[name] <= 0:
-            _refuse("--{}={}: it must be positive", name, flags[name])
-    if flags["fast_run_shared_batch_size"] < 0:
-        _refuse(
-            "--fast_run_shared_batch_size={}: it must not be negative",
-            flags["fast_run_shared_batch_size"],
-        )
-    if not flags["range"] >= 0:  # also true of NaN
-        _refuse("--range={}: it must be a positive number", flags["range"])
-
-
-def _pairs(flags):
-    _at_most_one(flags, LAYOUTS, "load_and_run would apply none; give one layout")
-    _at_most_one(flags, DUMPS, "they share one destination; give one of them")
-    _at_most_one(flags, _FAST, "fast_run times optimized algorithms, full_run all; give one")
-    _at_most_one(flags, _RECORDS, "the second includes the first; give one of them")
+def _conflicts(flags):
+    chosen = _set(flags, OPTIONS)
+    for names, others, why in CONFLICTS:
+        for name in names:
+            for other in others:
+                if name != other and name in chosen and other in chosen:
+                    _refuse("--{} and --{} together: {}", name, other, why)
     if flags["batch_size"] > 0 and flags["input"]:
         _refuse(
             "--batch_size and --input together: the input would be ignored; "
@@ -165,24 +122,18 @@ def _pairs(flags):
 
 
 def _needs(flags):
-    fast = _set(flags, _FAST)
     cache = flags["fast_run_algo_policy"]
-    if cache and not fast and not os.path.exists(cache):
-        _refuse(
-            "--fast_run_algo_policy: there is no file {}; add --fast_run or --full_run, "
-            "which makes it",
-            cache,
-        )
-    if cache:
-        algo_cache.check(cache)
-    if flags["fast_run_shared_batch_size"] and not fast and not cache:
-        _refuse(
-            "--fast_run_shared_batch_size needs --fast_run, --full_run or --fast_run_algo_policy"
-        )
-    if flags["layout_transform_dump"] and not flags["layout_transform"]:
-        _refuse("--layout_transform_dump needs --layout_transform")
-    if flags["tensorrt_cache"] and not flags["tensorrt"]:
-        _refuse("--tensorrt_cache needs --tensorrt")
+    for name in _set(flags, OPTIONS):
+        if name == "fast_run_algo_policy" and os.path.exists(cache):
+            continue  # it is used without choosing anew
+        for needs in (OPTIONS[name].get("needs"), OPTIONS[name].get("wheel_needs")):
+            if needs and not _set(flags, needs):
+                _refuse("--{} needs {}", name, " or ".join("--" + other for other in needs))
+
+
+def _files(flags):
+    if flags["fast_run_algo_policy"]:
+        algo_cache.check(flags["fast_run_algo_policy"])
     if flags["c_opr_lib"] and not os.path.isfile(flags["c_opr_lib"]):
         _refuse("--c_opr_lib: there is no file {}", flags["c_opr_lib"])
     name = flags["get_static_mem_info"]
@@ -195,32 +146,14 @@ def _needs(flags):
 
 
 def _recording(flags):
-    record = (_set(flags, _RECORDS) or [None])[-1]
-    if not record:
-        return
-    if flags["profile"] or flags["profile_host"]:
-        _refuse("--{} cannot be profiled (the run would hang); leave out --profile", record)
-    if record == "record_comp_seq2" and not flags["no_sanity_check"]:
-        _refuse("--record_comp_seq2 needs --no_sanity_check")
-    if flags["fake_first"]:
-        _refuse("--fake_first and --{} together: the first run is the one recorded", record)
-    for dump in _set(flags, VARIABLE_DUMPS):
-        _refuse("--{} and --{} together: a replayed run dumps nothing", dump, record)
-
-
-def _devices(flags):
-    _at_most_one(flags, DEVICES, "only one of these devices would be used; give one of them")
-    devices.core_ids(flags)
+    for record in _set(flags, _RECORDS):
+        if flags["profile"] or flags["profile_host"]:
+            _refuse("--{} cannot be profiled (the run would hang); leave out --profile", record)
 
 
 def _wheel(flags):
-    """What would crash, hang, or have no effect, on this machine or with the wheel's library."""
-    for name in _set(flags, ("enable_jit", "tensorrt")):
-        if not flags["cuda"]:
-            _refuse("--{} needs --cuda: the library in the wheel has it for CUDA only", name)
+    """What would crash, hang, or have no effect on this machine."""
     target = flags["layout_transform"]
-    if target not in ("", "cpu", "cuda"):
-        _refuse("--layout_transform={}: it must be cpu or cuda", target)
     if target and (target == "cuda") != flags["cuda"]:
         _refuse(
             "--layout_transform={} works on that device only; {} --cuda",
@@ -232,33 +165,26 @@ def _wheel(flags):
 
 
 def _modes(flags):
-    if flags["lite"]:  # wins over --mdl, as in load_and_run
-        return _lite(flags, "with --lite")
+    if flags["lite"]:
+        _lite(flags, "with --lite")
     if not uses_graph(flags):
-        return None
-    from load_and_run.mdl_network import CANNOT
-
+        return
     cause = "mdl" if flags["mdl"] else "disable_mem_opt"
-    for name in _set(flags, CANNOT):
-        _refuse("--{} and --{} together cannot be done by the wheel: {}", name, cause, CANNOT[name])
-    return None
+    for name in _set(flags, OPTIONS):
+        why = OPTIONS[name].get("not_with_mdl")
+        if why:
+            _refuse("--{} and --{} together cannot be done by the wheel: {}", name, cause, why)
 
 
 def _lite(flags, when):
-    for name in _set(flags, _LITE_ABORTS):
-        _refuse("--{} is not supported {}", name, when)
-    for name in _set(flags, _LITE_IGNORES):
-        _refuse("--{} has no effect {}", name, when)
-
-
-def _copies(flags):
-    if flags["thread"] > 1:
-        for name in _set(flags, _ONE_COPY):
-            _refuse(
-                "--thread={} and --{} together: the copies would write over each other",
-                flags["thread"],
-                name,
-            )
+    """Refuse what load_and_run dies of in its lite mode, or takes without any effect."""
+    for name in _set(flags, OPTIONS):
+        effect = OPTIONS[name].get("lite", "ok")
+        if effect == "abort":
+            _refuse("--{} is not supported {}", name, when)
+        # the copy to the host is made in any case
+        if effect == "no-op" and name != "copy_to_host":
+            _refuse("--{} has no effect {}", name, when)
 
 
 def _same_file(path, other):

@@ -68,6 +68,7 @@ def test_it_holds_neither_tests_nor_anything_of_the_server(one_python, tmp_path:
     assert len(names) == len(set(names))
     assert not [name for name in names if "/tests/" in name or "django" in name.lower()]
     assert {name.split("/")[0] for name in names} >= {"__main__.py", "site", "kind.txt"}
+    assert "site/agent/protocol/options.json" in names
 
 
 def test_what_is_built_already_is_not_built_again(one_python, tmp_path: Path):

@@ -1,14 +1,18 @@
 """load_and_run's options: the table, its limits, and the command line that they become."""
 
+import dataclasses
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.protocol import option_table
 from agent.protocol.artifacts import artifact_of, limit_of
+from agent.protocol.option import Option
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE
 from agent.protocol.options import (
     OPTIONS,
@@ -46,6 +50,18 @@ def test_the_table_has_the_74_options_of_load_and_run_and_62_of_the_wheel():
         "dtype": 1, "optimize": 16, "device": 6, "plugin": 5, "debug": 5, "c_opr": 3,
         "packing": 6, "fitting": 2,
     }  # fmt: skip
+
+
+def test_a_row_of_the_file_has_known_keys_only():
+    table = json.loads((Path(option_table.__file__).with_name("options.json")).read_bytes())
+    known = {field.name for field in dataclasses.fields(Option)} - {"excludes", "wheel_mdl"}
+    more = {"help", "flag_default", "not_with_mdl", "disturbs", "once", "kept_by_fitting", "note"}
+    assert [row["name"] for row in table["options"] if set(row) - known - more] == []
+    assert {row["group"] for row in table["options"]} == set(table["groups"])
+    named = [
+        name for each in table["conflicts"] for name in each["options"] + each.get("others", [])
+    ]
+    assert set(named) <= set(OPTIONS)
 
 
 def test_rows_that_belong_to_a_group_stand_together():
