@@ -6,7 +6,14 @@ from channels.routing import ProtocolTypeRouter
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from webprofile import traces
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.prod")
+if traces.are_kept():
+    # adds a middleware, so it comes before those are loaded
+    from webprofile.watching import request_traces
+
+    request_traces.begin()
 http = get_asgi_application()  # loads the apps, so it comes before what imports models
 
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
+from webprofile import traces
 from webprofile.origins import origin_of
 from webprofile.settings.broker import AMQP
-from webprofile.watching import tracing
 
 #: SQLite knows `UPDATE ... RETURNING` (`tasks.transitions`): https://sqlite.org/lang_returning.html
 RETURNING_SINCE = (3, 35)
@@ -183,7 +183,7 @@ def _viewer() -> Iterator[CheckMessage]:
 
 
 def _watching() -> Iterator[CheckMessage]:
-    if settings.TRACING and not tracing.is_installed():
+    if settings.TRACING and not traces.is_installed():
         yield Warning(
             "Traces are asked for (OTEL_EXPORTER_OTLP_ENDPOINT), but nothing here can send them.",
             hint="Install requirements/tracing.txt, or set OTEL_SDK_DISABLED=true.",

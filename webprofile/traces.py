@@ -1,49 +1,48 @@
-"""Which trace a piece of work is a part of: ids and their form on the wire, nothing that sends.
+"""Which trace a piece of work is part of, for modules that send no spans.
 
-A leaf, so that a core may keep what its caller said. https://www.w3.org/TR/trace-context/
+A leaf: it imports nothing of OpenTelemetry unless traces are kept.
 """
 
-import hashlib
-import re
-import secrets
-from contextvars import ContextVar
-from dataclasses import dataclass
+import importlib.util
+from functools import cache
 
-_FORM = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+import structlog
+from django.conf import settings
 
-#: of the request that is answered now; empty where traces are off
-current: ContextVar[str] = ContextVar("traceparent", default="")
+log = structlog.get_logger()
 
 
-@dataclass(frozen=True)
-class Place:
-    """A span of a trace, under which others stand; `trace` has 128 bits, `span` 64."""
-
-    trace: int
-    span: int
-
-    def as_text(self) -> str:
-        return f"00-{self.trace:032x}-{self.span:016x}-01"
-
-
-def place_of(text: str) -> Place | None:
-    """What a `traceparent` says; None for one that is none."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        return None
-    place = Place(int(found[1], 16), int(found[2], 16))
-    return place if place.trace and place.span else None
+def is_installed() -> bool:
+    """Whether requirements/tracing.txt is there; looks, and imports nothing of it."""
+    try:
+        for name in ("exporter.otlp.proto.http", "instrumentation.django"):
+            if importlib.util.find_spec(f"opentelemetry.{name}") is None:
+                return False
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
-def fresh_span() -> int:
-    return secrets.randbits(64) or 1
+def are_kept() -> bool:
+    """Whether this process sends spans."""
+    return settings.TRACING and _is_usable()
 
 
-def fresh_trace() -> int:
-    return secrets.randbits(128) or 1
+@cache
+def _is_usable() -> bool:
+    if not is_installed():
+        log.warning("tracing_off", why="requirements/tracing.txt is not installed")
+        return False
+    return True
 
 
-def span_of(place: Place, thing: str) -> int:
-    """The span of a thing that several processes speak of; each finds it without asking."""
-    digest = hashlib.sha256(f"{place.trace:032x} {thing}".encode()).digest()
-    return int.from_bytes(digest[:8]) or 1
+def current() -> str:
+    """`traceparent` for what the current request begins; empty where traces are off.
+
+    The caller's span if the request names one, the request's own otherwise.
+    """
+    if not are_kept():
+        return ""
+    from webprofile.watching.tracing import traceparent_of_request
+
+    return traceparent_of_request()

@@ -83,7 +83,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "webprofile.middleware.ReaderMiddleware",
     "webprofile.watching.facts.FactsMiddleware",
-    "webprofile.watching.request_traces.TraceMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",

@@ -13,14 +13,18 @@ from contextlib import contextmanager
 
 from agent.protocol import Phase
 from tasks.models import Attempt
-from webprofile.traces import Place, place_of, span_of
-from webprofile.watching.tracing import Done, tell
+from webprofile import traces
 
 
 def attempt_traced(attempt: Attempt, phases: Sequence[Phase]) -> None:
     """Tell of an attempt that has ended: the wait before it, itself, and what its agent did."""
-    task, place = attempt.task, place_of(attempt.task.traceparent)
-    if place is None or attempt.ended_at is None:
+    task = attempt.task
+    if attempt.ended_at is None or not task.traceparent or not traces.are_kept():
+        return
+    from webprofile.watching.tracing import place_of, place_within, tell
+
+    place = place_of(task.traceparent)
+    if place is None:
         return
     about: dict[str, str | int] = {
         "mgw.task": task.pk,
@@ -30,31 +34,27 @@ def attempt_traced(attempt: Attempt, phases: Sequence[Phase]) -> None:
     }
     created_at, ended_at = attempt.created_at.timestamp(), attempt.ended_at.timestamp()
     if attempt.number == 1 and task.submitted_at is not None:
-        waited = Done("queue", "server", task.submitted_at.timestamp(), created_at)
-        tell(place, waited)
-    within = _within(place, attempt)
+        tell("server", "queue", task.submitted_at.timestamp(), created_at, parent=place)
+    own = place_within(place, str(attempt.pk))
     went_well = attempt.end_reason == "exited" and attempt.exit_code == 0
     problem = "" if went_well else attempt.end_reason
     tell(
-        place,
-        Done(
-            "attempt",
-            "server",
-            created_at,
-            ended_at,
-            span=within.span,
-            problem=problem,
-            attributes=about,
-        ),
+        "server",
+        "attempt",
+        created_at,
+        ended_at,
+        parent=place,
+        own=own,
+        problem=problem,
+        attributes=about,
     )
     for phase in phases:
-        tell(within, Done(phase.name, "agent", phase.started_at, phase.ended_at, attributes=about))
+        tell("agent", phase.name, phase.started_at, phase.ended_at, parent=own, attributes=about)
 
 
 @contextmanager
 def result_traced(attempt: Attempt) -> Iterator[None]:
     """Tell how long the reading of an attempt's files took."""
-    place = place_of(attempt.task.traceparent)
     began, problem = time.time(), ""
     try:
         yield
@@ -62,10 +62,14 @@ def result_traced(attempt: Attempt) -> Iterator[None]:
         problem = type(error).__name__
         raise
     finally:
-        if place is not None:
-            done = Done("build_profile", "actor", began, time.time(), problem=problem)
-            tell(_within(place, attempt), done)
+        _result_told(attempt, began, problem)
 
 
-def _within(place: Place, attempt: Attempt) -> Place:
-    return Place(place.trace, span_of(place, str(attempt.pk)))
+def _result_told(attempt: Attempt, began: float, problem: str) -> None:
+    if not attempt.task.traceparent or not traces.are_kept():
+        return
+    from webprofile.watching.tracing import place_of, place_within, tell
+
+    if place := place_of(attempt.task.traceparent):
+        within = place_within(place, str(attempt.pk))
+        tell("actor", "build_profile", began, time.time(), parent=within, problem=problem)

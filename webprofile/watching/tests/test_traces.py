@@ -17,9 +17,18 @@ from profiles.actors import build_profile
 from profiles.tests.make import make_profile, to_json
 from tasks.models import Attempt, Task
 from tasks.sweeping import sweep
-from tasks.tests.make import TASKS, asked, finished, make_user, make_worker, started, upload
+from tasks.tests.make import (
+    TASKS,
+    asked,
+    finished,
+    make_task,
+    make_user,
+    make_worker,
+    started,
+    upload,
+)
 from webprofile import traces
-from webprofile.watching import tracing
+from webprofile.watching import request_traces, tracing
 from webprofile.watching.tests.collector import collector
 from workers import gateway
 
@@ -30,19 +39,21 @@ PARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 @pytest.fixture
 def collected(settings, monkeypatch):
     """Traces are on; call it for the spans that arrived."""
-    tracing._processor.cache_clear()
     with collector() as server:
         settings.TRACING = True
+        settings.MIDDLEWARE = list(settings.MIDDLEWARE)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.address)
+        request_traces.begin()
 
         def spans():
-            tracing.flush()
+            tracing.processor().force_flush()
             return server.spans
 
         yield spans
-        if (processor := tracing._processor()) is not None:
-            processor.shutdown()
-    tracing._processor.cache_clear()
+        request_traces.end()
+        tracing.processor().shutdown()
+    tracing.processor.cache_clear()
+    tracing.provider.cache_clear()
 
 
 def run_as_an_agent(attempt, **report):
@@ -152,6 +163,41 @@ def test_times_that_cannot_be_are_left_out(client, collected, phases):
     assert [span.service for span in collected()] == ["mgw-server"]
 
 
+@pytest.mark.django_db(transaction=True)
+async def test_a_request_that_a_server_of_asgi_takes_is_a_span_too(async_client, collected, caplog):
+    await async_client.post("/tasks/cancel/?key=of-somebody", headers=PARENT)
+    (span,) = collected()
+    assert (span.trace, span.parent, span.name) == (TRACE, SPAN, "POST /tasks/cancel/")
+    assert not any("of-somebody" in value for value in span.attributes.values())
+    assert [r for r in caplog.records if r.name.startswith("opentelemetry")] == []
+
+
+@pytest.mark.django_db
+def test_a_caller_that_keeps_no_trace_has_none_here(client, collected):
+    client.force_login(make_user("alice"))
+    client.post("/tasks/cancel/", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
+    assert collected() == []
+
+
+@pytest.mark.django_db
+def test_an_address_with_a_key_is_told_as_its_pattern(client, collected):
+    client.post("/accounts/confirm-email/a-secret-key/?also=secret")
+    (span,) = collected()
+    assert "secret" not in str((span.name, span.attributes))
+    assert not span.failed  # the answer is 404
+
+
+@pytest.mark.django_db
+def test_a_request_that_breaks_the_site_is_a_failed_span(client, collected, monkeypatch):
+    monkeypatch.setattr("tasks.views.services.task_cancel", lambda *_, **__: 1 / 0)
+    client.raise_request_exception = False
+    task = make_task()
+    client.force_login(task.owner)
+    assert client.post(f"/tasks/{task.pk}/cancel/").status_code == 500
+    (span,) = collected()
+    assert span.failed
+
+
 @pytest.mark.django_db
 def test_reading_a_page_is_no_trace_of_its_own(client, collected):
     client.force_login(make_user("alice"))
@@ -177,20 +223,23 @@ def test_the_form_makes_a_trace_only_where_traces_are_kept(client, settings):
 
 @pytest.mark.parametrize("text", ["", "00-1-1-01", f"00-{'0' * 32}-{SPAN}-01", f"ff-{TRACE}-x-01"])
 def test_a_parent_that_is_none_is_none(text):
-    assert traces.place_of(text) is None
+    assert tracing.place_of(text) is None
 
 
 def test_processes_agree_on_the_span_of_a_thing():
-    place = traces.place_of(PARENT["traceparent"])
-    assert place.as_text() == PARENT["traceparent"]
-    assert traces.span_of(place, "a") == traces.span_of(place, "a") != traces.span_of(place, "b")
+    place = tracing.place_of(PARENT["traceparent"])
+    assert (f"{place.trace_id:032x}", f"{place.span_id:016x}") == (TRACE, SPAN)
+    a, again, b = (tracing.place_within(place, thing).span_id for thing in "aab")
+    assert a == again != b
 
 
 def modules_with(**environment):
     code = (
         "import django, sys; django.setup(); import webprofile.asgi, profiles.actors;"
         "from django.conf import settings;"
-        "print(settings.TRACING, any(m.startswith('opentelemetry.exporter') for m in sys.modules))"
+        # others import OpenTelemetry's interface where it is installed
+        "ours = ('opentelemetry.exporter', 'opentelemetry.instrumentation');"
+        "print(settings.TRACING, any(m.startswith(ours) for m in sys.modules))"
     )
     variables = {k: v for k, v in os.environ.items() if not k.startswith("OTEL_")}
     variables |= {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", **environment}
@@ -205,16 +254,16 @@ def modules_with(**environment):
 @pytest.mark.exhaustive
 def test_nothing_that_sends_traces_is_loaded_unless_it_is_asked_for():
     assert modules_with() == ["False", "False"]
-    off = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "true"}
-    assert modules_with(**off) == ["False", "False"]
+    on = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
+    assert modules_with(**on, OTEL_SDK_DISABLED="true") == ["False", "False"]
+    assert modules_with(**on) == ["True", "True"]
 
 
 def test_traces_that_nothing_can_send_are_explained(settings, monkeypatch):
     settings.TRACING = True
-    monkeypatch.setattr(tracing, "is_installed", lambda: False)
+    monkeypatch.setattr(traces, "is_installed", lambda: False)
     (told,) = (each for each in run_checks() if each.id == "webprofile.W006")
     assert "requirements/tracing.txt" in told.hint
-    tracing._processor.cache_clear()
-    place = traces.Place(1, 1)
-    tracing.tell(place, tracing.Done("x", "server", 0.0, 1.0))  # is no error
-    tracing._processor.cache_clear()
+    traces._is_usable.cache_clear()
+    assert traces.current() == ""  # is no error
+    traces._is_usable.cache_clear()
