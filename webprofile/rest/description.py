@@ -48,7 +48,6 @@ PARTS = {
     "of-task/{task_id}": "Number of the task.",
     "opened/{upload_id}": "Number of the opened profile.",
     "operators/{row}": "Row of the operator in the profile, from 0.",
-    "pools/{name}": "Name of the pool.",
     "problems/{code}": "The code, as in `code` of an error.",
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",

@@ -3,7 +3,7 @@
 from django.urls import include, path, re_path
 
 from webprofile.rest.views import NothingHere, ProblemDetail, ProblemList, SchemaView, docs
-from workers.rest.views import OptionList, PoolDetail, PoolList
+from workers.rest.views import OptionList, PoolList
 
 app_name = "api"
 urlpatterns = [
@@ -12,7 +12,6 @@ urlpatterns = [
     path("profiles/", include("profiles.rest.urls")),
     path("workers/", include("workers.rest.urls")),
     path("pools/", PoolList.as_view(), name="pools"),
-    path("pools/<str:name>/", PoolDetail.as_view(), name="pool"),
     path("options/", OptionList.as_view(), name="options"),
     path("problems/", ProblemList.as_view(), name="problems"),
     path("problems/<slug:code>/", ProblemDetail.as_view(), name="problem"),

@@ -47,7 +47,7 @@ def things(world: World) -> dict[str, Any]:
     return {
         "device": DEVICE,
         "device's id": world.box.pk,
-        "pool": values["api:pool.name"],
+        "pool": values["pool"],
         "task": values["task_id"],
         "second task": values["other_id"],
         "second profile": second_profile(world),
@@ -110,7 +110,6 @@ QUESTIONS = [
     Question("title", _OWNER, "/api/v1/profiles/compare/candidates/?p=$profile&find=$value"),
     Question("device", _OWNER, "/api/v1/profiles/compare/candidates/?p=$profile&find=$value"),
     Question("device", _GRANTED, "/api/v1/workers/?name=$value"),
-    Question("device", _GRANTED, "/api/v1/workers/?label=at:$value"),
     Question("pool", _GRANTED, "/api/v1/workers/?pool=$value"),
     # the form and what it asks
     Question("device's id", _GRANTED, "/tasks/new/?worker=$value"),

@@ -39,7 +39,7 @@ SAME = {
     "workers:list": ["workers"],
     "workers:rows": ["workers"],
     "workers:list-json": ["workers"],
-    "workers:detail": ["worker", "worker-runtimes", "worker-tasks", "worker-health-checks"],
+    "workers:detail": ["worker"],
     "profiles:list": ["opened-list", "profiles"],
     "profiles:opened-list": ["opened-list"],
     "profiles:opened": ["opened", "opened-profile"],

@@ -38,7 +38,7 @@ EXAMPLES = 3
 FIRST = 6
 EVERY = 20
 #: of several rows by their numbers, in bodies
-LISTS = {"tasks": "task_id", "users": "user_id", "workers": "worker_id"}
+LISTS = {"tasks": "task_id"}
 KEYS = {"worker": "worker_id", "copied_from": "task_id", "from_file": "file_id"}
 
 django_app = get_wsgi_application()
@@ -71,7 +71,6 @@ def things(world):
     worker = make_worker("openbox")
     initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
     names = {
-        "pools": world.values["api:pool.name"],
         "workers": worker.name,
         "artifacts": "bin_io_dump.zip",
         "export": "csv",

@@ -7,12 +7,11 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tasks.reasons import held_words, wording_of
-from tasks.states import Status
+from tasks.reasons import held_words
 from tasks.usage import usage_of
 from workers import releases
 from workers.labels import labels_of
-from workers.models import HealthCheck, Pool, Runtime, Worker
+from workers.models import Pool, Runtime, Worker
 from workers.status import DeviceStatus, status_of
 
 #: where a device stands in the network is for administrators
@@ -169,45 +168,6 @@ class WorkerAnswer(WorkerRow):
 
     def get_is_agent_behind(self, worker: Worker) -> bool:
         return releases.is_behind(worker.agent_version)
-
-
-class HealthAnswer(serializers.ModelSerializer[HealthCheck]):
-    """A tiny task that shows whether a device still measures."""
-
-    reason_text = serializers.SerializerMethodField(help_text="The reason in the reader's words.")
-
-    class Meta:
-        model = HealthCheck
-        fields = (
-            "id", "runtime_version", "cause", "result", "reason", "reason_text", "detail",
-            "created_at", "ended_at", "median_s",
-        )  # fmt: skip
-        extra_kwargs = {
-            "id": {"help_text": "Its number."},
-            "runtime_version": {"help_text": "The MegEngine that was checked."},
-            "cause": {"help_text": "Why it was made."},
-            "result": {"help_text": "How it ended; empty: it is under way."},
-            "reason": {"help_text": "Stable code of why it failed, or empty."},
-            "detail": {"help_text": "What the device or the server said, in English."},
-            "created_at": {"help_text": "When it began."},
-            "ended_at": {"help_text": "When it ended; null until then."},
-            "median_s": {"help_text": "Median of its iterations, s; null if it has none."},
-        }
-
-    def get_reason_text(self, check: HealthCheck) -> str:
-        wording = wording_of(check.reason)
-        return str(wording.title) if wording else ""
-
-
-class RecentTask(serializers.Serializer):
-    """A task that came to a device."""
-
-    task = serializers.IntegerField(
-        source="task.pk", default=None, allow_null=True, help_text="Null: another user's."
-    )
-    status = serializers.ChoiceField(Status.choices, help_text="Where it is.")
-    begun_at = serializers.DateTimeField(help_text="When it came.")
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="When it ended, or null.")
 
 
 class PoolAnswer(serializers.ModelSerializer[Pool]):

@@ -7,13 +7,10 @@ from workers.rest import views
 urlpatterns = [
     path("", views.WorkerList.as_view(), name="workers"),
     path("<str:name>/", views.WorkerDetail.as_view(), name="worker"),
-    path("<str:name>/runtimes/", views.WorkerRuntimes.as_view(), name="worker-runtimes"),
     path(
         "<str:name>/runtimes/<str:version>/options/",
         views.RuntimeOptions.as_view(),
         name="worker-options",
     ),
     path("<str:name>/queue/", views.WorkerQueue.as_view(), name="worker-queue"),
-    path("<str:name>/tasks/", views.WorkerTasks.as_view(), name="worker-tasks"),
-    path("<str:name>/health-checks/", views.WorkerHealth.as_view(), name="worker-health-checks"),
 ]

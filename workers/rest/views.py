@@ -18,24 +18,20 @@ from tasks.queue.facts import outlook
 from tasks.queue.loads import loads_of
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.rest.queue_answers import QueueAnswer
-from tasks.usage import recent_tasks
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
 from webprofile.wording import word
-from workers.models import HealthCheck, Pool, Runtime, Worker
+from workers.models import Pool, Runtime, Worker
 from workers.rest.answers import (
-    HealthAnswer,
     OptionAnswer,
     PoolAnswer,
-    RecentTask,
-    RuntimeAnswer,
     RuntimeOptionAnswer,
     WorkerAnswer,
     WorkerRow,
 )
-from workers.rest.filters import HealthFilters, WorkerFilters
+from workers.rest.filters import WorkerFilters
 from workers.selectors import workers_visible_to
 from workers.status import with_shut_out_at
 
@@ -103,19 +99,6 @@ class WorkerDetail(WorkerView):
         return Response(WorkerAnswer(worker, context=_context(self.reader.is_staff, [worker])).data)
 
 
-class WorkerRuntimes(WorkerView):
-    """The MegEngines of a device."""
-
-    @documented(
-        "List MegEngines of a device",
-        answers={200: RuntimeAnswer(many=True)},
-        operation_id="workers_runtimes",
-    )
-    def get(self, request: Request, name: str) -> Response:
-        """With what each was built with, and what the device reached with it."""
-        return Response(RuntimeAnswer(self.worker(name).runtimes.all(), many=True).data)
-
-
 class RuntimeOptions(WorkerView):
     """What a MegEngine can do."""
 
@@ -159,62 +142,22 @@ class WorkerQueue(WorkerView):
         return Response(QueueAnswer(facts).data)
 
 
-class WorkerTasks(WorkerView):
-    """What came to a device."""
-
-    @documented(
-        "List recent tasks of a device",
-        answers={200: RecentTask(many=True)},
-        operation_id="workers_tasks",
-    )
-    def get(self, request: Request, name: str) -> Response:
-        """The last 15; of other users' only that there was one."""
-        return Response(RecentTask(recent_tasks(self.worker(name), self.reader), many=True).data)
-
-
-class WorkerHealth(WorkerView, ApiListView):
-    """Health checks of a device."""
-
-    serializer_class = HealthAnswer
-    filterset_class = HealthFilters
-
-    def rows(self) -> QuerySet[HealthCheck]:
-        return self.worker(self.kwargs["name"]).health_checks.all()
-
-    @documented(
-        "List health checks",
-        answers={200: HealthAnswer(many=True)},
-        operation_id="workers_health_checks",
-    )
-    def get(self, request: Request, name: str) -> Response:
-        """The last 200 of a device."""
-        return self.list(request)
-
-
 class PoolList(ApiListView):
     """Pools of devices."""
 
     serializer_class = PoolAnswer
 
     def rows(self) -> QuerySet[Pool]:
-        return pools_seen_by(self)
+        visible = workers_visible_to(self.reader).prefetch_related(None)
+        pools = Pool.objects.prefetch_related(Prefetch("workers", visible, to_attr="seen"))
+        if self.reader.is_staff:
+            return pools
+        return pools.filter(workers__in=visible.values("pk")).distinct()
 
     @documented("List pools", answers={200: PoolAnswer(many=True)}, operation_id="pools_list")
     def get(self, request: Request) -> Response:
         """Those with a device that the reader may see; an administrator sees all."""
         return self.list(request)
-
-
-class PoolDetail(ApiView):
-    """One pool."""
-
-    @documented("Show a pool", answers={200: PoolAnswer}, operation_id="pools_show")
-    def get(self, request: Request, name: str) -> Response:
-        """Its devices, as far as the reader may see them."""
-        found = pools_seen_by(self).filter(name=name).first()
-        if found is None:
-            raise Http404
-        return Response(PoolAnswer(found).data)
 
 
 class OptionList(ApiView):
@@ -226,15 +169,6 @@ class OptionList(ApiView):
     def get(self, request: Request) -> Response:
         """All of load_and_run 1.13, also those that users may not set."""
         return Response(OptionAnswer(_option_rows(), many=True).data)
-
-
-def pools_seen_by(view: ApiView) -> QuerySet[Pool]:
-    """The pools that exist for a view's reader, each with the devices to be seen as `seen`."""
-    visible = workers_visible_to(view.reader).prefetch_related(None)
-    pools = Pool.objects.prefetch_related(Prefetch("workers", visible, to_attr="seen"))
-    if view.reader.is_staff:
-        return pools
-    return pools.filter(workers__in=visible.values("pk")).distinct()
 
 
 def _context(is_staff: bool, workers: Any) -> dict[str, Any]:
