@@ -101,7 +101,7 @@ def test_all_that_the_server_would_refuse_is_told_with_its_place_before_a_task_i
         'models = "net.mge"\nworkers = "x86-1"\n[[tasks]]\n[[tasks]]\nplan = "slow"\n'
         "[[tasks]]\n[tasks.option_sets.bad]\nno_such_option = 1\n"
         '[[tasks]]\n[tasks.data]\ndata = "complex.npy"\n[[tasks]]\nmodels = "empty.mge"\n'
-        '[[tasks]]\n[tasks.inputs]\nx = {shape = "1,x"}\n[[tasks]]\npriority = 99\n'
+        "[[tasks]]\n[tasks.inputs]\nx = {shape = [1, 0]}\n[[tasks]]\npriority = 99\n"
     )
     error = refused("batch.toml")
     assert error.returncode == 2

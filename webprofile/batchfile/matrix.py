@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.mistakes import BatchError, Mistakes
 from webprofile.batchfile.values import MOST_REPEATS, BlockReader
 
@@ -24,6 +25,9 @@ MOST_NAMED = 10
 SIZE_LIMIT_BYTES = 1 << 20
 #: every version that a device has
 ALL_VERSIONS = "all"
+
+#: of `Cell.matrix_row`
+MATRIX_HEADERS = ("", "model", "device", "MegEngine", "options", "repeat", "plan")
 
 Value = bool | int | float | str
 Document = Mapping[str, Any]
@@ -40,6 +44,16 @@ class AskedFile:
     path: Path
     input: str = ""
     option: str = ""
+
+    @property
+    def use(self) -> dict[str, str]:
+        """Its kind and what it is for, as the API takes them."""
+        named = {"data": {"input": self.input}, "option": {"option": self.option}}
+        return {"kind": self.kind, **named.get(self.kind, {})}
+
+    def body(self, file: LocalFile) -> dict[str, Any]:
+        """Its announcement, as the API takes it."""
+        return {**self.use, "name": file.name, "size_bytes": file.size_bytes, "md5": file.md5}
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,54 @@ class Cell:
         if self.block.repeats > 1:
             parts.append(f"{self.repeat}/{self.block.repeats}")
         return " ".join(filter(None, parts))
+
+    @property
+    def request_key(self) -> tuple[object, ...]:
+        """What tells requests apart that are judged alike: repeats differ in their titles alone."""
+        return (id(self.block), self.model, self.worker, self.version, self.option_set)
+
+    @property
+    def matrix_row(self) -> tuple[int | str, ...]:
+        """Its line in the matrix that a dry run prints."""
+        preset = "custom" if self.block.plan else "standard"
+        plan = str(self.block.plan.get("preset", preset))
+        named = (self.model.name, self.worker, self.version, self.option_set)
+        return (self.number, *named, self.repeat, plan if self.block.script is None else "script")
+
+    @property
+    def result_row(self) -> dict[str, int | str]:
+        """How the results in JSON name it."""
+        return {
+            "model": str(self.model),
+            "worker": self.worker,
+            "version": self.version,
+            "option_set": self.option_set,
+            "repeat": self.repeat,
+        }
+
+    def body(self, files: Sequence[Mapping[str, Any]], worker: int | str | None) -> dict[str, Any]:
+        """The request for this task, as the API takes it.
+
+        files: as `AskedFile.body` or by the number of one that the site has
+        worker: number or name of the device, where no target chooses it
+        """
+        block = self.block
+        body: dict[str, Any] = {
+            "title": self.title,
+            "priority": block.priority,
+            "options": dict(self.options),
+            "plan": dict(block.plan),
+            "seed": block.seed,
+            "inputs": [dict(each) for each in block.inputs],
+            "files": [dict(each) for each in files],
+        }
+        if block.time_limit_s:  # sites of before take none of models
+            body["time_limit_s"] = block.time_limit_s
+        if block.script is not None:
+            body["script"] = dict(block.script)
+        if self.target is not None:
+            return body | {"target": dict(self.target)}
+        return body | {"worker": worker, "runtime_version": self.version}
 
     def place_of(self, key: str) -> str:
         """Where in the file a mistake of this task stands, as far as the server named a field."""

@@ -203,11 +203,21 @@ class BlockReader:
 
     def _input(self, name: str, given: Any) -> dict[str, Any]:
         if isinstance(given, dict) and set(given) <= {"shape", "dtype"}:
-            return {"name": name, **given}
+            return {"name": name, **given, **self._shape(name, given)}
         if isinstance(given, bool) or not isinstance(given, (int, float, str)):
             self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
             return {"name": name}
         return {"name": name, "literal": str(given)}
+
+    def _shape(self, name: str, given: Mapping[str, Any]) -> dict[str, list[int]]:
+        """A shape may be written as `1,3,224,224` too."""
+        shape = given.get("shape", [])
+        if isinstance(shape, str) and all(part.strip().isdecimal() for part in shape.split(",")):
+            shape = [int(part) for part in shape.split(",")]
+        if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+            self._wrong(f"inputs.{name}.shape", "expected whole numbers: 1,3,224,224")
+            return {}
+        return {"shape": shape} if "shape" in given else {}
 
     def _file(self, kind: str, key: str, text: Any, use: str) -> Iterator[tuple[str, Path, str]]:
         if not isinstance(text, str):

@@ -102,10 +102,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse
             return problem(DomainError("malformed", status=400))
         case QueryInvalid():
             found = DomainError("query_invalid", status=400)
-            return problem(found, errors=_flattened(error.detail, ""))
+            return problem(found, errors=flattened(error.detail))
         case exceptions.ValidationError():
             found = DomainError("invalid", status=422)
-            return problem(found, errors=_flattened(error.detail, ""))
+            return problem(found, errors=flattened(error.detail))
         case exceptions.APIException():
             return problem(_known(error), headers=_headers(error))
     request = context.get("request")
@@ -144,7 +144,7 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
     return {"WWW-Authenticate": challenge} if challenge else {}
 
 
-def _flattened(detail: Any, path: str) -> list[dict[str, str]]:
+def flattened(detail: Any, path: str = "") -> list[dict[str, str]]:
     """[{"field": "files.0.md5", "code": "required", "detail": text}] of DRF's nested details."""
     if isinstance(detail, dict):
         parts = [(str(key), value) for key, value in detail.items()]
@@ -159,5 +159,5 @@ def _flattened(detail: Any, path: str) -> list[dict[str, str]]:
     found = []
     for key, value in parts:
         name = path if key == "non_field_errors" else f"{path}.{key}".strip(".")
-        found += _flattened(value, name)
+        found += flattened(value, name)
     return found

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,15 +15,18 @@ from accounts.models import User
 from profiles.task_files import FileStore, task_confirm
 from tasks import services
 from tasks.asking.admission import quota_of
-from tasks.asking.batches import BatchRefusedError, Planned, batch_plan, devices_of
+from tasks.asking.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
+from tasks.asking.request import TaskRequest
 from tasks.models import Task
+from tasks.rest.bodies import TaskBody, request_asked
 from tasks.states import Status, TaskState
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
-from webprofile.batchfile.matrix import cells_of, room_words
+from webprofile.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words
 from webprofile.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.rest.problems import flattened
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import HELP, TIMED_OUT
 from webprofile.terminal.output import table
@@ -75,7 +79,7 @@ class Command(BaseCommand):
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)
             try:
-                planned = batch_plan(owner, cells, files)
+                planned = batch_plan(owner, cells, files, partial(_request, owner))
             except BatchRefusedError as error:
                 raise _mistakes(error) from error
             if options["dry_run"]:
@@ -198,39 +202,40 @@ def _pieces(tasks: Sequence[int]) -> Iterator[Sequence[int]]:
     return (tasks[start : start + PIECE] for start in range(0, len(tasks), PIECE))
 
 
+def _request(owner: User, body: dict[str, Any]) -> TaskRequest:
+    """The request as the API reads it. Raises ValidationError, DomainError."""
+    asked = TaskBody(data=body)
+    asked.is_valid(raise_exception=True)
+    return request_asked(asked.validated_data, owner)
+
+
 def _mistakes(error: BatchRefusedError) -> BatchError:
     return BatchError(
-        (cell.place_of(refusal.field), word(refusal)) for cell, refusal in error.refusals
+        (cell.place_of(field), text)
+        for cell, refusal in error.refusals
+        for field, text in _told(refusal)
     )
 
 
+def _told(refusal: Refusal) -> Iterator[tuple[str, str]]:
+    """The fields at fault, and what is wrong with them."""
+    if isinstance(refusal, DomainError):
+        yield refusal.field, word(refusal)
+        return
+    for each in flattened(refusal.detail):
+        yield each["field"].split(".")[0], each["detail"]
+
+
 def _matrix(planned: Sequence[Planned]) -> str:
-    rows = [
-        (
-            each.cell.number,
-            each.cell.model.name,
-            each.cell.worker,
-            each.cell.version,
-            each.cell.option_set,
-            each.cell.repeat,
-            "script" if each.request.script else each.request.plan.preset,
-        )
-        for each in planned
-    ]
-    headers = ["", "model", "device", "MegEngine", "options", "repeat", "plan"]
-    return f"{table(rows, headers)}\n{len(rows)} tasks; nothing was created."
+    rows = [each.cell.matrix_row for each in planned]
+    return f"{table(rows, list(MATRIX_HEADERS))}\n{len(rows)} tasks; nothing was created."
 
 
 def _row(made: Made, found: dict[int, Task]) -> dict[str, Any]:
-    cell = made.planned.cell
     task = found.get(made.task.pk) if made.task else None
     return {
         "task": task.pk if task else None,
-        "model": str(cell.model),
-        "worker": cell.worker,
-        "version": cell.version,
-        "option_set": cell.option_set,
-        "repeat": cell.repeat,
+        **made.planned.cell.result_row,
         "status": task.status.value if task else "failed",
         "reason": task.reason if task else made.problem,
     }

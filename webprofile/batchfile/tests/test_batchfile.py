@@ -165,6 +165,16 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
         ('models = "net-a.mge"\nworkers = "pi-4"\nrepeats = true', "repeats", "whole number"),
         ('models = "net-a.mge"\nworkers = "pi-4"\ntitle = 5', "title", "a text"),
         ('models = "net-a.mge"\nworkers = "pi-4"\n[options]\nx = nan', "options.x", "a number"),
+        (
+            'models = "net-a.mge"\nworkers = "pi-4"\n[inputs]\nx = {shape = "1,x"}',
+            "inputs.x.shape",
+            "whole numbers: 1,3,224,224",
+        ),
+        (
+            'models = "net-a.mge"\nworkers = "pi-4"\n[inputs]\nx = {shape = [1.5]}',
+            "inputs.x.shape",
+            "whole numbers",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(folder, text, place, told):
@@ -199,6 +209,15 @@ def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data
     ((place, text),) = error.value.mistakes
     assert place == str(path)
     assert told in text
+
+
+def test_a_shape_is_a_list_or_a_text(folder):
+    text = (
+        'models = "net-a.mge"\nworkers = "pi-4"\n[inputs]\nx = {shape = "1, 3"}\ny = {shape = [2]}'
+    )
+    (cell,) = cells(folder, text)
+    body = cell.body([], "pi-4")
+    assert body["inputs"] == [{"name": "x", "shape": [1, 3]}, {"name": "y", "shape": [2]}]
 
 
 def test_a_file_that_is_not_there_is_told(folder):

@@ -11,7 +11,14 @@ from typing import Any
 
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import LocalFile, look_at, size_of
-from webprofile.batchfile.matrix import AskedFile, Cell, cells_of, newest_first, room_words
+from webprofile.batchfile.matrix import (
+    MATRIX_HEADERS,
+    AskedFile,
+    Cell,
+    cells_of,
+    newest_first,
+    room_words,
+)
 from webprofile.batchfile.mistakes import BatchError
 from webprofile.batchfile.zip_entries import entry_mistake
 from webprofile.client.api import Api
@@ -160,10 +167,7 @@ def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
     """
     quota: dict[str, int] = {}
     mistakes: list[tuple[str, str]] = []
-    different = {
-        (id(cell.block), cell.model, cell.worker, cell.version, cell.option_set): cell
-        for cell in reversed(cells)
-    }
+    different = {cell.request_key: cell for cell in reversed(cells)}
     with Progress(len(different), "Checking", unit="tasks") as progress:
         for cell in reversed(different.values()):
             mistakes += _refusals(run, cell, quota)
@@ -226,15 +230,7 @@ def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> d
         problem = str(error)
     name = f"#{number}" if number else "refused"
     progress.step(f"{name} {cell.name} {problem}".rstrip())
-    return {
-        "task": number,
-        "model": str(cell.model),
-        "worker": cell.worker,
-        "version": cell.version,
-        "option_set": cell.option_set,
-        "repeat": cell.repeat,
-        "problem": problem,
-    }
+    return {"task": number, **cell.result_row, "problem": problem}
 
 
 def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
@@ -298,45 +294,17 @@ def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dic
 
 def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
     """may_name: files that the site has are named instead of sent"""
-    block = cell.block
     known = run.known if may_name else {}
-    body = {
-        "title": cell.title,
-        "priority": block.priority,
-        "options": dict(cell.options),
-        "plan": dict(block.plan),
-        "seed": block.seed,
-        "inputs": [_input(each) for each in block.inputs],
-        "files": [_file(run, asked, known) for asked in cell.files],
-    }
-    if block.time_limit_s:  # sites of before take none of models
-        body["time_limit_s"] = block.time_limit_s
-    if block.script is not None:
-        body["script"] = dict(block.script)
-    if cell.target is not None:
-        return body | {"target": dict(cell.target)}
-    return body | {"worker": run.workers[cell.worker], "runtime_version": cell.version}
-
-
-def _input(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A shape may be written as `1,3,224,224` too."""
-    found = dict(given)
-    shape = found.get("shape")
-    if isinstance(shape, str) and all(part.strip().isdigit() for part in shape.split(",")):
-        found["shape"] = [int(part) for part in shape.split(",")]
-    return found
+    files = [_file(run, asked, known) for asked in cell.files]
+    return cell.body(files, run.workers.get(cell.worker))
 
 
 def _file(run: Run, asked: AskedFile, known: Mapping[Content, int]) -> dict[str, Any]:
     """A file to be sent, or one that an earlier task of this run brought."""
-    found = run.files[asked.path]
-    use = {"input": asked.input} if asked.kind == "data" else {}
-    use |= {"option": asked.option} if asked.kind == "option" else {}
     number = known.get(run.content(asked.kind, asked.path))
     if number is not None:
-        return {"kind": asked.kind, "from_file": number, **use}
-    content = {"name": found.name, "size_bytes": found.size_bytes, "md5": found.md5}
-    return {"kind": asked.kind, **content, **use}
+        return {**asked.use, "from_file": number}
+    return asked.body(run.files[asked.path])
 
 
 def _result(task: dict[str, Any] | None) -> dict[str, Any]:
@@ -344,13 +312,10 @@ def _result(task: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:
-    names = ("number", "model", "worker", "version", "option_set", "repeat")
-    rows = [
-        (each.number, each.model.name, each.worker, each.version, each.option_set, each.repeat)
-        for each in cells
-    ]
+    rows = [each.matrix_row for each in cells]
     if as_json:
+        names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table(rows, ("", "model", "device", "MegEngine", "options", "repeat"))
+        print_table(rows, MATRIX_HEADERS)
     print(f"{len(rows)} tasks; nothing was created.", file=sys.stderr)
