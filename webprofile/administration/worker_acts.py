@@ -4,6 +4,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from profiles.health import health_ask
+from tasks.queue.eligibility import starts_checks
 from webprofile.administration.acts import Act
 from workers import services
 
@@ -16,7 +17,7 @@ HEALTH_CHECK = Act(
         "Health checks asked for: %(names)s. Each runs when its device is free.",
         "count",
     ),
-    fits=lambda worker: worker.is_enabled and worker.is_online,
+    fits=starts_checks,
 )
 WORKER_ACTS = (
     Act(

@@ -3,10 +3,11 @@
 from typing import Any
 
 import django_filters
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from webprofile.rest.filtering import TextFilter, YesFilter
-from workers.models import Worker, online_since
+from workers.models import Worker
+from workers.status import ONLINE
 
 
 class WorkerFilters(django_filters.FilterSet):
@@ -24,7 +25,7 @@ class WorkerFilters(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
     def with_online(self, rows: QuerySet[Worker], name: str, value: bool) -> Any:
-        online = Q(pulse__last_seen_at__gte=online_since())
+        online = ONLINE.rows("")
         return rows.filter(online) if value else rows.exclude(online)
 
     def with_version(self, rows: QuerySet[Worker], name: str, value: str) -> Any:

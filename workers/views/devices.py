@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
@@ -14,10 +14,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from accounts.selectors import reader_of
-from workers.models import Worker, online_since
+from workers.models import Worker
 from workers.releases import is_behind
 from workers.searching import workers_saying
 from workers.selectors import workers_visible_to
+from workers.status import ONLINE
 
 PAGE_SIZE = 50
 
@@ -36,7 +37,7 @@ class DeviceFilterForm(forms.Form):
         """Of a valid form. Where a device stands in the network is no part of the search."""
         if text := self.cleaned_data["q"]:
             workers = workers_saying(workers, text)
-        online = Q(pulse__last_seen_at__gte=online_since())
+        online = ONLINE.rows("")
         if state := self.cleaned_data["state"]:
             workers = workers.filter(online if state == "online" else ~online)
         return workers

@@ -81,6 +81,7 @@ def _worker(reader: User, name: str) -> Worker:
 
 
 def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
-    """What the device does now: the badge's kind and its words."""
+    """What the device does now: the badge's kind, its words, and whether it takes tasks."""
     status = status_of(worker, is_busy=is_busy)
-    return {"kind": _BADGES[status], "words": status.label}
+    takes_tasks = status in (DeviceStatus.BUSY, DeviceStatus.FREE)
+    return {"kind": _BADGES[status], "words": status.label, "takes_tasks": takes_tasks}
