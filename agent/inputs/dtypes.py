@@ -1,6 +1,7 @@
 """Which types of numbers can be given to a model, by kind of runtime."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,15 @@ from agent.inputs.problems import InputError
 from agent.inputs.specs import Kind, Shape, braces
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, instead_of
 
-__all__ = ["MOST_AXES", "Array", "check_axes", "check_dtype", "is_known", "size_of"]
+__all__ = [
+    "MOST_AXES",
+    "Array",
+    "check_axes",
+    "check_dtype",
+    "check_size",
+    "is_known",
+    "size_of",
+]
 
 Array = NDArray[np.generic]
 
@@ -21,23 +30,34 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
     """
     name = dtype.newbyteorder("=").name
     if dtype.hasobject:
-        raise InputError("dtype", f"{what} holds Python objects, which are never unpickled.")
+        text = f"{what} holds Python objects, which are never unpickled."
+        raise InputError("dtype", text, "pickled")
     if dtype.names is not None or dtype.subdtype is not None:
-        raise InputError("dtype", f"{what} holds a structured type; inputs are plain numbers.")
+        text = f"{what} holds a structured type; inputs are plain numbers."
+        raise InputError("dtype", text, "structured")
     if dtype.kind not in "biufc":
-        raise InputError("dtype", f"{what} holds {name}; inputs are numbers.")
+        text = f"{what} holds {name}; inputs are numbers."
+        raise InputError("dtype", text, "not_numbers", dtype=name)
     if name not in ALL_DTYPES:
+        instead = instead_of(dtype.kind)
         raise InputError(
             "dtype",
-            f"{what} holds {name}, which MegEngine has no type for. Save it as "
-            f"{instead_of(dtype.kind)}, for example with astype.",
+            f"{what} holds {name}, which MegEngine has no type for. Save it as {instead}, for "
+            "example with astype.",
+            "no_type",
+            dtype=name,
+            instead=instead,
         )
     if kind == "binary" and name not in BINARY_DTYPES:
+        choices = ", ".join(BINARY_DTYPES)
         raise InputError(
             "dtype",
             f"{what} holds {name}, which a compiled load_and_run cannot read from a file; it "
-            f"reads {', '.join(sorted(BINARY_DTYPES))}. Choose a device with the MegEngine wheel, "
-            "or a model with an input of one of these types.",
+            f"reads {choices}. Choose a device with the MegEngine wheel, or a model with an input "
+            "of one of these types.",
+            "dtype_not_here",
+            dtype=name,
+            choices=choices,
         )
 
 
@@ -46,21 +66,44 @@ def is_known(name: str) -> bool:
     return name in ALL_DTYPES
 
 
-def check_axes(what: str, shape: Shape) -> None:
-    """Raise InputError at shapes that MegEngine has no word for."""
+def check_axes(what: str, shape: Shape, **data: Any) -> None:
+    """Raise InputError, with `data` among its data, at shapes that MegEngine has no word for."""
     if not shape:
-        raise InputError(
-            "axes", f"{what} is a single number without axes; give it the shape {{1}}."
-        )
+        text = f"{what} is a single number without axes; give it the shape {{1}}."
+        raise InputError("axes", text, "no_axes", **data)
     if len(shape) > MOST_AXES:
-        raise InputError(
-            "axes", f"{what} has {len(shape)} axes; MegEngine knows at most {MOST_AXES}."
-        )
+        text = f"{what} has {len(shape)} axes; MegEngine knows at most {MOST_AXES}."
+        raise InputError("axes", text, "many_axes", axes=len(shape), limit=MOST_AXES, **data)
     if 0 in shape:
         raise InputError(
             "axes",
             f"{what} has the shape {braces(shape)} and so holds no numbers; "
             "every axis needs a length of at least 1.",
+            "no_numbers",
+            shape=braces(shape),
+            **data,
+        )
+
+
+def check_size(what: str, promise: str, wanted: int, given: int) -> None:
+    """Raise InputError unless a file of `given` bytes holds what its header promises."""
+    if given < wanted:
+        raise InputError(
+            "size",
+            f"{what} is cut short: {promise} takes {wanted} bytes, the file has {given}. "
+            "Upload it again.",
+            "cut_short",
+            promise=promise,
+            wanted=wanted,
+            size=given,
+        )
+    if given > wanted:
+        raise InputError(
+            "size",
+            f"{what} has {given - wanted} bytes after its array ({promise}). Save it again.",
+            "trailing",
+            promise=promise,
+            extra=given - wanted,
         )
 
 

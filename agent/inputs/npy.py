@@ -1,28 +1,42 @@
-"""npy files, read without numpy's loader: nothing can unpickle, and no header is believed.
+"""npy files: headers as numpy reads them, none of which is believed; nothing is unpickled.
 
-Format: numpy.lib.format, versions 1.0 to 3.0.
+Site and agent read headers alike (`parse_header`). Format: numpy.lib.format, versions 1.0 to 3.0.
 """
 
-import ast
+import io
 import os
 import re
 import stat
 import struct
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy_format
 
-from agent.inputs.dtypes import Array, check_axes, check_dtype, size_of
+from agent.inputs.dtypes import Array, check_axes, check_dtype, check_size, size_of
 from agent.inputs.problems import InputError
 from agent.inputs.specs import Kind, Shape, braces
 
 MAGIC = b"\x93NUMPY"
+#: how much of an array or a picture has to be looked at
+HEAD_BYTES = 64 * 1024
 #: numpy refuses longer ones too; a real one has about 100 characters
 _LONGEST_HEADER = 10_000
 _MOST_BRACKETS = 1000  # deeper nesting could exhaust Python's parser
+#: numpy evaluates a header as a literal, and before it gives up it takes its text for Python 2
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    tokenize.TokenError,
+)
 #: numbers held in memory at a time while a file is written
 _CHUNK = 1 << 19
 
@@ -37,31 +51,61 @@ class Header:
     offset: int
 
 
-def open_regular(path: Path) -> int:
-    """Size of the file. Raises InputError unless it is a regular one."""
+def read_start(path: Path) -> tuple[bytes, int]:
+    """The first HEAD_BYTES of a regular file, and its size. Raises InputError if it is none."""
     try:
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("unreadable", f'"{path.name}" is no file.')
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES), status.st_size
     except OSError as error:
         raise InputError("unreadable", f'"{path.name}" cannot be read: {error.strerror}.') from None
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError("unreadable", f'"{path.name}" is no file.')
-    return status.st_size
 
 
 def read_header(path: Path, kind: Kind) -> Header:
-    """The header, checked against the file's size and what the kind of runtime takes."""
-    size = open_regular(path)
-    with path.open("rb") as file:
-        start = file.read(12)
-        _check_magic(path, start)
-        offset, length = _header_place(path, start)
-        file.seek(offset)
-        raw = file.read(length)
-    if len(raw) < length:
-        raise InputError("size", f'"{path.name}" is cut short in its header; upload it again.')
-    header = _parse(path, raw.decode("utf-8", "replace"), offset + length, kind)
-    _check_size(path, header, size)
+    """The header of an npy file, as `parse_header`."""
+    head, size = read_start(path)
+    return parse_header(path.name, head, size, kind)
+
+
+def parse_header(name: str, head: bytes, size: int, kind: Kind) -> Header:
+    """The header, checked against the file's size and what the kind of runtime takes.
+
+    `head` are the first HEAD_BYTES of the file `name`, `size` is that of all of it. Raises
+    InputError.
+    """
+    what = f'"{name}"'
+    _check_magic(what, head)
+    file = io.BytesIO(head)
+    try:
+        version = npy_format.read_magic(file)
+        _check_version(what, version)
+        _check_length(what, head, version)
+        # 3.0 differs from 2.0 only in the encoding of field names, which are refused anyway
+        read = (
+            npy_format.read_array_header_1_0
+            if version == (1, 0)
+            else npy_format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(file, max_header_size=_LONGEST_HEADER)
+    except InputError:
+        raise
+    except _UNREADABLE as error:
+        raise _unreadable(what) from error
+    check_dtype(what, dtype, kind)
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise _unreadable(what)
+    check_axes(what, shape)
+    header = Header(dtype, tuple(shape), fortran, file.tell())
+    wanted = header.offset + size_of(header.shape, dtype)
+    check_size(what, f"{dtype.name} {braces(shape)}", wanted, size)
     return header
+
+
+def _unreadable(what: str) -> InputError:
+    text = f"{what} has an unreadable header. Save it with numpy.save."
+    return InputError("header", text, "header")
 
 
 def map_array(path: Path, header: Header) -> Array:
@@ -129,88 +173,48 @@ def _write_all(file: BinaryIO, array: Array) -> None:
         file.write(chunk.tobytes())
 
 
-def _check_magic(path: Path, start: bytes) -> None:
-    if start.startswith(MAGIC):
+def _check_magic(what: str, head: bytes) -> None:
+    if head.startswith(MAGIC):
         return
-    if start.startswith(b"PK"):
-        why = "it is a zip archive (npz?). Give one npy file for each input"
-    elif start[:1] == b"\x80":
+    rule = "not_npy"
+    if head.startswith(b"PK"):
+        rule, why = "zip", "it is a zip archive (npz?). Give one npy file for each input"
+    elif head[:1] == b"\x80":  # protocols 2 to 5; older ones are text
+        rule = "pickled"
         why = "it looks like a pickle, which is never read. Save the array with numpy.save"
-    elif not start:
+    elif not head:
         why = "it is empty (0 bytes). Upload it again"
     else:
         why = "it does not begin as one. Save the array with numpy.save"
-    raise InputError("format", f'"{path.name}" is not an npy file: {why}.')
+    raise InputError("format", f"{what} is not an npy file: {why}.", rule)
 
 
-def _header_place(path: Path, start: bytes) -> tuple[int, int]:
-    """Where the text of the header begins, and its length."""
-    version = tuple(start[6:8])
+def _check_version(what: str, version: tuple[int, int]) -> None:
     if version not in ((1, 0), (2, 0), (3, 0)):
+        written = ".".join(map(str, version))
         raise InputError(
             "header",
-            f'"{path.name}" has the unknown npy format version '
-            f"{'.'.join(map(str, version))}. Save it again with numpy.save.",
+            f"{what} has the unknown npy format version {written}. Save it again with numpy.save.",
+            "version",
+            version=written,
         )
-    form, offset = ("<H", 10) if version == (1, 0) else ("<I", 12)
-    if len(start) < offset:
-        raise InputError("size", f'"{path.name}" is cut short in its header; upload it again.')
-    (length,) = struct.unpack(form, start[8:offset])
+
+
+def _check_length(what: str, head: bytes, version: tuple[int, int]) -> None:
+    """Refuse what would be much work for Python's parser, before numpy hands it over."""
+    begin = 10 if version == (1, 0) else 12
+    length = int.from_bytes(head[8:begin], "little")
     if length > _LONGEST_HEADER:
         raise InputError(
             "header",
-            f'"{path.name}" has a header of {length} bytes; at most {_LONGEST_HEADER} are read. '
+            f"{what} has a header of {length} bytes; at most {_LONGEST_HEADER} are read. "
             "Save it again with numpy.save.",
+            "header_long",
+            length=length,
+            limit=_LONGEST_HEADER,
         )
-    return offset, length
-
-
-def _parse(path: Path, text: str, offset: int, kind: Kind) -> Header:
-    what = f'"{path.name}"'
-    broken = InputError("header", f"{what} has an unreadable header. Save it with numpy.save.")
-    if len(re.findall(r"[(\[{-]", text)) > _MOST_BRACKETS:
-        raise broken
-    try:
-        fields = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise broken from None
-    if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
-        raise broken
-    shape, fortran = fields["shape"], fields["fortran_order"]
-    if not isinstance(fortran, bool) or not isinstance(shape, tuple):
-        raise broken
-    if any(type(length) is not int or length < 0 for length in shape):
-        raise InputError("header", f"{what} has an impossible shape. Save it with numpy.save.")
-    dtype = _dtype(what, fields["descr"])
-    check_dtype(what, dtype, kind)
-    check_axes(what, shape)
-    return Header(dtype, shape, fortran, offset)
-
-
-def _dtype(what: str, descr: object) -> np.dtype[np.generic]:
-    if not isinstance(descr, str):
-        raise InputError("dtype", f"{what} holds a structured type; inputs are plain numbers.")
-    try:
-        return np.dtype(descr)
-    except (TypeError, ValueError, SyntaxError):
-        raise InputError("dtype", f"{what} holds the unknown type {descr[:60]!a}.") from None
-
-
-def _check_size(path: Path, header: Header, size: int) -> None:
-    wanted = header.offset + size_of(header.shape, header.dtype)
-    promise = f"{header.dtype.name} {braces(header.shape)}"
-    if size < wanted:
-        raise InputError(
-            "size",
-            f'"{path.name}" is cut short: {promise} takes {wanted} bytes, the file has {size}. '
-            "Upload it again.",
-        )
-    if size > wanted:
-        raise InputError(
-            "size",
-            f'"{path.name}" has {size - wanted} bytes after its array ({promise}). '
-            "Save it again with numpy.save.",
-        )
+    if len(re.findall(rb"[(\[{-]", head[begin : begin + length])) > _MOST_BRACKETS:
+        raise _unreadable(what)
 
 
 def disk_free(folder: Path) -> int:

@@ -12,6 +12,8 @@ import numpy as np
 from agent.inputs import npy
 from agent.inputs.drawn import write_random
 from agent.inputs.dtypes import Array, check_axes, check_dtype, is_known, size_of
+from agent.inputs.json_inputs import read_json
+from agent.inputs.literals import read_literal
 from agent.inputs.pictures import map_picture
 from agent.inputs.problems import InputError
 from agent.inputs.specs import (
@@ -25,7 +27,6 @@ from agent.inputs.specs import (
     Wanted,
     braces,
 )
-from agent.inputs.written import parse_literal, read_json
 from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 
 #: of one prepared input: a batch size or a drawn shape must not fill the disk
@@ -82,7 +83,7 @@ class _Work:
         if isinstance(source, Random):
             self._draw(spec.name, source)
         elif isinstance(source, Literal):
-            self._take(spec.name, parse_literal(spec.name, source.text))
+            self._take(spec.name, _literal(spec.name, source.text))
         else:
             self._add_file(spec.name, source)
 
@@ -222,6 +223,13 @@ class _Work:
             self.notes.append(
                 f'Input "{name}" holds NaN or infinity in {wrong} of {array.size} numbers.'
             )
+
+
+def _literal(name: str, text: str) -> Array:
+    try:
+        return read_literal(text).array()
+    except InputError as error:
+        raise InputError(error.code, f'Input "{name}": {error.text}') from None
 
 
 def _advice(source: object, dtype: str) -> str:

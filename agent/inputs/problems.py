@@ -1,6 +1,6 @@
 """Why an input is refused."""
 
-from typing import Literal
+from typing import Any, Literal
 
 Code = Literal[
     "unreadable",  # no such file, or not a regular one
@@ -23,10 +23,13 @@ class InputError(ValueError):
     """An input that must not reach load_and_run.
 
     `text` names the input or its file, what is wrong with it and what to do; it is for the user, so
-    it holds no path.
+    it holds no path. `rule` and `data` say the same for the site, which has texts of its own by
+    rule; empty where only a device can find it out.
     """
 
-    def __init__(self, code: Code, text: str) -> None:
+    def __init__(self, code: Code, text: str, rule: str = "", **data: Any) -> None:
         self.code: Code = code
         self.text = text
+        self.rule = rule
+        self.data = data
         super().__init__(text)

@@ -1,5 +1,5 @@
-// What a file's first bytes say: the same rules as the server's (tasks/asking/inspection.py and
-// programs.py), applied before anything is uploaded. Pure, but for `slice` of a File.
+// What a file's first bytes say: the same rules as the server's (agent/inputs and
+// tasks/asking/programs.py), applied before anything is uploaded. Pure, but for `slice` of a File.
 //
 // Each function returns {code, ...values} for a file that cannot be used, where `code` names the
 // server's refusal, or what the file holds: {arrays: [{name, dtype, shape}], isFortran}.
@@ -168,8 +168,9 @@ export const braces = (shape) => `{${shape.join(",")}}`;
 
 // -- pictures ---------------------------------------------------------------------------------------
 
-const GAP = "(?:\\s|#[^\\n]{0,1000}\\n){1,50}";
-const PICTURE = new RegExp(`^P([56])${GAP}(\\d{1,9})${GAP}(\\d{1,9})${GAP}(\\d{1,9})\\s`);
+const COMMENT = "#[^\\n\\r]*[\\n\\r]";
+const GAP = `(?:[ \\t\\n\\v\\f\\r]|${COMMENT})+`;
+const PICTURE = new RegExp(`^P([56])${GAP}(\\d{1,9})${GAP}(\\d{1,9})${GAP}(\\d{1,9})(?:${COMMENT}|[ \\t\\n\\v\\f\\r])`);
 
 /** A binary PPM or PGM of 8 bits, which load_and_run makes uint8 {1,h,w,c}. */
 export function readPicture(head, size) {

@@ -8,9 +8,10 @@ from collections.abc import Set as AbstractSet
 
 from django.conf import settings
 
+from agent.inputs import InputError
+from agent.inputs.literals import read_literal
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, WHEEL_DTYPES
 from tasks.asking.files import check_input_name
-from tasks.asking.literals import read_literal
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import TaskFile
 from webprofile.errors import DomainError
@@ -82,8 +83,10 @@ def _read(request: InputRequest, field: str, kind: str) -> InputRequest:
             raise DomainError("input_two_ways", field=field, input=request.name)
         try:
             literal = read_literal(request.literal)
-        except DomainError as error:
-            raise DomainError(error.code, field=field, input=request.name, **error.data) from error
+        except InputError as error:
+            raise DomainError(
+                f"literal_{error.rule}", field=field, input=request.name, **error.data
+            ) from error
         return InputRequest(request.name, literal.text)
     if request.dtype and request.dtype not in ALL_DTYPES:
         raise DomainError("dtype_unknown", field=field, choices=", ".join(DTYPES))

@@ -8,7 +8,6 @@ from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
 from tasks import submitting
 from tasks.asking.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
-from tasks.asking.literals import read_literal
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import Task
 from tasks.tests.make import data_file, make_attempt, make_task, make_worker, model_file, stored
@@ -19,30 +18,8 @@ from workers.models import Runtime
 
 
 @pytest.mark.parametrize(
-    ("text", "dtype", "shape"),
-    [
-        ("5", "int32", (1,)),
-        ("1,2,3", "int32", (3,)),
-        ("[1,2,3]", "int32", (1, 3)),
-        ("[[1,2,3],[4,5,6]]", "int32", (1, 2, 3)),
-        (" [ [1, 2] ,\n[3.0,4] ] ", "float32", (1, 2, 2)),
-        ("-1.5e-3", "float32", (1,)),
-        ("1e2", "int32", (1,)),
-        ("007,1", "int32", (2,)),
-        ("2147483647,-2147483648", "int32", (2,)),
-        ("[[[[[[1.0]]]]]]", "float32", (1, 1, 1, 1, 1, 1, 1)),
-    ],
-)
-def test_numbers_mean_what_load_and_run_makes_of_them(text, dtype, shape):
-    found = read_literal(text)
-    assert (found.dtype, found.shape) == (dtype, shape)
-    assert not any(mark.isspace() for mark in found.text)
-
-
-@pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("", "literal_empty"),
         (" \n", "literal_empty"),
         ("1.", "literal_bad"),
         (".5", "literal_bad"),
@@ -75,14 +52,14 @@ def test_numbers_mean_what_load_and_run_makes_of_them(text, dtype, shape):
 )
 def test_numbers_that_load_and_run_would_misread_are_refused(text, code):
     with pytest.raises(DomainError) as caught:
-        read_literal(text)
+        read_inputs([InputRequest("x", literal=text)])
     assert caught.value.code == code
     assert code not in word(caught.value)
 
 
 def test_a_ragged_text_names_the_row_that_differs():
     with pytest.raises(DomainError) as caught:
-        read_literal("[[1,2],[3,4],[5]]")
+        read_inputs([InputRequest("x", literal="[[1,2],[3,4],[5]]")])
     assert "number 3 is 1" in word(caught.value)
 
 

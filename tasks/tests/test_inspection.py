@@ -7,10 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from agent.inputs.written import LONGEST_JSON
+from agent.inputs.json_inputs import LONGEST_JSON
+from agent.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
 from tasks import submitting
-from tasks.asking.inspection import HEAD_BYTES, JSON_LIMIT_BYTES, bytes_wanted, inspect
+from tasks.asking.inspection import bytes_wanted, inspect
 from tasks.asking.request import InputRequest
 from tasks.models import Task
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
@@ -184,11 +185,10 @@ def test_json_that_load_and_run_would_misread_is_refused(content, code):
 
 
 def test_large_json_is_refused_and_a_full_one_costs_little_memory():
-    assert bytes_wanted("x.json", JSON_LIMIT_BYTES + 1) == HEAD_BYTES
+    assert bytes_wanted("x.json", LONGEST_JSON + 1) == HEAD_BYTES
     with pytest.raises(DomainError, match="input_json") as caught:
-        inspect("x.json", b" " * HEAD_BYTES, JSON_LIMIT_BYTES + 1)
+        inspect("x.json", b" " * HEAD_BYTES, LONGEST_JSON + 1)
     assert "it is over 8 MiB: give large inputs as npy" in word(caught.value)
-    assert LONGEST_JSON == JSON_LIMIT_BYTES
     count = 2_000_000
     numbers = b"0," * (count - 1) + b"0"
     data = b'{"a": {"shape": [%d], "type": "int8", "raw": [%s]}}' % (count, numbers)

@@ -73,7 +73,11 @@ def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):
     (tmp_path / "a.ppm").write_bytes(b"P6\n# by hand\n4 3\n255\n" + bytes(36))
     (tmp_path / "deep.ppm").write_bytes(b"P6\n4 3\n65535\n" + bytes(72))
     (tmp_path / "cut.pgm").write_bytes(b"P5 4 3 255\n" + bytes(11))
-    paths += [tmp_path / name for name in ("fortran.npy", *texts, "a.ppm", "deep.ppm", "cut.pgm")]
+    (tmp_path / "comments.pgm").write_bytes(
+        b"P5#\r4#c\n3" + b"\n#c\n" * 60 + b"255#c\n" + bytes(12)
+    )
+    pictures = ("a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
+    paths += [tmp_path / name for name in ("fortran.npy", *texts, *pictures)]
     for kind in ("wheel", "binary"):
         found = look_in_browser([(path, kind) for path in paths])
         for path in paths:

@@ -1,0 +1,210 @@
+"""load_and_run's JSON files of inputs: for each input its name, with shape, type and raw.
+
+`parse_json` makes no numbers: as objects they would take twenty times the size of their text. The
+site stops there, the agent makes an array of each.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agent.inputs.dtypes import Array, check_axes
+from agent.inputs.npy import read_start
+from agent.inputs.problems import InputError
+from agent.inputs.specs import Shape, braces
+from agent.protocol.input_rules import JSON_DTYPES, LONGEST_NAME, MOST_AXES, can_be_given
+
+#: of a file, which is read as a whole
+LONGEST_JSON = 8 << 20
+_MOST_INPUTS = 64
+_SHOWN = 100
+_SPACE = r"[ \t\n\r]*+"
+_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+" + _SPACE
+#: strings as they are, so that nothing is looked for in them; flat lists of numbers; and what
+#: Python's reader takes for a number, though it is none of JSON
+_TOKENS = re.compile(
+    rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\[{_SPACE}(?:{_NUMBER}(?:,{_SPACE}{_NUMBER})*+)?+\]'
+    r"|NaN|-?Infinity",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A flat list of numbers, as the text of it."""
+
+    text: str
+
+    def __len__(self) -> int:
+        return self.text.count(",") + 1 if self.text.strip("[] \t\n\r") else 0
+
+
+@dataclass(frozen=True)
+class JsonInput:
+    """One input of a file. `numbers` is the text of a flat list of as many as the shape takes."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    numbers: str
+
+
+def read_json(path: Path) -> dict[str, Array]:
+    """Every input in a JSON file, in its order. Raises InputError."""
+    _, size = read_start(path)
+    check_json_size(path.name, size)
+    inputs = parse_json(path.name, path.read_bytes())
+    return {each.name: _array(f'Input "{each.name}" in "{path.name}"', each) for each in inputs}
+
+
+def check_json_size(name: str, size: int) -> None:
+    """Raise InputError if a file is too large to be read as a whole."""
+    if size > LONGEST_JSON:
+        limit = LONGEST_JSON >> 20
+        text = f'"{name}" is over {limit} MiB; give large inputs as npy.'
+        raise InputError("too_large", text, "json_large", limit_mib=limit)
+
+
+def parse_json(name: str, data: bytes) -> list[JsonInput]:
+    """What a JSON file holds, without making its numbers. Raises InputError."""
+    try:
+        content = _decode(name, data)
+    except RecursionError:
+        raise InputError("json", f'"{name}" nests too deeply.', "json_deep") from None
+    except InputError:
+        raise
+    except ValueError as error:
+        raise _wrong(name, str(error)) from None
+    if not isinstance(content, dict):
+        raise _wrong(name, "not an object")
+    if not 1 <= len(content) <= _MOST_INPUTS:
+        raise InputError(
+            "json",
+            f'"{name}" describes {len(content)} inputs; it must be 1 to {_MOST_INPUTS}.',
+            "json_count",
+            count=len(content),
+            limit=_MOST_INPUTS,
+        )
+    return [_entry(name, key, entry) for key, entry in content.items()]
+
+
+def _wrong(name: str, problem: str) -> InputError:
+    return InputError(
+        "json",
+        f'"{name}" is not the JSON of inputs ({problem}). It is an object: '
+        '{"<input>": {"shape", "type", "raw"}}.',
+        "json",
+        problem=problem[:200],
+    )
+
+
+def _decode(name: str, data: bytes) -> Any:
+    """The content, with `_Numbers` for every flat list of numbers. Raises ValueError."""
+    lists = list[str]()
+
+    def keep(found: re.Match[str]) -> str:
+        token = found[0]
+        if token[0] == '"':
+            return token
+        if token[0] != "[":
+            raise ValueError(f"{token} is no JSON number")
+        lists.append(token)
+        return "NaN"  # stands nowhere else by now
+
+    bare = _TOKENS.sub(keep, data.decode("utf-8"))
+    numbers = iter(lists)
+    return json.loads(
+        bare,
+        parse_constant=lambda _: _Numbers(next(numbers)),
+        object_pairs_hook=lambda pairs: _distinct(name, pairs),
+    )
+
+
+def _distinct(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict[str, Any]()
+    for key, value in pairs:
+        if key in content:
+            shown = key[:_SHOWN]
+            text = f'In "{name}" the key "{shown}" stands twice in one object.'
+            raise InputError("json", text, "json_twice", input=shown)
+        content[key] = value
+    return content
+
+
+def _entry(name: str, key: str, entry: Any) -> JsonInput:
+    shown = key[:_SHOWN]
+    what = f'Input "{shown}" in "{name}"'
+    if not isinstance(entry, dict) or not {"shape", "type", "raw"} <= set(entry):
+        raise _wrong(name, f"{what} must have shape, type and raw")
+    if len(key) > LONGEST_NAME or not can_be_given(key):
+        raise InputError(
+            "name",
+            f'In "{name}" an input is called {shown!a}. Names are 1 to {LONGEST_NAME} '
+            'printable characters without ":" and ";". Rename the input when the model is dumped.',
+            "json_name",
+            input=ascii(shown),
+            limit=LONGEST_NAME,
+        )
+    kind, raw = entry["type"], entry["raw"]
+    if not isinstance(kind, str):
+        raise _wrong(name, f"{what}: type must be a string")
+    shape = _shape(name, what, entry["shape"])
+    if kind not in JSON_DTYPES:
+        kinds = ", ".join(JSON_DTYPES)
+        raise InputError(
+            "json",
+            f"{what} has a type that load_and_run does not know ({kinds}).",
+            "json_type",
+            input=shown,
+            type=kind[:40],
+            kinds=kinds,
+        )
+    check_axes(what, shape, name=f"{name}: {shown}")
+    wanted, count = math.prod(shape), len(raw) if isinstance(raw, _Numbers) else None
+    if count != wanted:
+        given = "is no flat list of numbers" if count is None else f"has {count}"
+        raise InputError(
+            "json",
+            f"{what}: shape {braces(shape)} takes {wanted} numbers, raw {given}.",
+            "json_numbers",
+            input=shown,
+            wanted=wanted,
+            count=count,
+        )
+    return JsonInput(key, JSON_DTYPES[kind], shape, raw.text)
+
+
+def _shape(name: str, what: str, given: Any) -> Shape:
+    if isinstance(given, _Numbers) and len(given) > MOST_AXES:
+        return (1,) * len(given)  # too many in any case
+    try:
+        shape = json.loads(given.text) if isinstance(given, _Numbers) else None
+    except ValueError:  # of so many digits that Python makes no integer of them
+        shape = None
+    if shape is None or not all(type(length) is int for length in shape):
+        raise _wrong(name, f"{what}: shape must be a list of positive integers")
+    if any(length < 0 for length in shape):
+        text = f"{what}: shape must be a list of positive integers."
+        raise InputError("json", text, "header")
+    return tuple(shape)
+
+
+def _array(what: str, given: JsonInput) -> Array:
+    """The numbers; refuses what their type cannot hold instead of wrapping around."""
+    dtype = np.dtype(given.dtype)
+    out_of_range = InputError("json", f"{what}: a number is out of the range of {given.dtype}.")
+    try:
+        exact = np.array(json.loads(given.numbers), dtype=np.float64)
+    except (OverflowError, ValueError):  # of so many digits that Python makes no integer of them
+        raise out_of_range from None
+    limits = np.finfo(np.float32) if dtype.kind == "f" else np.iinfo(dtype)
+    if not (float(limits.min) <= exact.min() and exact.max() <= float(limits.max)):
+        raise out_of_range
+    if dtype.kind != "f" and (exact != np.floor(exact)).any():
+        raise InputError("json", f"{what}: a number is not whole, but the type is {given.dtype}.")
+    return exact.astype(dtype).reshape(given.shape)
