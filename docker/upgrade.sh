@@ -9,7 +9,7 @@ compose() { docker compose "$@"; }
 
 if [ "${PULL:-}" ]; then compose pull; else compose build; fi
 compose run --rm --no-deps migrate
-for part in web-1 web-2 actors sweep; do
+for part in web-1 web-2 dispatch actors sweep; do
     echo "replacing $part"
     compose up -d --no-deps --force-recreate --wait "$part"
 done

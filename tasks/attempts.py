@@ -18,7 +18,7 @@ from django.utils import timezone
 from agent.protocol import AttemptLog
 from tasks import announce
 from tasks.ends import attempt_again, attempts_cancelled
-from tasks.hints import fill_slots_on_commit
+from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, LogChunk, Task
 from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState
@@ -44,24 +44,19 @@ def lease_end() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.LEASE_S)
 
 
-def attempt_assign(
-    task: Task, *, slot: int, pokes: bool = True, may_wait: bool = True
-) -> Attempt | None:
+def attempt_assign(task: Task, *, slot: int, may_wait: bool = True) -> Attempt | None:
     """Give a waiting task to its worker; None if it is not waiting for this one any more.
 
-    pokes, may_wait: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
+    may_wait: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
     lost a race.
     """
-    return next(iter(attempts_assign([(task, slot)], pokes=pokes, may_wait=may_wait)), None)
+    return next(iter(attempts_assign([(task, slot)], may_wait=may_wait)), None)
 
 
 @transaction.atomic
-def attempts_assign(
-    places: Sequence[tuple[Task, int]], *, pokes: bool = True, may_wait: bool = True
-) -> list[Attempt]:
+def attempts_assign(places: Sequence[tuple[Task, int]], *, may_wait: bool = True) -> list[Attempt]:
     """The same of several tasks, each with its slot, in as many statements as of one.
 
-    pokes: whether the devices are woken, whose orders the caller would otherwise read
     may_wait: whether to wait for tasks that somebody has locked, which are left out otherwise
     Returns the attempts of those that still waited there. Raises IntegrityError if any of the slots
     is taken; then nothing is done. Without `may_wait` OperationalError if anything else was locked
@@ -75,8 +70,7 @@ def attempts_assign(
             return []
     # first in line on commit: the device should not wait for what browsers are told
     poked = set[int]()
-    if pokes:
-        announce.poke_workers_on_commit(poked)
+    announce.poke_workers_on_commit(poked)
     ids = {task.pk: uuid.uuid4() for task, _ in places}
     about = {
         task.pk: {"attempt": str(ids[task.pk]), "worker": task.worker.name} for task, _ in places
@@ -180,7 +174,7 @@ def attempt_lose(
         attempts_cancelled([attempt])
     else:
         attempt_again(attempt, reason=reason)
-    fill_slots_on_commit({task.worker_id})
+    dispatch_on_commit({task.worker_id})
     return True
 
 

@@ -8,30 +8,21 @@ from collections.abc import Collection, Sequence
 
 from django.db import transaction
 
-from tasks.announce import poke_workers_on_commit
 from webprofile.meters import hint_given
 
 
-def assign_on_commit(worker_ids: Collection[int]) -> None:
-    """Have these workers given the next of their waiting tasks, where their agents listen.
+def dispatch_on_commit(worker_ids: Collection[int]) -> None:
+    """Have the dispatcher give these devices the next of their waiting tasks."""
+    from tasks.actors import dispatch
 
-    Not here: there it is done for all that several requests submit at the same moment, and the
-    orders are sent at once. Nor through the broker: its consumer polls, and each look that finds
-    nothing costs the machine more than the queries of an assignment.
-    """
-    poke_workers_on_commit(worker_ids)
+    asked = sorted(worker_ids)
 
+    def send() -> None:
+        with hint_given("dispatch"):
+            dispatch.send(asked)
 
-def fill_slots_on_commit(worker_ids: Collection[int]) -> None:
-    """Give them the next of their tasks here and now; most often nothing waits."""
-    from tasks.queue.scheduling import assign_waiting, those_with_work
-
-    def assign() -> None:
-        with hint_given("assign"):
-            if found := those_with_work(worker_ids):
-                assign_waiting(found)
-
-    transaction.on_commit(assign, robust=True)
+    if asked:
+        transaction.on_commit(send, robust=True)
 
 
 def build_profiles_on_commit(attempt_ids: Sequence[str]) -> None:

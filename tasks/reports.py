@@ -22,7 +22,7 @@ from tasks import announce
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
 from tasks.ends import RETRIED, about, attempt_again, attempts_cancelled, attempts_fail
-from tasks.hints import build_profiles_on_commit, fill_slots_on_commit
+from tasks.hints import build_profiles_on_commit, dispatch_on_commit
 from tasks.models import Attempt, LogChunk, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transitions_if
@@ -131,7 +131,7 @@ def _go_on_ended(ended: Ended) -> None:
     _go_on_done(done)
     _go_on_bad(bad)
     if ended:
-        fill_slots_on_commit({attempt.worker_id for attempt, _ in ended})
+        dispatch_on_commit({attempt.worker_id for attempt, _ in ended})
 
 
 def _go_on_done(done: Sequence[Attempt]) -> None:

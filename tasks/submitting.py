@@ -17,7 +17,7 @@ from tasks.asking.admission import misfit
 from tasks.asking.copying import described, script_of
 from tasks.asking.inspection import inspect
 from tasks.asking.programs import check_model, check_program
-from tasks.hints import assign_on_commit
+from tasks.hints import dispatch_on_commit
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import Candidate, candidates, target_of
 from tasks.selectors import place_read_again
@@ -129,7 +129,7 @@ def _submit(arrived: Sequence[Arrived]) -> dict[int, DomainError]:
             going[tuple(where.items())].append(each.task)
     rows_save(changed, ["arrays"])
     # first in line on commit: the device should not wait for what browsers are told
-    assign_on_commit(
+    dispatch_on_commit(
         {dict(where).get("worker_id", task.worker_id) for where in going for task in going[where]}
     )
     now, moved = timezone.now(), list[Task]()

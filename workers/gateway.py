@@ -39,9 +39,9 @@ from profiles.models import artifact_key
 from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.asking.copying import script_of
+from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, TaskFile
 from tasks.queue.eligibility import is_script_forbidden
-from tasks.queue.scheduling import assign_waiting, those_with_work
 from tasks.reports import Report, attempts_held, reports_take
 from tasks.reviving import attempts_revive
 from tasks.selectors import known_sums
@@ -75,7 +75,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
         attempts.attempt_lose(attempt, reason="agent_forgot")
-    assign_waiting([worker.pk], pokes=False)
+    dispatch_on_commit([worker.pk])
     log.info("agent_connected", version=message.agent_version)
     welcome = Welcome(
         worker=worker.name,
@@ -286,19 +286,6 @@ def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Rep
 def _is_to_start(attempt: Attempt, running: frozenset[uuid.UUID]) -> bool:
     is_wanted = attempt.task.state != TaskState.CANCELLING
     return is_wanted and attempt.accepted_at is None and attempt.pk not in running
-
-
-def on_wake(workers: Collection[int]) -> dict[int, Replies]:
-    """What workers should be doing that were just woken, tasks that wait for them among it."""
-    if not workers:
-        return {}
-    try:
-        if found := those_with_work(workers):
-            assign_waiting(found, pokes=False)
-    except Exception:
-        # the sweep sees to it; who has an order already gets it
-        log.exception("work_not_given", workers=len(workers))
-    return orders_of(workers)
 
 
 def orders_of(workers: Collection[int]) -> dict[int, Replies]:

@@ -12,7 +12,7 @@ _ACTORS_THREADS = 4
 
 def is_booted(part: str, pid: int) -> bool:
     """Look at the processes of a part; True for one that the supervisor itself asks."""
-    if part == "actors":
+    if part in ("dispatch", "actors"):
         return any(_threads(each) >= _ACTORS_THREADS for each in _family(pid))
     if part in AGENTS:
         # started after the runtimes were looked at, just before the socket

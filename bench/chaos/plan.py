@@ -8,11 +8,12 @@ from typing import Any
 REAL = ("real-1", "real-2")
 SIMULATED = tuple(f"sim-{number}" for number in range(1, 9))
 AGENTS = REAL + SIMULATED
-SERVERS = ("web", "actors", "sweep", "redis", "storage")
+SERVERS = ("web", "dispatch", "actors", "sweep", "redis", "storage")
 #: where one part believes another to be; `files` is what browsers and agents call the storage
 LINKS = (
     "files",
     "web-redis",
+    "dispatch-redis",
     "actors-redis",
     "sweep-redis",
     "web-storage",

@@ -74,7 +74,8 @@ class World:
         made, _ = await asyncio.gather(prepare, stores)
         self.users = made["users"]
         await start(await self._linked(parts.web(site)))
-        await start(await self._linked(parts.actors()), await self._linked(parts.sweep()))
+        behind = (parts.dispatch(), parts.actors(), parts.sweep())
+        await start(*[await self._linked(part) for part in behind])
         agents = [await self._agent(name, made["agents"][name]) for name in self.agents]
         await start(*agents)
 

@@ -13,7 +13,7 @@ from bench.fleet.meter import Meter, Taken
 from bench.fleet.plant import Helper, Plant
 
 FINISH_WITHIN_S = 300.0
-SERVER = ("web", "postgres", "redis", "actors", "sweep", "storage")
+SERVER = ("web", "postgres", "redis", "dispatch", "actors", "sweep", "storage")
 OURS = ("agents", "clients")
 
 

@@ -75,7 +75,7 @@ def running_plant(
             replace(parts.web(replace(site, port=port)), name="web")
             for port in ports[: webs + sockets]
         ]
-        wanted += [parts.actors(), parts.sweep()] if webs else []
+        wanted += [parts.dispatch(), parts.actors(), parts.sweep()] if webs else []
         pids: dict[str, list[int]] = {"postgres": [_postmaster(folder / "postgres")]}
         for number, part in enumerate(wanted):
             log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))

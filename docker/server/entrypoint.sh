@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts one part of the site: web, actors, sweep, or a one-time step: migrate, storage, manage.
+# Starts one part of the site: web, dispatch, actors, sweep, or a one-time step: migrate, storage, manage.
 # `health PART` tells whether it works. The tests start the site by this very script.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -27,6 +27,13 @@ web)
         --no-access-log --no-server-header --lifespan off --ws-max-size 262144 \
         --timeout-graceful-shutdown "${WEB_GRACE_S:-20}" "$@"
     ;;
+dispatch)
+    remember dispatch
+    # how long it sleeps at most between two looks at an empty queue of Redis, ms: a task waits for it
+    export dramatiq_worker_timeout="${dramatiq_worker_timeout:-70}"
+    exec python manage.py rundramatiq --processes 1 --threads 2 \
+        --worker-shutdown-timeout 5000 --queues dispatch "$@"
+    ;;
 actors)
     remember actors
     # each queue costs a look at the broker, so only those that our actors use
@@ -48,17 +55,19 @@ health)
     case ${1:-web} in
     web) exec python docker/server/ask.py ;;
     # the main process ends when a process of its actors does; these are its children
-    actors) alive actors && [ -n "$(cat "/proc/$(cat "$RUN_FOLDER/actors.pid")/task/"*/children)" ] ;;
+    dispatch | actors)
+        alive "$1" && [ -n "$(cat "/proc/$(cat "$RUN_FOLDER/$1.pid")/task/"*/children)" ]
+        ;;
     # a round takes seconds; this file is touched after each
     sweep) alive sweep && [ -n "$(find "$RUN_FOLDER/sweep.alive" -mmin -2 2>/dev/null)" ] ;;
     *)
-        echo "There is no health of '$1': web, actors or sweep." >&2
+        echo "There is no health of '$1': web, dispatch, actors or sweep." >&2
         exit 2
         ;;
     esac
     ;;
 *)
-    echo "There is no part '$part': web, actors, sweep, migrate, storage, manage or health." >&2
+    echo "There is no part '$part': web, dispatch, actors, sweep, migrate, storage, manage or health." >&2
     exit 2
     ;;
 esac

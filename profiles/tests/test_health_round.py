@@ -11,10 +11,11 @@ from agent.protocol import AttemptFinished, EndReason
 from profiles.health import health_begin, health_round
 from tasks.health import MODEL
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import last_seen, make_user, make_worker, reported
 from tasks.transitions import transition_if
 from webprofile.storage import storage as objects
-from workers.gateway import on_wake
+from workers.gateway import desired_state
 from workers.models import HealthCheck, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,8 +29,9 @@ def worker() -> Worker:
 
 
 def wake(worker: Worker) -> None:
-    """What its socket does where nothing reads the channel layer."""
-    assert [reply.type for reply in on_wake({worker.pk})[worker.pk]] == ["start"]
+    """What the dispatcher and its socket do where nothing reads queues and the channel layer."""
+    assign_waiting([worker.pk])
+    assert [reply.type for reply in desired_state(worker.pk)] == ["start"]
 
 
 def finish(reason: EndReason, exit_code: int | None) -> None:

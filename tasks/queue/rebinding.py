@@ -12,7 +12,7 @@ from accounts.models import User
 from tasks import announce
 from tasks.asking.admission import check_priority, misfit, runtime_of
 from tasks.asking.copying import described
-from tasks.hints import assign_on_commit
+from tasks.hints import dispatch_on_commit
 from tasks.models import Task, TaskEvent
 from tasks.queue.targets import Candidate
 from tasks.states import TaskState
@@ -80,7 +80,7 @@ def task_move(task: Task, *, to: Worker) -> None:
         raise DomainError("not_waiting", status=409)
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None
-    assign_on_commit({to.pk})
+    dispatch_on_commit({to.pk})
 
 
 @transaction.atomic

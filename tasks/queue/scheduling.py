@@ -50,17 +50,18 @@ First = Callable[[Turn, int], Iterator[Task]]
 Queue = tuple[Sequence[Group], First]
 
 
-def assign_waiting(
-    worker_ids: Collection[int] | None = None, *, pokes: bool = True
-) -> list[Attempt]:
-    """Fill the free slots of some devices, or of all that are online.
+def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
+    """Fill the free slots of some devices, or of all that are online; wake those that get a task.
 
-    pokes: whether those that got a task are woken, whose orders the caller would otherwise read
     Choosing reads without locks; the claim itself is a compare-and-swap plus a unique constraint,
     so two dispatchers at once hand out each task and each slot at most once. A device that has no
     more tasks of its own takes over those of others whose target it matches. What somebody has
     locked is left to the next round of the sweep.
     """
+    if worker_ids is not None:
+        worker_ids = _those_with_work(worker_ids)
+        if not worker_ids:
+            return []
     own = Task.objects.filter(state=TaskState.WAITING, worker=OuterRef("pk"))
     # those that are held back too: they start health checks
     online = Worker.objects.filter(takes_tasks(checks=True))
@@ -71,17 +72,17 @@ def assign_waiting(
     assigned = list[Attempt]()
     ready = [worker for worker in workers if free[worker.pk]]
     for begin in range(0, len(ready), ASSIGNED_TOGETHER):
-        assigned += _assign(ready[begin : begin + ASSIGNED_TOGETHER], free, pokes=pokes)
+        assigned += _assign(ready[begin : begin + ASSIGNED_TOGETHER], free)
     # at last, so that no task moves whose own device is just about to take it
     full = {pk for pk, slots in free.items() if not slots}
     if worker_ids is None or not full.issuperset(worker_ids):
-        assigned += _take_from_others(online.exclude(pk__in=full), pokes=pokes)
+        assigned += _take_from_others(online.exclude(pk__in=full))
     return assigned
 
 
-def those_with_work(worker_ids: Collection[int]) -> list[int]:
-    """Those for which a task waits that they might start: one query, where `assign_waiting` has two
-    larger ones before it finds that there is nothing.
+def _those_with_work(worker_ids: Collection[int]) -> list[int]:
+    """Those for which a task waits that they might start: most often nothing waits when a slot
+    becomes free, and this one query says so.
     """
     # two questions in one: each has its index, and one with OR might read all that waits
     own, movable = _waiting().filter(worker=OuterRef("pk")), _waiting().filter(target__isnull=False)
@@ -99,29 +100,27 @@ def _free_slots(workers: Sequence[Worker]) -> dict[int, list[int]]:
     return free
 
 
-def _assign(
-    workers: Sequence[Worker], free: Mapping[int, list[int]], *, pokes: bool
-) -> list[Attempt]:
+def _assign(workers: Sequence[Worker], free: Mapping[int, list[int]]) -> list[Attempt]:
     """Give free slots to the devices' own tasks; takes out of `free` those that are gone."""
     places = _places(workers, free)
     homes = {task.pk: task.worker_id for task, _ in places}
     try:
-        attempts = attempts_assign(places, pokes=pokes, may_wait=False) if places else []
+        attempts = attempts_assign(places, may_wait=False) if places else []
     except (IntegrityError, OperationalError):
         # another dispatcher was faster somewhere; a task that it moved is read again by then
         left = [(task, slot) for task, slot in places if task.worker_id == homes[task.pk]]
-        attempts = list(_assign_singly(left, free, pokes=pokes))
+        attempts = list(_assign_singly(left, free))
     for attempt in attempts:
         free[attempt.worker_id].remove(attempt.slot)
     return attempts
 
 
 def _assign_singly(
-    places: Iterable[tuple[Task, int]], free: Mapping[int, list[int]], *, pokes: bool
+    places: Iterable[tuple[Task, int]], free: Mapping[int, list[int]]
 ) -> Iterator[Attempt]:
     for task, slot in places:
         try:
-            attempt = attempt_assign(task, slot=slot, pokes=pokes, may_wait=False)
+            attempt = attempt_assign(task, slot=slot, may_wait=False)
         except IntegrityError:
             free[task.worker_id].remove(slot)  # who was faster also finds what we leave
             continue
@@ -240,7 +239,7 @@ def _targets() -> list[dict[str, Any]]:
     return [target for target in targets.order_by().distinct()[:TARGETS_SEEN] if target is not None]
 
 
-def _take_from_others(workers: QuerySet[Worker], *, pokes: bool) -> Iterator[Attempt]:
+def _take_from_others(workers: QuerySet[Worker]) -> Iterator[Attempt]:
     """Fill what is free on these devices with tasks that wait elsewhere for their target."""
     targets = _targets()
     if not targets:
@@ -250,12 +249,10 @@ def _take_from_others(workers: QuerySet[Worker], *, pokes: bool) -> Iterator[Att
     free = _free_slots(here)
     for worker in here:
         if free[worker.pk]:
-            yield from _take_over(worker, free[worker.pk], targets, pokes=pokes)
+            yield from _take_over(worker, free[worker.pk], targets)
 
 
-def _take_over(
-    worker: Worker, free: list[int], targets: list[dict[str, Any]], *, pokes: bool
-) -> Iterator[Attempt]:
+def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -> Iterator[Attempt]:
     """Start tasks that wait elsewhere and may come here, by the turns of their owners here."""
     pools = pools_of(worker)
     found = [
@@ -277,7 +274,7 @@ def _take_over(
                 attempt = None
                 is_free = bool(tasks_lock([task.pk], may_wait=False))
                 if is_free and task_rebind(task, to=candidate, because="slot_free"):
-                    attempt = attempt_assign(task, slot=free[0], pokes=pokes)
+                    attempt = attempt_assign(task, slot=free[0])
         except IntegrityError:
             attempt = None
             free.pop(0)  # another dispatcher filled this slot; the task waits where it was

@@ -73,7 +73,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     from profiles.removal import removed_sweep
     from profiles.services import abandoned_uploads_purge
     from tasks.models import Attempt, Task
-    from tasks.queue.scheduling import assign_waiting, those_with_work
+    from tasks.queue.scheduling import assign_waiting
     from tasks.sweeping import sweep
     from tasks.tallies import ends_count
     from workers import gateway
@@ -108,7 +108,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         # all devices that a reader may see are shown
         "worker list": (page(user, "/workers/"), HISTORY),
         "a free device": (lambda: assign_waiting([waiting.worker_id]), HISTORY | FLEET),
-        "a freed device": (lambda: those_with_work([live.worker_id]), HISTORY | FLEET),
+        "a freed device": (lambda: assign_waiting([live.worker_id]), HISTORY | FLEET),
         "the sweep": (sweep, HISTORY),
         "the sweep's files": (lambda: (removed_sweep(), abandoned_uploads_purge()), HISTORY),
         "heartbeats": (

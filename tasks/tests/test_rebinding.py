@@ -54,23 +54,20 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
     assert moved.data["because"] == "slot_free"
 
 
-def test_a_device_takes_over_as_soon_as_its_run_ends(alice, django_capture_on_commit_callbacks):
+def test_a_device_takes_over_as_soon_as_its_run_ends(alice):
     task, other = between_busy_devices(alice)
-    with django_capture_on_commit_callbacks(execute=True):
-        end(Attempt.objects.get(worker=other, ended_at=None))
+    end(Attempt.objects.get(worker=other, ended_at=None))
+    assign_waiting([other.pk])
     task.refresh_from_db()
     assert (task.state, task.worker) == ("assigned", other)
 
 
-def test_nothing_is_searched_for_a_freed_slot_if_nothing_waits(
-    alice, monkeypatch, django_capture_on_commit_callbacks
-):
-    occupy(make_worker("here"), alice)
-    searched = []
-    monkeypatch.setattr(scheduling, "assign_waiting", searched.append)
-    with django_capture_on_commit_callbacks(execute=True):
-        end(Attempt.objects.get())
-    assert searched == []
+def test_one_query_says_that_nothing_waits_for_a_freed_slot(alice, django_assert_num_queries):
+    here = make_worker("here")
+    occupy(here, alice)
+    end(Attempt.objects.get())
+    with django_assert_num_queries(1):
+        assert assign_waiting([here.pk]) == []
 
 
 def between_busy_devices(alice) -> tuple[Task, Worker]:

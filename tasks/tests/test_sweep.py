@@ -13,7 +13,6 @@ from profiles.actors import build_profile
 from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
-from tasks.submitting import task_submit
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     last_seen,
@@ -22,11 +21,9 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     reported,
-    stored,
 )
 from webprofile.errors import DomainError
 from webprofile.storage.s3 import ObjectStorage
-from workers.announce import worker_group
 from workers.models import Worker
 from workers.services import worker_drain, worker_resume
 
@@ -250,15 +247,6 @@ def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
     sweep()
     task.refresh_from_db()
     assert (task.state, occupant.ended_at) == ("waiting", None)
-
-
-def test_a_submitted_task_wakes_its_device_first(django_capture_on_commit_callbacks, monkeypatch):
-    told = []
-    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append((kind, groups)))
-    task = make_task()
-    with django_capture_on_commit_callbacks(execute=True):
-        task_submit(task, stored(task))
-    assert told[0] == ("worker.poke", {worker_group(task.worker_id)})
 
 
 def test_where_nobody_can_be_woken_the_sweep_assigns(

@@ -27,6 +27,7 @@ PARTS = (
     Part("database", rows.database, "Correct DATABASE_URL; see the database's own log."),
     Part("migrations", rows.migrations, "First let the database answer."),
     Part("broker", messages.broker, messages.BROKER_STEP),
+    Part("dispatch", messages.dispatch, messages.BROKER_STEP),
     Part("actors", messages.actors, messages.BROKER_STEP),
     Part("channel layer", messages.channel_layer, messages.LAYER_STEP),
     Part("cache", messages.kept, messages.CACHE_STEP),

@@ -18,6 +18,7 @@ from webprofile.layers import round_trip
 QUEUE = "doctor"
 BROKER_STEP = "Start the broker, or correct BROKER_URL. Until then the sweep does all, but later."
 ACTORS_STEP = "Start `manage.py rundramatiq --queues profiles webhooks`; if it runs, read its log."
+DISPATCH_STEP = "Start `manage.py rundramatiq --queues dispatch`; if it runs, read its log."
 LAYER_STEP = "Start Redis, or correct REDIS_URL. Until then pages and devices hear of nothing."
 CACHE_STEP = "Start Redis, or correct REDIS_URL. Until then logins and the API fail."
 
@@ -35,18 +36,25 @@ def broker() -> Finding:
 
 
 def actors() -> Finding:
-    """Ask the processes that work off the queue; they answer by the cache."""
+    """Ask the processes that read results; they answer by the cache."""
+    return _listening("profiles", "No result is read meanwhile.", ACTORS_STEP)
+
+
+def dispatch() -> Finding:
+    """Ask the dispatcher in the same way."""
+    return _listening("dispatch", "Until then the sweep gives out tasks, but later.", DISPATCH_STEP)
+
+
+def _listening(queue: str, meanwhile: str, step: str) -> Finding:
     mark = secrets.token_hex(8)
-    answer_doctor.send(mark)
+    dramatiq.get_broker().enqueue(answer_doctor.message(mark).copy(queue_name=queue))
     until = time.monotonic() + patience_s()
     while time.monotonic() < until:
         if cache.delete(ANSWERS + mark):
             return good("They listen to the queue and answer.")
         time.sleep(0.02)
-    text = (
-        f"No answer in {patience_s():g} s: none runs, or all are busy. No result is read meanwhile."
-    )
-    return broken(text, ACTORS_STEP)
+    text = f"No answer in {patience_s():g} s: none runs, or all are busy. {meanwhile}"
+    return broken(text, step)
 
 
 def channel_layer() -> Finding:

@@ -97,7 +97,7 @@ class _Start:
         await asyncio.gather(self._prepare(), stores, start(parts.web(site)))
         say(f"The site is at {site.address}")
         say(f"Data and logs are in {self._layout.home}. Ctrl-C stops everything.")
-        await start(parts.actors(), parts.sweep())
+        await start(parts.dispatch(), parts.actors(), parts.sweep())
 
     async def _prepare(self) -> None:
         arguments = ["--admin-email", ADMIN, "--demo-user", DEMO_USER, "--worker", device.WORKER]

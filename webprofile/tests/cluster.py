@@ -29,7 +29,8 @@ WORKER = device.WORKER
 
 
 class Cluster:
-    """PostgreSQL, Redis, storage, as many web processes as asked for, actors and the sweep.
+    """PostgreSQL, Redis, storage, as many web processes as asked for, the dispatcher, actors
+    and the sweep.
 
     `manage.py` and every part have `environment`; what a part writes lies in `folder`.
     """
@@ -64,6 +65,7 @@ class Cluster:
             "--demo-user", PERSON, "--worker", WORKER, "--enrol",
         )  # fmt: skip
         self.made = json.loads(prepared.stdout.splitlines()[-1])
+        self.start("dispatch", parts.dispatch())
         for number, port in enumerate(self.ports):
             self.start(f"web{number}", parts.web(replace(self.site, port=port)))
 

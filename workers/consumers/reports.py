@@ -182,7 +182,7 @@ def _take(
             AGENT_FRAMES.labels(each.report.type, "done").inc()
             replies[each.connection] += answer
     waking = [(each, each.worker.pk) for each in poked if each.worker]
-    orders = gateway.on_wake({worker for _, worker in waking})
+    orders = gateway.orders_of({worker for _, worker in waking})
     for woken, worker in waking:
         replies[woken] += orders[worker]
     return Taken({each for each, key in digests.items() if key not in valid}, replies, apart)

@@ -13,6 +13,7 @@ from agent.protocol import (
     encode,
 )
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import FACTS, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
 from workers import gateway
@@ -57,8 +58,16 @@ def enrolled(name: str = "box") -> tuple[Worker, str]:
 
 @database_sync_to_async
 def waiting(worker: Worker) -> Task:
+    """A task, which the device is given at once if it is online and has a free slot."""
     worker.refresh_from_db()
-    return make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
+    task = make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
+    assign_waiting([worker.pk])
+    return task
+
+
+async def dispatched(worker: Worker) -> None:
+    """What the dispatcher does when it is asked to look at a device."""
+    await database_sync_to_async(assign_waiting)([worker.pk])
 
 
 @database_sync_to_async

@@ -27,7 +27,7 @@ from workers.announce import worker_group
 from workers.labels import labels_of
 from workers.models import Worker
 from workers.services import worker_revoke
-from workers.tests.make import FakeAgent, enrolled, greeted, waiting
+from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
 from workers.tokens import code_issue, code_redeem
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -208,6 +208,7 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
     await agent.hear()
     await agent.socket.disconnect()
     again = await greeted(token)
+    await dispatched(worker)
     second = await again.hear()
     assert second.attempt != first.attempt
     attempt = await Attempt.objects.aget(pk=second.attempt)
@@ -226,6 +227,7 @@ async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
     await agent.hear()
     attempt = await Attempt.objects.select_related("task").aget(pk=start.attempt)
     await database_sync_to_async(attempt_lose)(attempt, reason="lease_expired")
+    await dispatched(worker)
     assert (await agent.hear()).type == "start"  # the next attempt
     running = frozenset({start.attempt})
     if how == "hello":

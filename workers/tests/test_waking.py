@@ -23,11 +23,10 @@ PATIENCE_S = 20
 
 
 def woken(*workers: Worker) -> dict[int, list[str]]:
-    """What each of them is told to do."""
-    return {
-        worker: [reply.type for reply in replies]
-        for worker, replies in gateway.on_wake({each.pk for each in workers}).items()
-    }
+    """What each of them is told to do once the dispatcher looked at them."""
+    scheduling.assign_waiting([each.pk for each in workers])
+    orders = gateway.orders_of({each.pk for each in workers})
+    return {worker: [reply.type for reply in replies] for worker, replies in orders.items()}
 
 
 def with_a_task() -> Worker:
@@ -47,18 +46,6 @@ def test_who_is_woken_is_given_its_task_and_told_so():
 
 
 @pytest.mark.django_db
-def test_nobody_is_woken_once_more_for_what_is_told_already(
-    django_capture_on_commit_callbacks, monkeypatch
-):
-    told = []
-    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append(kind))
-    worker = with_a_task()
-    with django_capture_on_commit_callbacks(execute=True):
-        woken(worker)
-    assert set(told) == {"task.changed"}
-
-
-@pytest.mark.django_db
 def test_twenty_that_are_woken_take_as_many_queries_as_two():
     numbers = []
     for count in (2, 20):
@@ -74,18 +61,6 @@ def test_where_nothing_waits_one_question_says_so(django_assert_num_queries):
     workers = [make_worker() for _ in range(3)]
     with django_assert_num_queries(2):  # and one for orders
         assert woken(*workers) == {worker.pk: [] for worker in workers}
-
-
-@pytest.mark.django_db
-def test_an_error_about_what_waits_costs_no_order_that_was_given(monkeypatch):
-    ordered, waits = with_a_task(), with_a_task()
-    scheduling.assign_waiting([ordered.pk])
-
-    def fails(*_, **__):
-        raise RuntimeError("cannot choose")
-
-    monkeypatch.setattr(gateway, "assign_waiting", fails)
-    assert woken(ordered, waits) == {ordered.pk: ["start"], waits.pk: []}
 
 
 @pytest.mark.production

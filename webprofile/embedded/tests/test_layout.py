@@ -20,7 +20,7 @@ from webprofile.embedded.layout import (
     open_home,
     socket_folder,
 )
-from webprofile.embedded.parts import QUEUES, Site, environment, storage
+from webprofile.embedded.parts import DISPATCH_QUEUE, QUEUES, Site, environment, storage
 from webprofile.embedded.site import manage, remember
 
 
@@ -129,7 +129,7 @@ def test_every_actor_of_ours_has_its_queue_consumed() -> None:
         importlib.import_module(f"{module.parent.name}.actors")
     actors = dramatiq.get_broker().actors.values()
     ours = {actor.queue_name for actor in actors if "django_dramatiq" not in actor.fn.__module__}
-    assert ours == set(QUEUES)
+    assert ours == {*QUEUES, DISPATCH_QUEUE}
 
 
 def test_manage_works_with_the_settings_of_the_last_start(tmp_path):

@@ -8,12 +8,13 @@ from django.test import Client
 from tasks.asking.copying import form_data
 from tasks.attempts import attempt_assign
 from tasks.models import Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.queue.targets import Target
 from tasks.services import TaskRequest, task_create
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
-from workers.gateway import on_wake
+from workers.gateway import desired_state
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -119,8 +120,9 @@ def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, bro
     assert button.text == "Move the task to free"
     button.click()
     form.until(lambda: "of free" in form.find("#queue-title").text, "that it waits there")
-    # what the socket of its device does
-    assert [reply.type for reply in on_wake({free.pk})[free.pk]] == ["start"]
+    # what the dispatcher and the socket of its device do
+    assign_waiting([free.pk])
+    assert [reply.type for reply in desired_state(free.pk)] == ["start"]
     browser.refresh()
     form.until(lambda: not form.all("#queue"), "that it started there")
     task.refresh_from_db()

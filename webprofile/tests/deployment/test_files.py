@@ -134,7 +134,9 @@ def test_no_secret_stands_in_the_environment(name):
             assert secret in SERVICES[name]["secrets"] and secret in COMPOSE["secrets"]
 
 
-@pytest.mark.parametrize("name", ["web-1", "web-2", "actors", "sweep", "migrate", "storage"])
+@pytest.mark.parametrize(
+    "name", ["web-1", "web-2", "dispatch", "actors", "sweep", "migrate", "storage"]
+)
 def test_every_variable_of_the_site_is_one_that_its_settings_read(name):
     assert SERVICES[name]["environment"].keys() <= read_by_settings()
 
@@ -174,7 +176,7 @@ def test_a_part_waits_for_what_it_needs_and_nothing_waits_in_a_circle():
             found |= reached(each, (*seen, name))
         return found
 
-    for name in ("web-1", "web-2", "actors", "sweep"):
+    for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
         assert {"migrate", "storage", "postgres", "redis", "minio"} <= reached(name)
     for service in SERVICES.values():
         for need, how in service.get("depends_on", {}).items():
@@ -240,7 +242,7 @@ def test_the_proxy_sends_nobody_to_a_server_that_is_about_to_end():
 
 def test_prometheus_reaches_every_part_by_its_name():
     assert {"web-1", "web-2"} <= set(SERVICES["web-1"]["environment"]["ALLOWED_HOSTS"].split(","))
-    for name in ("actors", "sweep"):
+    for name in ("dispatch", "actors", "sweep"):
         environment = SERVICES[name]["environment"]
         assert (environment["METRICS_PORT"], environment["METRICS_ADDRESS"]) == ("9100", "0.0.0.0")
 

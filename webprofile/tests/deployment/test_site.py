@@ -58,9 +58,9 @@ def stand(tmp_path_factory) -> Iterator[Stand]:
         stand.build()
         assert "made" in stand.once("storage")
         stand.once("migrate")
-        for name in ("web-1", "web-2", "actors", "sweep"):
+        for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
             stand.start(name)
-        for name in ("web-1", "web-2", "actors", "sweep"):
+        for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
             stand.wait_for(name)
         yield stand
 
@@ -234,7 +234,7 @@ def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testd
     assert upgrade.returncode == 0, upgrade.stderr
     assert heard[0] == "compose build" and heard[1] == "compose run --rm --no-deps migrate"
     replaced = {name for name in before if device.parts[name].process.pid != before[name]}
-    assert replaced == {"web-1", "web-2", "actors", "sweep"}
+    assert replaced == {"web-1", "web-2", "dispatch", "actors", "sweep"}
     assert len(answers) > 20 and set(answers) == {200}
     assert len(started) == 1  # the client's exit code says that all three succeeded
 

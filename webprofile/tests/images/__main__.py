@@ -101,7 +101,7 @@ def serve(engine: Engine) -> None:
     """All parts, each when those that it needs are well."""
     rows_and_files(engine)
     engine.once("migrate")
-    for name in ("web-1", "web-2", "actors", "sweep"):
+    for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
         engine.start(name)
     # at the ports that their names promise, since no port of this machine is published
     ports = ["--sysctl", "net.ipv4.ip_unprivileged_port_start=0"]
@@ -178,7 +178,7 @@ def back_up(engine: Engine) -> str:
 
 
 def end(engine: Engine) -> None:
-    for name in ("agent", "web-1", "web-2", "actors", "sweep", "proxy"):
+    for name in ("agent", "web-1", "web-2", "dispatch", "actors", "sweep", "proxy"):
         code, took_s = engine.stop(name)
         if code:
             raise Failed(f"{name} ended with {code}:\n{engine.log(name)}")

@@ -1,0 +1,123 @@
+"""The dispatcher's actor: what it gives out, what is sent to it, and what joins."""
+
+import threading
+
+import dramatiq
+import pytest
+from dramatiq.errors import ConnectionClosed
+
+from agent.protocol import Hello
+from tasks import actors
+from tasks.actors import Joined, dispatch
+from tasks.models import Attempt, Task
+from tasks.submitting import task_submit
+from tasks.sweeping import sweep
+from tasks.tests.make import (
+    FACTS,
+    finished,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    reported,
+    started,
+    stored,
+)
+from workers import gateway
+
+QUEUE = "dispatch"
+
+
+@pytest.fixture(autouse=True)
+def broker():
+    broker = dramatiq.get_broker()
+    broker.flush_all()
+    yield broker
+    broker.flush_all()
+
+
+def asked(broker) -> list[int]:
+    """The devices that the dispatcher was asked to look at; takes the messages away."""
+    found, queue = [], broker.queues[QUEUE]
+    while not queue.empty():
+        message = dramatiq.Message.decode(queue.get_nowait())
+        queue.task_done()
+        assert message.actor_name == "dispatch"
+        found += message.args[0]
+    return found
+
+
+@pytest.mark.django_db
+def test_a_device_is_given_its_next_task_and_woken_once(
+    django_capture_on_commit_callbacks, monkeypatch
+):
+    told = []
+    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append((kind, groups)))
+    worker = make_worker()
+    task = make_waiting_task(make_user(), worker)
+    with django_capture_on_commit_callbacks(execute=True):
+        dispatch([worker.pk])
+        dispatch([worker.pk])
+    assert Attempt.objects.get().task == task
+    assert told[0] == ("worker.poke", {f"worker.{worker.pk}"})
+    assert [kind for kind, _ in told].count("worker.poke") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_submission_a_freed_slot_and_a_hello_ask_for_the_device(broker):
+    worker = make_worker()
+    task = make_waiting_task(make_user(), worker)
+    assert asked(broker) == [worker.pk]
+    attempt = make_attempt(task)
+    reported(attempt, started(attempt))
+    assert asked(broker) == []
+    reported(attempt, finished(attempt, exit_code=1))
+    assert asked(broker) == [worker.pk]
+    gateway.handle(worker, Hello(agent_version="1", facts=FACTS, runtimes=()))
+    assert asked(broker) == [worker.pk]
+
+
+@pytest.mark.django_db
+def test_the_dispatcher_is_asked_before_pages_are_told(
+    django_capture_on_commit_callbacks, monkeypatch
+):
+    told = []
+    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append(kind))
+    monkeypatch.setattr(dispatch, "send", lambda workers: told.append(workers))
+    with django_capture_on_commit_callbacks(execute=True):
+        task = make_task()
+    with django_capture_on_commit_callbacks(execute=True):
+        task_submit(task, stored(task))
+    assert told == ["task.changed", [task.worker_id], "task.changed"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_gives_the_task_out(monkeypatch):
+    def away(*_, **__):
+        raise ConnectionClosed("away")
+
+    monkeypatch.setattr(dispatch.broker, "enqueue", away)
+    task = make_waiting_task(make_user(), make_worker())
+    assert Task.objects.get().state == "waiting"
+    sweep()
+    assert task.attempts.count() == 1
+
+
+def test_what_is_asked_for_in_a_moment_is_looked_at_together():
+    joined, taken = Joined(), []
+    assert joined.take([1]) == {1}
+    threads = [
+        threading.Thread(target=lambda n=n: taken.append(joined.take([n, 7]))) for n in range(2, 6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken, key=len) == [set(), set(), set(), {2, 3, 4, 5, 7}]
+    assert joined.take([8]) == {8}
+
+
+def test_who_asks_alone_waits_for_nobody(monkeypatch):
+    monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("it waited"))
+    assert Joined().take([1]) == {1}
