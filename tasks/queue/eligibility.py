@@ -269,12 +269,13 @@ def runnable() -> Q:
 
     Of the state of the device this asks only whether it is held back, which health checks are not.
     """
-    return rows_of((ACCESS, HELD, *VERSION, *SCRIPT))
+    # a version that works is there: that needs no EXISTS of its own
+    return rows_of((ACCESS, HELD, VERSION_BROKEN, *SCRIPT))
 
 
 def startable() -> Q:
     """Tasks that their own device starts now, when it is their turn."""
-    return rows_of(RULES)
+    return takes_tasks("worker__", checks=True) & runnable()
 
 
 def scripts_takers() -> QuerySet[Worker]:
