@@ -1,24 +1,26 @@
 """The channel layer: wake-ups over Redis, which may be away for a while."""
 
 import asyncio
+import os
 import secrets
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import structlog
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from channels_redis.pubsub import (
-    RedisPubSubChannelLayer,
-    RedisPubSubLoopLayer,
-    RedisSingleShardConnection,
-)
-from redis import ConnectionPool, Redis
+from channels_redis.pubsub import RedisPubSubChannelLayer
+from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 log = structlog.get_logger()
 
@@ -28,6 +30,8 @@ SEND_S = 2.0
 REST_S = 2.0
 SUBSCRIBE_AGAIN_S = 1.0
 _SEND_AGAIN_S = 0.2
+#: the group of channels_redis to which all messages go
+_ALL = "all"
 
 
 def tell(groups: Iterable[str], message: dict[str, Any]) -> None:
@@ -67,115 +71,134 @@ async def round_trip(layer: Any, within_s: float) -> bool:
     return heard == message
 
 
-class PatientLayer(RedisPubSubChannelLayer):
+@dataclass
+class _Listeners:
+    """Who listens in one event loop: queues by channel, and channels by group."""
+
+    queues: dict[str, asyncio.Queue[dict[str, Any]]] = field(default_factory=dict)
+    groups: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    is_subscribed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[None] | None" = None
+
+
+class PatientLayer:
     """Loses messages while Redis is away, and nothing else.
 
     Wake-ups carry nothing and may be lost: rows and heartbeats say the same. So a Redis that is
     away must neither end or refuse the sockets of agents and pages, which wait for them, nor hold
     up who sends one.
+
+    All messages go to one group of channels_redis, each with the groups that it is for; every event
+    loop listens to that group and hands on what is for its own channels. So a message to thousands
+    of groups is one PUBLISH, and to join a group needs no Redis. There is no `send`: nobody here
+    speaks to a single channel.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    extensions = ("groups", "flush")
+
+    def __init__(self, hosts: Iterable[dict[str, Any]], **options: Any) -> None:
+        # a connection that was closed meanwhile is opened again, once
+        again = {"retry": Retry(NoBackoff(), 1, (RedisConnectionError,))}
+        self._redis: Any = RedisPubSubChannelLayer(hosts=[h | again for h in hosts], **options)
         #: of all event loops and threads
         self.rests_until = 0.0
-        # never subscribes: it knows how groups are called, and which Redis has which
-        self._names = RedisPubSubLoopLayer(*args, **options, channel_layer=self)
-        self._told = {shard: _told_by(shard.host) for shard in self._names._shards}
+        self._listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listeners] = (
+            WeakKeyDictionary()
+        )
 
     def tell(self, groups: Iterable[str], message: dict[str, Any]) -> None:
-        """As `group_send` to each group, in one round trip for each Redis.
+        """As `group_send` to all of these groups.
 
-        For threads: an event loop for each message, with connections of its own, costs ten times
-        as much.
+        For threads: an event loop for each message, with a connection of its own, costs ten times
+        as much as the one that all threads of the process share.
         """
-        if time.monotonic() < self.rests_until:
-            return
-        channels: dict[RedisSingleShardConnection, list[str]] = {}
-        for group in groups:
-            name = self._names._get_group_channel_name(group)
-            channels.setdefault(self._names._get_shard(name), []).append(name)
-        written = self.serialize(message)
-        try:
-            for shard, names in channels.items():
-                with self._told[shard].pipeline(transaction=False) as pipe:
-                    for name in names:
-                        pipe.publish(name, written)
-                    pipe.execute()
-        except (RedisError, OSError) as error:
-            self.away(error)
+        if time.monotonic() >= self.rests_until:
+            sending = self._send(groups, message)
+            asyncio.run_coroutine_threadsafe(sending, _loop_of_threads(os.getpid())).result()
 
-    def away(self, error: Exception) -> None:
-        """Let nobody try for a moment."""
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        if time.monotonic() >= self.rests_until:
+            await self._send([group], message)
+
+    async def _send(self, groups: Iterable[str], message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._redis.group_send(_ALL, {"groups": list(groups), "message": message})
+        except (RedisError, OSError) as error:  # TimeoutError is an OSError
+            self._away(error)
+
+    async def new_channel(self, prefix: str = "specific.") -> str:
+        """A channel that hears its groups from now on, or once Redis is there."""
+        here = self._here()
+        if here.task is None or here.task.done():
+            here.task = asyncio.create_task(self._listen(here))
+        if not here.is_subscribed.is_set() and time.monotonic() >= self.rests_until:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(here.is_subscribed.wait(), SEND_S)
+        channel = f"{prefix}{secrets.token_hex(16)}"
+        here.queues[channel] = asyncio.Queue()
+        return channel
+
+    async def receive(self, channel: str) -> dict[str, Any]:
+        """The next message; who is cancelled while waiting has no channel any more."""
+        queues = self._here().queues
+        try:
+            return await queues[channel].get()
+        except asyncio.CancelledError:
+            queues.pop(channel, None)
+            raise
+
+    async def group_add(self, group: str, channel: str) -> None:
+        self._here().groups[group].add(channel)
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        groups = self._here().groups
+        groups[group].discard(channel)
+        if not groups[group]:
+            del groups[group]
+
+    async def flush(self) -> None:
+        """Forget the channels of this event loop; close its connections and those of threads."""
+        here = self._listeners.pop(asyncio.get_running_loop(), None)
+        if here is not None and here.task is not None:
+            here.task.cancel()
+            await asyncio.wait({here.task})
+        await self._redis.flush()
+        loop = _loop_of_threads(os.getpid())
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._redis.flush(), loop))
+
+    def _here(self) -> _Listeners:
+        return self._listeners.setdefault(asyncio.get_running_loop(), _Listeners())
+
+    async def _listen(self, here: _Listeners) -> None:
+        while True:
+            try:
+                channel = await self._redis.new_channel()
+                await self._redis.group_add(_ALL, channel)
+                break
+            except (RedisError, OSError) as error:
+                self._away(error)
+                # drops what was half made
+                await self._redis.flush()
+                await asyncio.sleep(SUBSCRIBE_AGAIN_S)
+        here.is_subscribed.set()
+        # from here on channels_redis subscribes again by itself
+        while True:
+            told = await self._redis.receive(channel)
+            for group in told["groups"]:
+                for listener in here.groups.get(group, ()):
+                    if queue := here.queues.get(listener):
+                        queue.put_nowait(told["message"])
+
+    def _away(self, error: Exception) -> None:
+        """Let nobody send for a moment."""
         log.warning("redis_away", cause=type(error).__name__)
         self.rests_until = time.monotonic() + REST_S
 
-    def _get_layer(self) -> RedisPubSubLoopLayer:
-        layer: RedisPubSubLoopLayer = super()._get_layer()
-        if not all(isinstance(shard, PatientShard) for shard in layer._shards):
-            layer._shards = [PatientShard(shard.host, layer) for shard in layer._shards]
-        return layer
 
-
-def _told_by(host: dict[str, Any]) -> Redis:
-    """A client of threads for one of the layer's hosts; connects when it is first asked."""
-    rest = {key: value for key, value in host.items() if key != "address"}
-    pool = ConnectionPool.from_url(host["address"], **rest)
-    # one that was closed meanwhile is opened again, once; nobody waits twice for one that is silent
-    pool.connection_kwargs |= {
-        "socket_timeout": SEND_S,
-        "retry": Retry(NoBackoff(), 1, (RedisConnectionError,)),
-        "health_check_interval": 0,
-    }
-    if "path" not in pool.connection_kwargs:
-        pool.connection_kwargs["socket_connect_timeout"] = SEND_S
-    return Redis(connection_pool=pool)
-
-
-class PatientShard(RedisSingleShardConnection):
-    """The connection to one Redis. What it could not subscribe to it tries again."""
-
-    def __init__(self, host: dict[str, Any], channel_layer: RedisPubSubLoopLayer) -> None:
-        super().__init__(host, channel_layer)
-        self._layer: PatientLayer = channel_layer.channel_layer
-        self._owed: set[str] = set()
-        self._paying: asyncio.Task[None] | None = None
-
-    async def publish(self, channel: str, message: bytes) -> None:
-        await self._try(super().publish, channel, message)
-
-    async def subscribe(self, channel: str) -> None:
-        if await self._try(super().subscribe, channel):
-            return
-        self._owed.add(channel)
-        if self._paying is None or self._paying.done():
-            self._paying = asyncio.create_task(self._pay())
-
-    async def unsubscribe(self, channel: str) -> None:
-        self._owed.discard(channel)
-        await self._try(super().unsubscribe, channel)
-
-    async def flush(self) -> None:
-        self._owed.clear()
-        if self._paying is not None:
-            self._paying.cancel()
-        await super().flush()
-
-    async def _pay(self) -> None:
-        while self._owed:
-            await asyncio.sleep(SUBSCRIBE_AGAIN_S)
-            for channel in list(self._owed):
-                if await self._try(super().subscribe, channel):
-                    self._owed.discard(channel)
-
-    async def _try(self, act: Callable[..., Awaitable[None]], *arguments: Any) -> bool:
-        """Do something unless Redis was away a moment ago. Whether it was done."""
-        if time.monotonic() < self._layer.rests_until:
-            return False
-        try:
-            async with asyncio.timeout(SEND_S):
-                await act(*arguments)
-        except (RedisError, OSError) as error:  # TimeoutError is an OSError
-            self._layer.away(error)
-            return False
-        return True
+@cache
+def _loop_of_threads(process: int) -> asyncio.AbstractEventLoop:
+    """The event loop in which threads of this process send."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="layer", daemon=True).start()
+    return loop

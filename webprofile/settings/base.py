@@ -137,7 +137,6 @@ CACHES = {
 }
 CHANNEL_LAYERS = {
     "default": {
-        # a wake-up is one PUBLISH, and no member is ever forgotten
         "BACKEND": "webprofile.layers.PatientLayer",
         "CONFIG": {
             "hosts": [{"address": REDIS_URL}],

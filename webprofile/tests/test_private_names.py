@@ -30,7 +30,6 @@ DOCUMENTED = {
 _TYPES = "the wheel declares the C function not at all or with types that do not fit"
 _RECORD = "a Profiler cannot be paused, nor made to drop or join what it has recorded"
 _RUNNING = "MegEngine says whether a Profiler runs, but not which"
-_PUBLISH = "publishes to many groups in one round trip, which channels_redis cannot"
 #: (module, name): why it is used all the same
 ALLOWED = {
     ("accounts/rest/logging_in.py", "_get_login_attempts_cache_key"): (
@@ -59,12 +58,6 @@ ALLOWED = {
     ("agent/script_runner/_web_profile_pauses.py", "_living_profilers"): _RECORD,
     ("agent/script_runner/_web_profile_pauses.py", "_running_profiler"): _RUNNING,
     ("webprofile/admin.py", "_registry"): "Django does not list which models an admin site has",
-    ("webprofile/layers.py", "_get_group_channel_name"): _PUBLISH,
-    ("webprofile/layers.py", "_get_shard"): _PUBLISH,
-    (
-        "webprofile/layers.py",
-        "_shards",
-    ): "PatientShard replaces shards that end sockets while Redis is away",
     ("webprofile/rest/schema.py", "_get_response_for_code"): (
         "drf-spectacular has no hook that adds the same error responses to every operation"
     ),
