@@ -135,21 +135,6 @@ def user_remove_second_factor(user: User, *, by: User | None) -> bool:
     return True
 
 
-@transaction.atomic
-def user_change_password(user: User, *, current: str, password: str) -> None:
-    """Give oneself another password; it ends other sessions and pairs of tokens by itself.
-
-    current: not looked at where there is none, since the account came from an identity provider
-    Raises DomainError: password_wrong, password_weak.
-    """
-    if user.has_usable_password() and not user.check_password(current):
-        raise DomainError("password_wrong", field="current")
-    _check_password(password, user)
-    User.objects.filter(pk=user.pk).update(password=make_password(password))
-    user.refresh_from_db()
-    audit_record("user.change_password", user, by=user)
-
-
 def email_is_proved(user: User, email: str) -> bool:
     """Whether an address is a user's, as a mail, an administrator or a provider proved."""
     return bool(EmailAddress.objects.filter(user=user, email__iexact=email, verified=True).exists())

@@ -11,7 +11,6 @@ REST: dict[str, Any] = {
     "login_failed": _("E-mail, password or code is wrong, or the account is not active."),
     "login_throttled": _("Too many attempts to log in. Try again in some minutes."),
     "code_needed": _("This account has a second factor: send its code or a recovery code too."),
-    "password_wrong": _("The current password is not right."),
     "forbidden": _("You may not do this."),
     "csrf_failed": _("The CSRF token is missing or wrong. Send the header X-CSRFToken."),
     "scope_missing": _(
@@ -38,7 +37,6 @@ REST: dict[str, Any] = {
         "The first request with this Idempotency-Key is under way. Repeat this one in a moment."
     ),
     "cancel_which": _("Name tasks, or say all_mine: one of the two."),
-    "time_zone_unknown": _("There is no such time zone. Give one such as Asia/Shanghai."),
     "task_live": _("This task has not ended. Cancel it first."),
     "profile_not_yet": _(
         "Task #%(task)s has no profile yet: it is %(state)s. Ask again when it has ended."

@@ -1,14 +1,10 @@
 """What goes in and out about accounts."""
 
-from allauth.usersessions.models import UserSession
-from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.access_tokens import DAYS_LIMIT
-from accounts.models import AccessToken, Theme, User
-from accounts.preferences import zone_named
-from webprofile.errors import DomainError
+from accounts.models import AccessToken, User
 from webprofile.rest import fields
 
 
@@ -56,18 +52,21 @@ class AccessTokenBody(fields.Body):
     days = fields.Integer(min_value=1, max_value=DAYS_LIMIT, help_text="Days until it expires.")
 
 
-class AccessTokenAnswer(serializers.ModelSerializer[AccessToken]):
-    """A token, without its secret."""
+class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
+    """A token that was just made, with its secret."""
 
     scopes = serializers.ListField(
         child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="What it may do."
     )
+    secret = serializers.SerializerMethodField(
+        help_text="Shown this once: for `Authorization: Bearer`."
+    )
 
     class Meta:
         model = AccessToken
-        fields: tuple[str, ...] = (
+        fields = (
             "id", "name", "prefix", "scopes", "created_at", "expires_at", "last_used_at",
-            "revoked_at",
+            "revoked_at", "secret",
         )  # fmt: skip
         read_only_fields = fields
         extra_kwargs = {
@@ -80,17 +79,8 @@ class AccessTokenAnswer(serializers.ModelSerializer[AccessToken]):
             "revoked_at": {"help_text": "When it was revoked; null if it was not."},
         }
 
-
-class IssuedTokenAnswer(AccessTokenAnswer):
-    """A token that was just made, with its secret."""
-
-    secret = serializers.CharField(
-        read_only=True, help_text="Shown this once: for `Authorization: Bearer`."
-    )
-
-    class Meta(AccessTokenAnswer.Meta):
-        fields = (*AccessTokenAnswer.Meta.fields, "secret")
-        read_only_fields = fields
+    def get_secret(self, token: AccessToken) -> str:
+        return str(self.context["secret"])
 
 
 class MeAnswer(serializers.ModelSerializer[User]):
@@ -123,61 +113,3 @@ class MeAnswer(serializers.ModelSerializer[User]):
     )
     def get_scopes(self, user: User) -> list[str]:
         return list(self.context["scopes"])
-
-
-class PreferencesBody(fields.Body):
-    """How pages look to oneself; what is not given stays."""
-
-    language = fields.Choice(
-        [("", "as the browser asks"), *settings.LANGUAGES],
-        required=False,
-        help_text="Empty: what the browser asks for.",
-    )
-    time_zone = fields.Text(
-        required=False,
-        allow_blank=True,
-        max_length=64,
-        help_text="A name of the tz database; empty: the browser's.",
-    )
-    theme = fields.Choice(Theme.choices, required=False, help_text="Empty: as the system.")
-
-    def validate_time_zone(self, value: str) -> str:
-        if value and zone_named(value) is None:
-            raise DomainError("time_zone_unknown", field="time_zone")
-        return value
-
-
-class OwnPasswordBody(fields.Body):
-    """Another password."""
-
-    current = fields.Text(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=4096,
-        trim_whitespace=False,
-        help_text="The password so far; empty if the account has none.",
-    )
-    password = fields.Text(
-        max_length=4096, trim_whitespace=False, help_text="The new one, as strong as the site asks."
-    )
-
-
-class OwnSessionAnswer(serializers.ModelSerializer[UserSession]):
-    """A browser in which one is logged in."""
-
-    is_current = serializers.SerializerMethodField(help_text="Whether this request came by it.")
-
-    class Meta:
-        model = UserSession
-        fields = ("id", "ip", "user_agent", "created_at", "last_seen_at", "is_current")
-        extra_kwargs = {
-            "id": {"help_text": "Its number."},
-            "ip": {"help_text": "The address that it came from last; `0.0.0.0`: not known."},
-            "user_agent": {"help_text": "What the browser calls itself."},
-            "created_at": {"help_text": "When one logged in."},
-            "last_seen_at": {"help_text": "When it was used last, to five minutes."},
-        }
-
-    def get_is_current(self, session: UserSession) -> bool:
-        return bool(session.session_key == self.context["here"])

@@ -2,20 +2,15 @@
 
 from django.urls import path
 
-from accounts.rest import own_views, views, webhook_views
+from accounts.rest import views, webhook_views
 
 urlpatterns = [
     path("auth/token/", views.PairObtain.as_view(), name="token-obtain"),
-    path("auth/token/session/", views.PairOfSession.as_view(), name="token-of-session"),
     path("auth/token/refresh/", views.PairRefresh.as_view(), name="token-refresh"),
     path("auth/token/revoke/", views.PairRevoke.as_view(), name="token-revoke"),
     path("access-tokens/", views.AccessTokenList.as_view(), name="access-tokens"),
     path("access-tokens/current/", views.AccessTokenInUse.as_view(), name="access-token-in-use"),
-    path("access-tokens/<int:token_id>/", views.AccessTokenDetail.as_view(), name="access-token"),
     path("me/", views.Me.as_view(), name="me"),
-    path("me/password/", own_views.OwnPassword.as_view(), name="own-password"),
-    path("me/sessions/", own_views.OwnSessions.as_view(), name="own-sessions"),
-    path("me/sessions/<int:session_id>/", own_views.OwnSession.as_view(), name="own-session"),
     path("me/webhooks/", webhook_views.WebhookList.as_view(), name="webhooks"),
     path("me/webhooks/<int:webhook_id>/", webhook_views.WebhookDetail.as_view(), name="webhook"),
     path(

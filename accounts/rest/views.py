@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
@@ -10,23 +9,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.access_tokens import token_issue, token_revoke
-from accounts.models import AccessToken, User
+from accounts.models import AccessToken
 from accounts.refresh_tokens import pair_issue, pair_renew, refresh_token_revoke
 from accounts.rest.logging_in import user_of_credentials
 from accounts.rest.serializers import (
-    AccessTokenAnswer,
     AccessTokenBody,
     Credentials,
     IssuedTokenAnswer,
     MeAnswer,
     PairAnswer,
-    PreferencesBody,
     RefreshBody,
 )
-from webprofile.rest.authentication import SessionAuthentication, scopes_of
+from webprofile.rest.authentication import scopes_of
 from webprofile.rest.schema import documented
 from webprofile.rest.throttling import CredentialsThrottle, RefreshThrottle
-from webprofile.rest.views import ApiListView, ApiView
+from webprofile.rest.views import ApiView
 
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
@@ -52,20 +49,6 @@ class PairObtain(ApiView):
         """
         user = user_of_credentials(request._request, **self.read(Credentials))
         return Response(PairAnswer(asdict(pair_issue(user))).data)
-
-
-class PairOfSession(ApiView):
-    """Tokens for somebody who is logged in already."""
-
-    authentication_classes = (SessionAuthentication,)
-    is_interactive = True
-
-    @documented(
-        "Tokens of a session", answers={200: PairAnswer}, operation_id="auth_token_of_session"
-    )
-    def post(self, request: Request) -> Response:
-        """A pair of tokens for the person who is logged in on the pages."""
-        return Response(PairAnswer(asdict(pair_issue(self.reader))).data)
 
 
 class PairRefresh(ApiView):
@@ -108,19 +91,10 @@ class PairRevoke(ApiView):
         return Response(status=204)
 
 
-class AccessTokenList(ApiListView):
+class AccessTokenList(ApiView):
     """Tokens for scripts."""
 
     is_interactive = True
-    serializer_class = AccessTokenAnswer
-
-    def rows(self) -> QuerySet[AccessToken]:
-        return self.reader.access_tokens.all()
-
-    @documented("List access tokens", answers={200: AccessTokenAnswer(many=True)})
-    def get(self, request: Request) -> Response:
-        """One's own, also expired and revoked ones; no secrets."""
-        return self.list(request)
 
     @documented(
         "Make an access token",
@@ -131,21 +105,7 @@ class AccessTokenList(ApiListView):
     def post(self, request: Request) -> Response:
         """The answer holds the secret, which is shown this once."""
         token, secret = token_issue(self.reader, **self.read(AccessTokenBody))
-        answer = AccessTokenAnswer(token).data | {"secret": secret}
-        return Response(answer, status=201)
-
-
-class AccessTokenDetail(ApiView):
-    """One token for scripts."""
-
-    is_interactive = True
-
-    @documented("Revoke an access token", answers={204: None})
-    def delete(self, request: Request, token_id: int) -> Response:
-        """It ends at once; repeating it changes nothing."""
-        token = self.find(self.reader.access_tokens.all(), token_id)
-        token_revoke(token, by=self.reader)
-        return Response(status=204)
+        return Response(IssuedTokenAnswer(token, context={"secret": secret}).data, status=201)
 
 
 class AccessTokenInUse(ApiView):
@@ -153,21 +113,13 @@ class AccessTokenInUse(ApiView):
 
     scope = AccessToken.Scope.READ
 
-    @documented("Show the token in use", answers={200: AccessTokenAnswer})
-    def get(self, request: Request) -> Response:
-        """The access token that this request came with; 404 if it came with none."""
-        return Response(AccessTokenAnswer(self._token(request)).data)
-
     @documented("Revoke the token in use", answers={204: None})
     def delete(self, request: Request) -> Response:
         """End the access token that this request came with; 404 if it came with none."""
-        token_revoke(self._token(request), by=self.reader)
-        return Response(status=204)
-
-    def _token(self, request: Request) -> AccessToken:
         if not isinstance(request.auth, AccessToken):
             raise Http404
-        return request.auth
+        token_revoke(request.auth, by=self.reader)
+        return Response(status=204)
 
 
 class Me(ApiView):
@@ -176,23 +128,6 @@ class Me(ApiView):
     @documented("Who asks", answers={200: MeAnswer})
     def get(self, request: Request) -> Response:
         """One's own account, and what this request's token may do."""
-        return self._shown(request)
-
-    @documented(
-        "Change preferences",
-        body=PreferencesBody,
-        answers={200: MeAnswer},
-        errors={422: ["invalid", "time_zone_unknown"]},
-    )
-    def patch(self, request: Request) -> Response:
-        """How pages look to oneself: language, time zone and colours."""
-        chosen = self.read(PreferencesBody)
-        for name, value in chosen.items():
-            setattr(self.reader, name, value)
-        User.objects.filter(pk=self.reader.pk).update(**chosen)
-        return self._shown(request)
-
-    def _shown(self, request: Request) -> Response:
         scopes = scopes_of(request)
         if not self.reader.is_staff:
             scopes -= {AccessToken.Scope.ADMIN}

@@ -39,7 +39,6 @@ TAGS = {
 
 #: what stands in an address, by its place there
 PARTS = {
-    "access-tokens/{token_id}": "Number of the token.",
     "artifacts/{name}": "The file's name, such as `profile.json`.",
     "attempts/{number}": "Number of the attempt, from 1.",
     "export/{name}": "What to export, as the profile's `exports` lists.",
@@ -52,7 +51,6 @@ PARTS = {
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",
     "runtimes/{version}": "Version of MegEngine.",
-    "sessions/{session_id}": "Number of the session.",
     "tasks/{task_id}": "Number of the task.",
     "values/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",

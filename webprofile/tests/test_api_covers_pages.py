@@ -84,26 +84,21 @@ SAME = {
         )
     },
     "options": ["options", "worker-options"],
-    "accounts:profile": ["me"],
     "accounts:tokens": ["access-tokens"],
-    "accounts:token-revoke": ["access-token"],
     "accounts:webhooks": ["webhooks"],
     "accounts:webhook": ["webhook", "webhook-deliveries"],
     "accounts:webhook-act": ["webhook", "webhook-secret", "webhook-deliveries"],
-    "accounts:session-end": ["own-session"],
-    "accounts:session-end-all": ["own-sessions"],
-    "account_change_password": ["own-password"],
     "account_login": ["token-obtain", "token-refresh"],
     "account_logout": ["token-revoke"],
-    "usersessions_list": ["own-sessions"],
-    "set_language": ["me"],
 }  # fmt: skip
 #: what only a browser has: its pages, forms in front of a log-in, second factors, a viewer's files
 OF_BROWSERS = [
     "home", "healthz", "readyz", "metrics", "/favicon.ico", "netron", "/netron/*", "perfetto",
     "/perfetto/*", "agent*",
     "api:*", "account_*", "mfa_*", "socialaccount_*", "openid_*", "/accounts/*",
-    "accounts:password-check",
+    # people change their own account on its pages
+    "accounts:profile", "accounts:token-revoke", "accounts:session-end*", "usersessions_list",
+    "set_language", "accounts:password-check",
     # administration has no API: it is these pages and `manage.py`
     "admin:*", "/admin/*", "workers:check",
 ]  # fmt: skip

@@ -22,10 +22,6 @@ READING = {("post", "/api/v1/tasks/judge/")}
 #: of somebody's own account: a program's token has no say
 OF_PEOPLE = (
     "/api/v1/access-tokens/",
-    "/api/v1/access-tokens/{token_id}/",
-    "/api/v1/me/password/",
-    "/api/v1/me/sessions/",
-    "/api/v1/me/sessions/{session_id}/",
     "/api/v1/me/webhooks/",
     "/api/v1/me/webhooks/{webhook_id}/",
     "/api/v1/me/webhooks/{webhook_id}/deliveries/",

@@ -296,7 +296,7 @@ def test_the_apis_page_has_the_readers_colours_also_with_operations_open(
     WebDriverWait(browser, 20).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, ".opblock-tag")
     )
-    for tag in ("tasks", "access-tokens", "admin"):
+    for tag in ("tasks", "access-tokens", "profiles"):
         browser.find_element(By.ID, f"operations-tag-{tag}").click()
     for method in ("get", "post", "patch", "delete"):
         found = f".opblock-{method} .opblock-summary-control"
