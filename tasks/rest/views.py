@@ -15,6 +15,7 @@ from tasks import services
 from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat
 from tasks.asking.request import TaskRequest
 from tasks.models import Task
+from tasks.queue.eligibility import RULES, SCRIPT
 from tasks.rest.answers import (
     CreatedTask,
     TaskAnswer,
@@ -34,12 +35,11 @@ from workers.models import LONG
 #: columns of the device that no answer about a task has
 LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
 REFUSALS = [
-    "invalid", "worker_unknown", "worker_disabled", "worker_is_offline", "worker_held",
-    "runtime_missing", "runtime_broken", "target_*", "one_model_wanted", "too_many_files",
-    "file_*", "checksum_bad", "data_kind_unknown", "input_*", "inputs_too_long", "option_*",
-    "plan_*", "seed_bad", "shape_*", "dtype_*", "literal_*", "priority_bad", "title_bad",
-    "time_limit*", "source_unknown", "source_missing", "agent_old*", "parts_not_here", "script_*",
-    "scripts_*", "one_program_wanted", "model_is_script",
+    "invalid", *(rule.refusal for rule in RULES if rule not in SCRIPT), "target_*",
+    "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
+    "inputs_too_long", "option_*", "plan_*", "seed_bad", "shape_*", "dtype_*", "literal_*",
+    "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing", "agent_old*",
+    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_is_script",
 ]  # fmt: skip
 
 
