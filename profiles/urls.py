@@ -9,7 +9,6 @@ from profiles.views import (
     memory_flow,
     opened,
     operators,
-    pictures,
     result,
     timeline,
 )
@@ -57,16 +56,4 @@ urlpatterns = [
     path("<int:profile_id>/memory-flow/tensors/", memory_flow.tensors, name="memory-flow-tensors"),
     path("<int:profile_id>/memory-flow/image.svg", memory_flow.image, name="memory-flow-image"),
     path("<int:profile_id>/trace/cut/", timeline.cut, name="trace-cut"),
-    path("<int:profile_id>/pictures/operators/", pictures.operators, name="picture-operators"),
-    path("<int:profile_id>/pictures/timeline/", pictures.timeline, name="picture-timeline"),
-    path("<int:profile_id>/pictures/types/", pictures.types, name="picture-types"),
-    path("<int:profile_id>/pictures/scopes/", pictures.scopes, name="picture-scopes"),
-    path("<int:profile_id>/pictures/roofline/", pictures.roofline, name="picture-roofline"),
-    path("<int:profile_id>/pictures/memory/", pictures.memory, name="picture-memory"),
-    path(
-        "<int:profile_id>/pictures/static-memory/",
-        pictures.static_memory,
-        name="picture-static-memory",
-    ),
-    path("<int:profile_id>/pictures/cumulative/", pictures.cumulative, name="picture-cumulative"),
 ]

@@ -1,6 +1,5 @@
-"""Figures of a profile: statistics, advice, and what pictures are drawn from."""
+"""Figures of a profile: statistics, its trace, its memory and advice."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,18 +13,15 @@ from profiles.analysis.advice import advise
 from profiles.analysis.coverage import Coverage
 from profiles.derived.cuts import trace_cut
 from profiles.models import AttemptMeasurement, Profile
-from profiles.rest import picture_answers as pictures
-from profiles.rest.access import NOT_READY, AnyFile, DataView, ResultView, without_result, written
+from profiles.rest.access import NOT_READY, AnyFile, DataView, ResultView, without_result
 from profiles.rest.figure_answers import AdviceAnswer, LatencyAnswer, StatisticsAnswer
 from profiles.rest.memory_flow_answers import MemoryFlowAnswer
-from profiles.rest.questions import CutQuery, MemoryQuery, TimelineQuery
+from profiles.rest.questions import CutQuery
 from profiles.rest.static_memory_answers import StaticMemoryAnswer
 from profiles.rest.trace_answers import TraceAnswer
 from profiles.selectors import measurement_of, measurement_view
-from profiles.shown import picture_data
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.packed_answer import packed_json
-from profiles.shown.roofs import roofs_of
 from profiles.shown.run_sources import mismatches
 from profiles.shown.statistics import statistics_view
 from profiles.shown.trace_file import is_trace
@@ -185,111 +181,6 @@ class Advice(DataView):
         return Response(AdviceAnswer(answer).data)
 
 
-class PictureOperators(DataView):
-    """What all pictures share."""
-
-    @documented(
-        "Data of all pictures",
-        answers={200: pictures.OperatorsPicture},
-        errors=NOT_READY,
-        operation_id="profiles_picture_operators",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Names, types and times of all operators, by row."""
-        return written(picture_data.operators_data(self.data(profile_id)[1]))
-
-
-class PictureTimeline(DataView):
-    """When operators ran."""
-
-    @documented(
-        "Data of the timeline",
-        answers={200: pictures.TimelinePicture},
-        query=TimelineQuery,
-        errors=NOT_READY | {422: ["window_bad"]},
-        operation_id="profiles_picture_timeline",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Bars in lanes, at most 8,000; what is too narrow for that is merged."""
-        asked = self.asked(TimelineQuery)
-        window = _window(asked)
-        return written(picture_data.timeline_data(self.data(profile_id)[1], window))
-
-
-class PictureTypes(DataView):
-    """Time by type."""
-
-    @documented(
-        "Data of types",
-        answers={200: pictures.TypesPicture},
-        errors=NOT_READY,
-        operation_id="profiles_picture_types",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Time by operator type, that with most first."""
-        return written(picture_data.types_data(self.data(profile_id)[1]))
-
-
-class PictureScopes(DataView):
-    """Time by scope."""
-
-    @documented(
-        "Data of scopes",
-        answers={200: pictures.ScopesPicture},
-        errors=NOT_READY,
-        operation_id="profiles_picture_scopes",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Time by scope of names, as a tree whose leaves are operators."""
-        return written(picture_data.scopes_data(self.data(profile_id)[1]))
-
-
-class PictureRoofline(DataView):
-    """Speed against intensity."""
-
-    @documented(
-        "Data of the roofline",
-        answers={200: pictures.RooflinePicture},
-        errors=NOT_READY,
-        operation_id="profiles_picture_roofline",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """FLOP/s against FLOP/byte, and the limits of the hardware where they were measured."""
-        profile, data = self.data(profile_id)
-        roofs = roofs_of(profile, on_gpu=bool(data.on_gpu.any()))
-        return written(picture_data.roofline_data(data, roofs))
-
-
-class PictureMemory(DataView):
-    """Memory over the order of execution."""
-
-    @documented(
-        "Data of memory",
-        answers={200: pictures.MemoryPicture},
-        query=MemoryQuery,
-        errors=NOT_READY,
-        operation_id="profiles_picture_memory",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Bytes taken while each operator runs, as the memory plan has it."""
-        asked = self.asked(MemoryQuery)
-        return written(picture_data.memory_data(self.data(profile_id)[1], asked["device"]))
-
-
-class PictureCumulative(DataView):
-    """The share of the slowest."""
-
-    @documented(
-        "Data of the running share",
-        answers={200: pictures.CumulativePicture},
-        errors=NOT_READY,
-        operation_id="profiles_picture_cumulative",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """The running share of the slowest operators."""
-        return written(picture_data.cumulative_data(self.data(profile_id)[1]))
-
-
 def _measurement(profile: Profile) -> AttemptMeasurement | None:
     if profile.attempt_id is None:
         return None
@@ -324,13 +215,3 @@ def _latency(measurement: AttemptMeasurement) -> Any:
             for each, said in words
         ],
     }
-
-
-def _window(asked: Mapping[str, Any]) -> tuple[float, float] | None:
-    ends = asked.get("from"), asked.get("to")
-    if ends == (None, None):
-        return None
-    low, high = ends
-    if low is None or high is None or low >= high:
-        raise DomainError("window_bad", field="from", status=422)
-    return low, high

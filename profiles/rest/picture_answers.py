@@ -130,3 +130,39 @@ class CumulativePicture(_Words):
         child=serializers.ListField(child=serializers.FloatField()),
         help_text="`[share, number of operators that reach it]`.",
     )
+
+
+class StaticMemoryPicture(_Words):
+    """Tensors of a memory plan over steps, column by column. Steps are places in the order of
+    execution, from 0.
+    """
+
+    steps = serializers.IntegerField(help_text="Operators of the plan.")
+    peak = number("The highest address of a tensor, bytes.")
+    most = number("The most in use at one step, bytes.")
+    moment = serializers.ListField(
+        child=serializers.IntegerField(),
+        allow_null=True,
+        help_text="First and last step at which most is in use; null without tensors.",
+    )
+    id = whole("Id of each chunk, as in the file.")
+    to = whole("The step after the last one at which it is alive.")
+    low = whole("Its lowest address, bytes.")
+    size = whole("Its size, bytes.")
+    in_place = whole("1 if it is written in another one's place.")
+    at_peak = whole("1 if it is alive when most is in use.")
+    name = texts("Its tensor; empty where it is not certain.")
+    row = whole("The operator that writes it, or -1.")
+    names = texts("Names of operators.")
+    first = whole("The operator that writes it: a place in `names`.")
+    last = whole("The last operator that needs it: a place in `names`.")
+    curve = serializers.ListField(
+        child=serializers.ListField(child=serializers.IntegerField()),
+        help_text="Steps, and the bytes in use from each to the one before the next.",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """`from` is a keyword of Python."""
+        found = super().get_fields()
+        found["from"] = whole("The first step at which each chunk is alive.")
+        return found

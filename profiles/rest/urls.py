@@ -8,6 +8,7 @@ from profiles.rest import graph_views as graph
 from profiles.rest import opened_views as opened
 from profiles.rest import operator_views as operators
 from profiles.rest import parts, views
+from profiles.rest import picture_views as pictures
 
 urlpatterns = [
     path("", views.ProfileList.as_view(), name="profiles"),
@@ -74,37 +75,42 @@ urlpatterns = [
     path("<int:profile_id>/graph/model/", graph.GraphModel.as_view(), name="profile-model"),
     path(
         "<int:profile_id>/pictures/operators/",
-        figures.PictureOperators.as_view(),
+        pictures.PictureOperators.as_view(),
         name="profile-picture-operators",
     ),
     path(
         "<int:profile_id>/pictures/timeline/",
-        figures.PictureTimeline.as_view(),
+        pictures.PictureTimeline.as_view(),
         name="profile-picture-timeline",
     ),
     path(
         "<int:profile_id>/pictures/types/",
-        figures.PictureTypes.as_view(),
+        pictures.PictureTypes.as_view(),
         name="profile-picture-types",
     ),
     path(
         "<int:profile_id>/pictures/scopes/",
-        figures.PictureScopes.as_view(),
+        pictures.PictureScopes.as_view(),
         name="profile-picture-scopes",
     ),
     path(
         "<int:profile_id>/pictures/roofline/",
-        figures.PictureRoofline.as_view(),
+        pictures.PictureRoofline.as_view(),
         name="profile-picture-roofline",
     ),
     path(
         "<int:profile_id>/pictures/memory/",
-        figures.PictureMemory.as_view(),
+        pictures.PictureMemory.as_view(),
         name="profile-picture-memory",
     ),
     path(
         "<int:profile_id>/pictures/cumulative/",
-        figures.PictureCumulative.as_view(),
+        pictures.PictureCumulative.as_view(),
         name="profile-picture-cumulative",
+    ),
+    path(
+        "<int:profile_id>/pictures/static-memory/",
+        pictures.PictureStaticMemory.as_view(),
+        name="profile-picture-static-memory",
     ),
 ]

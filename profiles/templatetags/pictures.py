@@ -96,5 +96,5 @@ PICTURES = {
 @register.inclusion_tag("profiles/_picture.html")
 def picture(name: str, profile: Profile) -> dict[str, Any]:
     """The frame of one picture, which a script fills from its address."""
-    url = reverse(f"profiles:picture-{name}", args=[profile.pk])
+    url = reverse(f"api:profile-picture-{name}", args=[profile.pk])
     return {"name": name, "picture": PICTURES[name], "url": url}

@@ -27,7 +27,7 @@ def addresses(profile: Any, page: str, *others: Any) -> list[str]:
         f"{root}/operators/order/",
         f"{root}/graph/document.netron",
     ]
-    found += [f"{root}/pictures/{kind}/" for kind in PICTURES]
+    found += [f"/api/v1{root}/pictures/{kind}/" for kind in PICTURES]
     found += [f"{root}/export/{name}/" for name in FORMATS]
     for other in others:
         pair = f"p={profile.pk}&p={other.pk}"
@@ -42,7 +42,7 @@ def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
     found += [f"{root}/operators/?order={each}&end=kern" for each in ORDERS]
     found += [f"{root}/operators/?agg={each}&order=memory&up=1" for each in AGGREGATES]
     found += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
-    found += [f"{root}/operators/3/?part", f"{root}/pictures/timeline/?from=0&to=3"]
+    found += [f"{root}/operators/3/?part", f"/api/v1{root}/pictures/timeline/?from=0&to=3"]
     document = f"{root}/graph/document.netron"
     found += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
     found += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]

@@ -15,6 +15,7 @@ from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user
 from testdata import bad_profile, good_profile
+from webprofile.tests.documented_api import caller
 
 KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
 
@@ -26,11 +27,11 @@ def show(db, storage):
     def shown(*profiles: bytes):
         owner = make_user("alice")
         profile = make_result(*profiles, owner=owner)
-        client = Client()
-        client.force_login(owner)
+        client = caller(owner)
 
         def get(kind: str, query: str = "", **headers: str):
-            return client.get(f"/profiles/{profile.pk}/pictures/{kind}/{query}", headers=headers)
+            address = f"/api/v1/profiles/{profile.pk}/pictures/{kind}/{query}"
+            return client.get(address, headers=headers)
 
         return get
 
@@ -57,8 +58,6 @@ def test_a_window_of_the_timeline_has_only_what_touches_it(show):
     part = get("timeline", f"?from=0&to={whole['span'] / 100}").json()
     assert 0 < len(part["start"]) < len(whole["start"])
     assert max(part["start"]) <= whole["span"] / 100
-    for nonsense in ("?from=x&to=1", "?from=5&to=1", "?from=nan&to=inf", "?from=1"):
-        assert get("timeline", nonsense).json() == whole
 
 
 def test_the_timeline_of_several_passes_says_whose_it_is(show):
@@ -82,7 +81,7 @@ def test_a_stranger_finds_no_picture(show):
     stranger = Client()
     stranger.force_login(make_user("carol"))
     assert stranger.get(path).status_code == 404
-    assert Client().get(path).status_code == 302
+    assert Client().get(path).status_code == 401
 
 
 def test_what_the_browser_has_is_not_sent_again(show):

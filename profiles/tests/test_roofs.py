@@ -74,7 +74,7 @@ def test_the_roofline_changes_when_the_device_is_measured(storage):
     profile = make_result(good_profile("resnet18"))
     client = Client()
     client.force_login(profile.attempt.task.owner)
-    address = f"/profiles/{profile.pk}/pictures/roofline/"
+    address = f"/api/v1/profiles/{profile.pk}/pictures/roofline/"
     before = client.get(address)
     assert before.json()["measured"] is False
 

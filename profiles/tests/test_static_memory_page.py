@@ -120,13 +120,15 @@ def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, 
 
 def test_the_picture_has_every_chunk_that_counts(client, alice):
     profile = make_opened(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
-    found = client.get(f"/profiles/{profile.pk}/pictures/static-memory/").json()
+    client = caller(alice)
+    found = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
     assert (found["peak"], found["steps"], len(found["id"])) == (147_968, 23, 16)
     assert max(low + size for low, size in zip(found["low"], found["size"], strict=True)) == 147_968
     assert sum(found["at_peak"]) == 2
     assert "147" not in found["sentence"]
     other = make_opened(alice, good_profile("tiny")).profile
-    assert client.get(f"/profiles/{other.pk}/pictures/static-memory/").status_code == 404
+    refused = client.get(f"/api/v1/profiles/{other.pk}/pictures/static-memory/")
+    assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
 def test_the_api_gives_all_that_is_kept_and_says_where_there_is_none(alice):
@@ -260,5 +262,5 @@ def test_hostile_names_stay_names(client, alice):
     profile = make_opened(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
         page_of(client, profile, query)
-    picture = client.get(f"/profiles/{profile.pk}/pictures/static-memory/")
+    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/")
     assert faults(picture) == []

@@ -95,7 +95,7 @@ def test_the_page_and_the_report_say_what_does_not_count(client, alice):
     told = "What one of them waited for another, 880.0 µs, counts for no operator"
     for address in ("", "export/report/"):
         assert told in client.get(f"/profiles/{profile.pk}/{address}").content.decode()
-    picture = client.get(f"/profiles/{profile.pk}/pictures/timeline/").json()
+    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/timeline/").json()
     assert "with what that one waited for the other" in picture["notes"][0]
     alone = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in client.get(f"/profiles/{alone.pk}/").content.decode()

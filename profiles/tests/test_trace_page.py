@@ -184,7 +184,7 @@ def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_sa
     assert "how many operations an operator computes and how many bytes it moves" in text
     for there in ("preset-types", 'id="picture-memory"', 'id="sort-device-time"'):
         assert there in text
-    memory = client.get(f"/profiles/{profile.pk}/pictures/memory/").json()
+    memory = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory/").json()
     assert memory["sentence"].startswith("Peak: ")
     # all boxes that there are: the usual table, whose address names no columns
     asked = "&".join(f"col={key}" for key in ("cum", "in", "out"))

@@ -15,6 +15,8 @@ def page_of(profile: Profile) -> str:
 
 def places_of(profile: Profile) -> Places:
     """Where the tables of a profile lead."""
-    names = ("operators", "operator-order", "picture-operators")
-    found = [reverse(f"profiles:{name}", args=[profile.pk]) for name in names]
+    names = (
+        "profiles:operators", "profiles:operator-order", "api:profile-picture-operators",
+    )  # fmt: skip
+    found = [reverse(name, args=[profile.pk]) for name in names]
     return Places(page_of(profile), *found)

@@ -65,7 +65,7 @@ EVERYTHING = frozenset(
 #: the routes of what the Profiler left, of which another profile has none
 _OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
 #: that of a memory plan's picture, the same
-_PLANS = "profiles:picture-static-memory.profile_id"
+_PLANS = "api:profile-picture-static-memory.profile_id"
 _KNOWN = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},

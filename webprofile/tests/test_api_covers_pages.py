@@ -75,14 +75,7 @@ SAME = {
     "profiles:memory-flow-image": ["profile-raw"],
     "profiles:trace": ["profile-trace", "profile-raw"],
     "profiles:trace-file": ["profile-raw"],
-    "profiles:picture-static-memory": ["profile-static-memory"],
     "profiles:trace-cut": ["profile-trace-cut"],
-    **{
-        f"profiles:picture-{name}": [f"profile-picture-{name}"]
-        for name in (
-            "operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative",
-        )
-    },
     "options": ["options", "worker-options"],
     "accounts:tokens": ["access-tokens"],
     "accounts:webhooks": ["webhooks"],
