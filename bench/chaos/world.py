@@ -29,6 +29,7 @@ SETTINGS = {
     "RETRY_PAUSE_MOST_S": "8",
     # one user's load is that of many
     "API_RATE_USER": "",
+    "API_RATE_SESSION": "",
     # devices that fail often are what this is about, and are not to be held back for it
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",

@@ -24,6 +24,7 @@ ENDS_WITH_US = (sys.executable, "-I", "-S", launcher.__file__)
 #: rates are for callers, of whom a fleet has few; limits of users are not what is measured
 ENVIRONMENT = {
     "API_RATE_USER": "",
+    "API_RATE_SESSION": "",
     "TASKS_PER_USER": "1000000",
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",

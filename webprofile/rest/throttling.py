@@ -9,11 +9,15 @@ from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
+from webprofile.rest.authentication import SessionAuthentication
+
 log = structlog.get_logger()
 
 
 class CallerThrottle(SimpleRateThrottle):
-    """By user, or by address where nobody is logged in. A cache that is away limits nobody.
+    """By user, with tokens and with pages apart, or by address where nobody is logged in.
+
+    A cache that is away limits nobody.
 
     A caller's first request opens a window of the rate's length, in which at most so many pass;
     the first request after it opens the next one. Requests are counted by the cache itself, so
@@ -27,6 +31,9 @@ class CallerThrottle(SimpleRateThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         self.scope = "user" if request.user.is_authenticated else "anonymous"
+        # a script that used up its owner's requests must not lock him out of the pages
+        if isinstance(request.successful_authenticator, SessionAuthentication):
+            self.scope = "session"
         return self._allow(request, view)
 
     def get_cache_key(self, request: Request, view: Any) -> str:

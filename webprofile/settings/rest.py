@@ -7,9 +7,11 @@ import environ
 
 env = environ.Env()
 
-#: requests of one caller: a user, or an address where nobody is logged in; empty for no limit
+#: requests of one caller: a user with tokens, the same user with a browser's session, or an address
+#: where nobody is logged in; empty for no limit
 API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
+    "session": env.str("API_RATE_SESSION", default="1200/min"),
     "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
     "credentials": env.str("API_RATE_CREDENTIALS", default="20/min"),
     "refresh": env.str("API_RATE_REFRESH", default="120/min"),

@@ -270,6 +270,16 @@ def test_a_caller_who_asks_too_often_is_told_when_to_come_back(settings):
     assert other.get(TASKS).status_code == 200
 
 
+def test_a_script_that_used_up_its_requests_leaves_the_pages_theirs(settings):
+    settings.API_RATES = {"user": "1/min", "session": "2/min"}
+    cache.clear()
+    user = make_user("eager")
+    script, page = bearer(issued(user)), APIClient()
+    page.force_login(user)
+    assert [script.get(TASKS).status_code for _ in range(2)] == [200, 429]
+    assert [page.get(TASKS).status_code for _ in range(3)] == [200, 200, 429]
+
+
 def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settings, tmp_path):
     settings.API_RATES = {"user": "40/min"}
     with redis_server(tmp_path) as (address, _):
@@ -280,7 +290,9 @@ def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settin
         def ask(_):
             throttle = CallerThrottle()
             barrier.wait()
-            passes = throttle.allow_request(SimpleNamespace(user=user), None)
+            passes = throttle.allow_request(
+                SimpleNamespace(user=user, successful_authenticator=None), None
+            )
             return passes or throttle.wait()
 
         with ThreadPoolExecutor(60) as pool:
@@ -293,7 +305,7 @@ def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settin
 def test_a_window_that_is_over_counts_no_more(settings, monkeypatch):
     settings.API_RATES = {"user": "2/min"}
     cache.clear()
-    request = SimpleNamespace(user=make_user())
+    request = SimpleNamespace(user=make_user(), successful_authenticator=None)
     begun = time.time()
 
     def passed(after_s):
