@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.advice import Facts
 from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
@@ -144,7 +145,17 @@ def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
         "name": shortened(row.name),
         "type": shortened(row.type),
         "id": row.id,
-        "cells": [_shortened(lines) for lines in row.cells],
+        "place": row.place,
+        "time": short(row.self_s),
+        "share": percent(row.ratio),
+        "cumulative": short(row.cumulative_s),
+        "cumulative_share": percent(row.cumulative_ratio),
+        "computation": " ".join(computation(row.computation_flo)),
+        "flops": " ".join(flops(row.flops)),
+        "memory": " ".join(memory(row.memory_bytes)),
+        "bandwidth": " ".join(bandwidth(row.bandwidth_bytes_per_s)),
+        "in_shapes": _shortened(row.in_shapes),
+        "out_shapes": _shortened(row.out_shapes),
         # what the table is sorted by; an absent number sorts last
         "keys": {
             "time": _key(row.self_s),

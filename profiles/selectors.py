@@ -6,6 +6,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
+from profiles.analysis.numbers import share
 from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
 from profiles.opened.of_attempts import attempts_to_open
 from profiles.removal import refuse_removed
@@ -72,8 +73,8 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
         ],
         "notes": [note_words(str(note)) for note in measurement.notes],
         "device": device_rows(measurement.device),
-        "cv_percent": _percent(measurement.cv),
-        "device_cv_percent": _percent(measurement.device_cv),
+        "cv_percent": share(measurement.cv, absent=""),
+        "device_cv_percent": share(measurement.device_cv, absent=""),
         "overhead_percent": overhead_percent(measurement),
         "overhead_is_noise": has_noisy_overhead(measurement),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
@@ -129,10 +130,6 @@ def dumps_beside(task: Task, reader: User) -> list[Task]:
 
 def _dumps() -> QuerySet[Artifact]:
     return Artifact.objects.filter(name=IO_DUMP_NAME, is_stored=True).select_related("attempt")
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio * 100:.1f} %"
 
 
 def _seconds(value: Any) -> float | None:

@@ -1,6 +1,8 @@
-"""Numbers as `profile_analyze` prints them."""
+"""Numbers as `profile_analyze` prints them, and shares as pages show them."""
 
 import math
+
+from profiles.analysis.durations import ABSENT
 
 PREFIXES = ("", "K", "M", "G", "T", "P")
 
@@ -13,6 +15,34 @@ def short(value: float) -> str:
 def percent(ratio: float) -> str:
     """Return a ratio as per cent with one decimal: `67.3%`, `nan%`."""
     return f"{ratio * 100:.1f}%"
+
+
+def share(ratio: float | None, absent: str = ABSENT) -> str:
+    """Return a ratio as per cent as pages show it: `12.3 %`.
+
+    absent: what stands for None, inf and nan
+    """
+    return absent if ratio is None or not math.isfinite(ratio) else f"{ratio * 100:.1f} %"
+
+
+def computation(operations: float | None) -> tuple[str, str]:
+    """Return a number of operations: `("1.77", "MFLO")`."""
+    return with_unit(operations, ("FLO", "FLO"), 1000)
+
+
+def flops(per_second: float | None) -> tuple[str, str]:
+    """Return operations per second: `("72.98", "GFLOPS")`."""
+    return with_unit(per_second, ("FLOPS", "FLOPS"), 1000)
+
+
+def memory(size_bytes: float | None) -> tuple[str, str]:
+    """Return a number of bytes: `("1.50", "KiB")`."""
+    return with_unit(size_bytes, ("byte", "iB"), 1024)
+
+
+def bandwidth(bytes_per_s: float | None) -> tuple[str, str]:
+    """Return bytes per second: `("1.50", "KiB/s")`."""
+    return with_unit(bytes_per_s, ("byte/s", "iB/s"), 1024)
 
 
 def with_unit(value: float | None, units: tuple[str, str], base: int) -> tuple[str, str]:

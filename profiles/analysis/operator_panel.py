@@ -11,9 +11,9 @@ from profiles.analysis.drawing.text import (
     parameters,
     plain,
     rate,
-    share,
 )
 from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.numbers import share
 from profiles.parsers.columns import MISSING, Side
 from profiles.parsers.graph import Index
 

@@ -5,7 +5,7 @@ not ASCII are padded differently if the package wcwidth is installed. Where the 
 a traceback, or mixes up rows, this prints what it meant to.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import Literal, get_args
@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from profiles.analysis import wiki
+from profiles.analysis.cells import info_lines
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.grid import Grid, Line
 from profiles.analysis.name_pattern import linear_time
+from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.query import Query
 from profiles.analysis.select import Compile, Selection, select
-from profiles.analysis.table import headers, rows
+from profiles.analysis.table import Row, rows
 from profiles.analysis.totals import Totals, totals
-from profiles.parsers.columns import ProfileColumns, Side, TextColumn
+from profiles.parsers.columns import MISSING, ProfileColumns, Side, TextColumn
 
 COPY = "Copy"
 _PIECE = 500
@@ -53,6 +55,26 @@ class Printed:
     copy_time: bool = False
     only_operators: bool = False
     wiki: bool = False
+
+
+def _info(row: Row) -> Line:
+    if row.operator == MISSING:
+        return info_lines((row.type, str(row.count), row.id))
+    return info_lines((row.name, row.type, row.id))
+
+
+#: the columns of a table: the title of each, and the lines of its cell
+_COLUMNS: Mapping[str, Callable[[Row], Line]] = {
+    "{side} self time": lambda row: (f"#{row.place}", short(row.self_s), percent(row.ratio)),
+    "cumulative": lambda row: (short(row.cumulative_s), percent(row.cumulative_ratio)),
+    "operator info": _info,
+    "computation": lambda row: computation(row.computation_flo),
+    "FLOPS": lambda row: flops(row.flops),
+    "memory": lambda row: memory(row.memory_bytes),
+    "bandwidth": lambda row: bandwidth(row.bandwidth_bytes_per_s),
+    "in_shapes": lambda row: row.in_shapes,
+    "out_shapes": lambda row: row.out_shapes,
+}
 
 
 def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False) -> str:
@@ -161,7 +183,7 @@ def _part(columns: ProfileColumns, selection: Selection, printed: Printed) -> It
 
 def _table_pieces(columns: ProfileColumns, selection: Selection, top: int) -> Iterator[str]:
     """The table drawn with lines. Its rows are made twice where they are too many to be kept."""
-    titles = headers(selection.side)
+    titles = [title.format(side=selection.side) for title in _COLUMNS]
     grid = Grid(titles)
     pieces = _in_pieces(columns, selection, top)
     kept = list(islice(pieces, _KEPT_PIECES))
@@ -183,7 +205,11 @@ def _in_pieces(
     count = len(range(len(selection))[: top or None])
     for start in range(0, count, _PIECE):
         made = rows(columns, selection, start, min(start + _PIECE, count))
-        yield [list(zip_longest(*row.cells, fillvalue="")) for row in made]
+        yield [_lines(row) for row in made]
+
+
+def _lines(row: Row) -> list[Line]:
+    return list(zip_longest(*[cell(row) for cell in _COLUMNS.values()], fillvalue=""))
 
 
 def _operator_lines(columns: ProfileColumns, selection: Selection) -> list[str]:

@@ -10,9 +10,7 @@ from profiles.comparisons.facts import facts_of, warnings_of
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import Asked
 from profiles.comparisons.words import letter, origin_of, title_of
-
-#: texts that begin so are formulas for a spreadsheet
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+from profiles.exporting.csv_file import safe_text
 
 
 def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:
@@ -56,7 +54,8 @@ def as_csv(compared: Compared, asked: Asked, answer: Answer) -> str:
         line.append("; ".join(row["baseline"]["operators"]))
         for cell in row["others"]:
             line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
-        writer.writerow([_safe(each) for each in line])
+        # a spreadsheet must not run the name of an operator
+        writer.writerow([safe_text(each) if isinstance(each, str) else each for each in line])
     return out.getvalue()
 
 
@@ -125,8 +124,3 @@ def _number(value: Any) -> float | None:
 
 def _flat(value: Any) -> Any:
     return "; ".join(value) if isinstance(value, list | tuple) else value
-
-
-def _safe(value: Any) -> Any:
-    """A spreadsheet must not run the name of an operator."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

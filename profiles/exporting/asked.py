@@ -32,21 +32,20 @@ class Asked:
 
 def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
     """One mapping of `GROUP_FIELDS` for each group; None where the profile does not tell."""
-    columns = zip(
-        groups.types.codes.tolist(),
-        groups.counts.tolist(),
-        groups.self_s.tolist(),
-        groups.ratio.tolist(),
-        groups.cumulative_s.tolist(),
-        _optional(groups.computation),
-        _optional(groups.flops),
-        _optional(groups.memory),
-        _optional(groups.bandwidth),
-        strict=True,
-    )
-    for code, *numbers in columns:
-        name = "" if code == MISSING else groups.types.values[code]
-        yield dict(zip(GROUP_FIELDS, (name, *numbers), strict=True))
+    types = groups.types
+    columns: dict[str, list[Any]] = {
+        "type": ["" if c == MISSING else types.values[c] for c in types.codes.tolist()],
+        "operators": groups.counts.tolist(),
+        "time_s": groups.self_s.tolist(),
+        "share": groups.ratio.tolist(),
+        "cumulative_s": groups.cumulative_s.tolist(),
+        "computation_flo": _optional(groups.computation),
+        "flops_per_s": _optional(groups.flops),
+        "memory_bytes": _optional(groups.memory),
+        "bandwidth_bytes_per_s": _optional(groups.bandwidth),
+    }
+    for place in range(len(groups)):
+        yield {key: columns[key][place] for key in GROUP_FIELDS}
 
 
 def _optional(column: NumberColumn) -> list[float | None]:

@@ -45,14 +45,14 @@ def _source(meta: Mapping[str, Any]) -> dict[str, str]:
     """The cells of `SOURCE_FIELDS` by heading; empty what is not known of a file."""
     is_task = meta.get("source") == "task"
     options = meta.get("options")
-    cells = (
-        safe_text(meta["title"] if is_task else ""),
-        safe_text(meta.get("task_title", "") if is_task else meta.get("title", "")),
-        "" if options is None else as_json(options),
-        safe_text(meta.get("device", "")),
-        safe_text(meta.get("megengine", "")),
-    )
-    return dict(zip((field.heading for field in SOURCE_FIELDS), cells, strict=True))
+    cells = {
+        "model": safe_text(meta["title"] if is_task else ""),
+        "title": safe_text(meta.get("task_title", "") if is_task else meta.get("title", "")),
+        "options": "" if options is None else as_json(options),
+        "device": safe_text(meta.get("device", "")),
+        "version": safe_text(meta.get("megengine", "")),
+    }
+    return {field.heading: cells[field.key] for field in SOURCE_FIELDS}
 
 
 def _cells(values: Values) -> list[object]:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from profiles.analysis.advice import Advice, Facts, Finding, Waits, advise
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.numbers import share
 from profiles.derived.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.originals import are_of_trace
@@ -136,7 +137,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
     values: dict[str, Any] = dict(params)
     for name in _SHARES:
         if name in values:
-            values[name] = _percent(float(values[name]))
+            values[name] = share(float(values[name]))
     if "type" in values:
         values["type"] = _isolated(str(values["type"]))
     if "bytes" in values:
@@ -144,7 +145,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
     if "total_us" in values:
         values["total_us"] = seconds(values["total_us"] * 1e-6)
     if "passes_cv" in values:
-        values["spread"] = _percent(max(values["passes_cv"], values["iterations_cv"]))
+        values["spread"] = share(max(values["passes_cv"], values["iterations_cv"]))
     return values
 
 
@@ -153,8 +154,8 @@ def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] |
     if finding.saves_s is None:
         return None
     whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
-    share = _percent(finding.saves_s / whole_s) if whole_s > 0 else ""
-    return {"time": seconds(finding.saves_s, unit), "share": share}
+    part = share(finding.saves_s / whole_s) if whole_s > 0 else ""
+    return {"time": seconds(finding.saves_s, unit), "share": part}
 
 
 def _overlaps(
@@ -214,10 +215,6 @@ def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
     if text not in options:
         return {"text": text}
     return {"text": text, "url": f"{reverse('options')}#{text}"}
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
 
 
 def _isolated(text: str) -> str:

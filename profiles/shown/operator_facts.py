@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
-from profiles.analysis.numbers import percent, with_unit
+from profiles.analysis.numbers import bandwidth, memory, percent
 from profiles.analysis.ordering import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
@@ -114,10 +114,9 @@ def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
             found.append(("FLOP/s", rate(flo / self_s)))
     if columns.memory.present[row]:
         size = float(columns.memory.values[row])
-        found.append((_("Bytes read and written"), " ".join(with_unit(size, ("byte", "iB"), 1024))))
+        found.append((_("Bytes read and written"), " ".join(memory(size))))
         if self_s > 0:
-            speed = with_unit(size / self_s, ("byte/s", "iB/s"), 1024)
-            found.append((_("Bandwidth"), " ".join(speed)))
+            found.append((_("Bandwidth"), " ".join(bandwidth(size / self_s))))
     return found
 
 

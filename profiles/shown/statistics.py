@@ -15,6 +15,7 @@ from profiles.analysis.advice.scene import Scene
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import unit_of
+from profiles.analysis.numbers import share
 from profiles.analysis.stability import (
     Place,
     Stability,
@@ -154,10 +155,13 @@ def coverage_words(found: Coverage, reason: Withheld | None) -> dict[str, Any]:
     times_s = (found.outside_s, found.lowest_outside_s, found.highest_outside_s)
     unit = unit_of(times_s)
     outside, lowest, highest = (seconds(each, unit) for each in times_s)
-    shares = {"low": _percent(found.lowest_share), "high": _percent(found.highest_share)}
+    shares = {
+        "low": share(found.lowest_share, absent=""),
+        "high": share(found.highest_share, absent=""),
+    }
     has_range = len(found.passes) > 1
     return {
-        "percent": _percent(found.share),
+        "percent": share(found.share, absent=""),
         "passes": _("passes %(low)s to %(high)s") % shares if has_range else "",
         "outside": "" if reason else outside,
         "outside_passes": _("passes %(low)s to %(high)s") % {"low": lowest, "high": highest}
@@ -198,7 +202,7 @@ def overhead_percent(measurement: AttemptMeasurement | None) -> str:
     """
     if measurement is None or has_noisy_overhead(measurement):
         return ""
-    return _percent(measurement.overhead)
+    return share(measurement.overhead, absent="")
 
 
 def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
@@ -220,8 +224,8 @@ def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
         highest_s=max(known, default=None),
         place=place_of_total(total_s, known),
         stability=steady,
-        unstable_percent=_percent(steady.share),
-        cv_percent=_percent(steady.total_cv),
+        unstable_percent=share(steady.share, absent=""),
+        cv_percent=share(steady.total_cv, absent=""),
     )
 
 
@@ -314,9 +318,3 @@ def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
         "width": WIDTH,
         "height": HEIGHT,
     }
-
-
-def _percent(ratio: float | None) -> str:
-    if ratio is None or not math.isfinite(ratio):
-        return ""
-    return f"{ratio * 100:.1f} %"

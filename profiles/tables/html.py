@@ -14,12 +14,12 @@ from django.utils.safestring import SafeString, mark_safe
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Spread
-from profiles.analysis.numbers import percent, short
+from profiles.analysis.durations import ABSENT
+from profiles.analysis.numbers import bandwidth, memory, percent, short
 from profiles.analysis.table import Row
 from profiles.shown.amounts import operations, rate
 from profiles.shown.isolating import visible
 
-ABSENT = "–"
 #: tensors of one cell that are written out; the panel of an operator has all
 _MOST_TENSORS = 6
 #: characters of a name that a column may cut off
@@ -110,37 +110,26 @@ def _group(row: Row, around: Surroundings) -> str:
 
 
 def _time(row: Row, around: Surroundings) -> str:
-    _place, time, share = row.cells[0]
     step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
     return (
-        f'<td role="cell" class="operators__time operators__bar--{step}">{time}<br>'
-        f'<span class="muted">{_share(share)}</span></td>'
+        f'<td role="cell" class="operators__time operators__bar--{step}">{short(row.self_s)}<br>'
+        f'<span class="muted">{_share(row.ratio)}</span></td>'
     )
 
 
-def _share(text: str) -> str:
+def _share(ratio: float) -> str:
     """A share of the total; of a total of 0 there is none."""
-    return ABSENT if text.startswith("nan") else text
+    return ABSENT if math.isnan(ratio) else percent(ratio)
 
 
 def _cumulative(row: Row, around: Surroundings) -> str:
-    time, share = row.cells[1]
     return (
-        f'<td role="cell" class="operators__cum">{time}<br>'
-        f'<span class="muted">{_share(share)}</span></td>'
+        f'<td role="cell" class="operators__cum">{short(row.cumulative_s)}<br>'
+        f'<span class="muted">{_share(row.cumulative_ratio)}</span></td>'
     )
 
 
-def _quantity(key: str, cell: int) -> _Maker:
-    start = f'<td role="cell" class="operators__{key}">'
-
-    def make(row: Row, around: Surroundings) -> str:
-        return f"{start}{' '.join(row.cells[cell])}</td>"
-
-    return make
-
-
-def _operations(key: str, text: Callable[[Row], str]) -> _Maker:
+def _quantity(key: str, text: Callable[[Row], str]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
     def make(row: Row, around: Surroundings) -> str:
@@ -149,11 +138,11 @@ def _operations(key: str, text: Callable[[Row], str]) -> _Maker:
     return make
 
 
-def _shapes(key: str, cell: int) -> _Maker:
+def _shapes(key: str, lines: Callable[[Row], Sequence[str]]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
     def make(row: Row, around: Surroundings) -> str:
-        head, *others = row.cells[cell]
+        head, *others = lines(row)
         text = " ".join(others[:_MOST_TENSORS])
         if len(others) > _MOST_TENSORS:
             text += f" … +{len(others) - _MOST_TENSORS}"
@@ -205,10 +194,10 @@ _MAKERS: Mapping[str, _Maker] = {
     "cv": _cv,
     "n": _count,
     "cum": _cumulative,
-    "flo": _operations("flo", lambda row: operations(row.computation_flo)),
-    "flops": _operations("flops", lambda row: rate(row.flops)),
-    "mem": _quantity("mem", 5),
-    "bw": _quantity("bw", 6),
-    "in": _shapes("in", 7),
-    "out": _shapes("out", 8),
+    "flo": _quantity("flo", lambda row: operations(row.computation_flo)),
+    "flops": _quantity("flops", lambda row: rate(row.flops)),
+    "mem": _quantity("mem", lambda row: " ".join(memory(row.memory_bytes))),
+    "bw": _quantity("bw", lambda row: " ".join(bandwidth(row.bandwidth_bytes_per_s))),
+    "in": _shapes("in", lambda row: row.in_shapes),
+    "out": _shapes("out", lambda row: row.out_shapes),
 }

@@ -8,8 +8,10 @@ from django import template
 from django.utils.translation import pgettext
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration, unit_of
+from profiles.analysis.numbers import share
 
 register = template.Library()
+register.filter(share)
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -74,14 +76,6 @@ def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
 def listed(texts: Iterable[str]) -> str:
     """Texts one after the other: `A, B`."""
     return pgettext("between items", ", ").join(texts)
-
-
-@register.filter
-def share(ratio: float | None) -> str:
-    """A ratio as per cent with one decimal: `12.3 %`."""
-    if ratio is None or not math.isfinite(ratio):
-        return ABSENT
-    return f"{ratio * 100:.1f} %"
 
 
 @register.filter

@@ -3,7 +3,10 @@
 import pytest
 
 from profiles.actors import build_profile
-from profiles.analysis.table import table
+from profiles.analysis.numbers import percent, short
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.analysis.table import rows
 from profiles.derived.loading import profile_data
 from profiles.models import Profile, artifact_key
 from profiles.services import profile_build
@@ -33,8 +36,9 @@ def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, res
     client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
     text = client.get(f"/tasks/{attempt.task_id}/result.txt?rows=10").getvalue().decode()
-    top = table(profile_data(profile).columns, top=1).rows[0]
-    for line in ("ConvolutionForward", *top.cells[0]):
+    found = profile_data(profile).columns
+    (top,) = rows(found, select(found, Query()), 0, 1)
+    for line in ("ConvolutionForward", "#0", short(top.self_s), percent(top.ratio)):
         assert line in page.content.decode()
         assert line in text
     download = client.get(f"/tasks/{attempt.task_id}/artifacts/profile.json")

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.table import rows
@@ -78,9 +79,15 @@ def test_the_page_shows_the_rows_and_the_cells_of_the_analysis(client, alice, st
     wanted = rows(columns, select(columns, query), 0, 3 if "rows=3" in state else PAGE_ROWS)
     assert operators(html) == [row.operator for row in wanted]
     for row in wanted:
-        _place, time, share = row.cells[0]
+        time, share = short(row.self_s), percent(row.ratio)
         assert f'{time}<br><span class="muted">{share}</span>' in html
-        for cell in row.cells[3:7]:
+        cells = (
+            computation(row.computation_flo),
+            flops(row.flops),
+            memory(row.memory_bytes),
+            bandwidth(row.bandwidth_bytes_per_s),
+        )
+        for cell in cells:
             assert f">{as_page(' '.join(cell))}</td>" in html
 
 

@@ -5,14 +5,22 @@ import math
 import pytest
 
 from profiles.analysis.cells import info_lines, shape_lines
-from profiles.analysis.table import table
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.analysis.table import Row, rows
+from profiles.analysis.text import profile_text
 from profiles.analysis.totals import totals
 from profiles.parsers.load_and_run import parse
 from profiles.tests.make import make_profile, to_json
 
 
+def rows_of(profile: dict[str, object], top: int = 0) -> tuple[Row, ...]:
+    columns = parse(to_json(profile))
+    return rows(columns, select(columns, Query()), 0, top or None)
+
+
 def ids(profile: dict[str, object], top: int = 0) -> list[str]:
-    return [row.id for row in table(parse(to_json(profile)), top=top).rows]
+    return [row.id for row in rows_of(profile, top)]
 
 
 def test_the_slowest_operator_comes_first() -> None:
@@ -41,36 +49,28 @@ def test_several_nodes_count_as_the_slowest_of_them() -> None:
     assert totals(columns).device_s == 1.25
 
 
-def test_a_row_holds_raw_numbers_beside_its_cells() -> None:
-    footprint = {"1": {"computation": 3_000_000, "memory": 2048, "in_shapes": [[2, 8]]}}
-    made = table(parse(to_json(make_profile({"1": 0.5, "2": 1.5}, footprint=footprint))), top=0)
-    first, second = made.rows
+def test_a_row_holds_raw_numbers_and_the_lines_of_its_shapes() -> None:
+    footprint = {"1": {"computation": 3_000_000, "memory": 2048, "in_shapes": [[2, 8], [4]]}}
+    first, second = rows_of(make_profile({"1": 0.5, "2": 1.5}, footprint=footprint))
     assert (first.flops, first.memory_bytes, first.computation_flo) == (None, None, None)
-    assert (second.self_s, second.ratio, second.cumulative_s) == (0.5, 0.25, 2.0)
+    assert (second.place, second.self_s, second.ratio, second.cumulative_s) == (1, 0.5, 0.25, 2.0)
+    assert (second.computation_flo, second.memory_bytes) == (3e6, 2048.0)
     assert (second.flops, second.bandwidth_bytes_per_s) == (6e6, 4096.0)
-    assert second.cells[3:] == (
-        ("3.00", "MFLO"),
-        ("6.00", "MFLOPS"),
-        ("2.00", "KiB"),
-        ("4.00", "KiB/s"),
-        ("{2,8}",),
-        ("N/A",),
-    )
-    assert all(len(row.cells) == len(made.headers) for row in made.rows)
+    assert (second.in_shapes, second.out_shapes) == (("{2,8}", "{4}"), ("N/A",))
 
 
 def test_a_time_of_zero_gives_infinite_speed_and_no_warning() -> None:
     footprint = {"1": {"computation": 8, "memory": 0}}
-    row = table(parse(to_json(make_profile({"1": 0.0, "2": 1.0}, footprint=footprint)))).rows[1]
+    row = rows_of(make_profile({"1": 0.0, "2": 1.0}, footprint=footprint))[1]
     assert row.flops == math.inf
-    assert row.cells[4] == ("inf", "FLOPS")
-    assert row.cells[6] == ("nan", "byte/s")
+    assert row.bandwidth_bytes_per_s is not None and math.isnan(row.bandwidth_bytes_per_s)
 
 
 def test_a_side_without_times_has_headers_and_no_rows() -> None:
-    made = table(parse(to_json(make_profile({"1": 0.5}))), side="host")
-    assert made.headers[0] == "host self time"
-    assert made.rows == ()
+    text = profile_text(parse(to_json(make_profile({"1": 0.5}))), show_host=True)
+    device, host = text.split("host self time")
+    assert "#0" in device
+    assert "#0" not in host
 
 
 def test_long_names_are_wrapped_and_marked() -> None:

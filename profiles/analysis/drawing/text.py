@@ -38,11 +38,6 @@ def rate(per_second: float) -> str:
     return text if text == ABSENT else f"{text}/s"
 
 
-def share(ratio: float) -> str:
-    """Return a ratio as per cent: `3.2 %`."""
-    return f"{ratio * 100:.1f} %" if math.isfinite(ratio) else ABSENT
-
-
 def dimensions(shape: str | None) -> list[int] | None:
     """Return the axes of a shape as `Variables.shapes` has it."""
     axes = None if shape is None else msgspec.json.decode(shape)
