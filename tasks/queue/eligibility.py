@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -23,8 +23,7 @@ from workers.models import Grant, Runtime, Worker
 from workers.selectors import may_use_worker
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """A device, and what it is asked to run.
 
     owner: whose permission counts; None where nobody's does, as for a health check
@@ -197,8 +196,10 @@ VERSION = (VERSION_GONE, VERSION_BROKEN)
 #: that who runs the site and who owns the device let scripts run on it
 CONSENT = (SCRIPTS_ALLOWED, SCRIPTS_OFFERED)
 SCRIPT = (*CONSENT, SCRIPT_WHEEL)
+#: what a version on a device must be to run a task with it
+RUNTIME = (*VERSION, *SCRIPT)
 #: in the order in which they are asked: the first that does not hold refuses a request
-RULES = (ACCESS, *DEVICE, *VERSION, *SCRIPT)
+RULES = (ACCESS, *DEVICE, *RUNTIME)
 
 
 # -- of objects -----------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ def meets(placement: Placement, rules: Iterable[Rule] = RULES) -> bool:
 def can_run(worker: Worker, runtime: Runtime, *, is_script: bool) -> bool:
     """Whether this version works there, and for a script, whether scripts may run with it."""
     placement = Placement(worker, runtime.version, runtime, is_script=is_script)
-    return meets(placement, (*VERSION, *SCRIPT))
+    return meets(placement, RUNTIME)
 
 
 def starts_checks(worker: Worker) -> bool:
