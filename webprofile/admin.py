@@ -4,6 +4,7 @@ What libraries register (e-mail addresses, factors, sessions, tokens) would be c
 audit log and past the services that keep rows together.
 """
 
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,8 +18,8 @@ def _password_change(request: HttpRequest, extra_context: object = None) -> Http
     return redirect("account_change_password")
 
 
-for model in list(admin.site._registry):
-    if model._meta.app_label not in _OWN:
+for model in apps.get_models():
+    if model._meta.app_label not in _OWN and admin.site.is_registered(model):
         admin.site.unregister(model)
 admin.site.password_change = _password_change  # type: ignore[assignment,method-assign]
 admin.site.index_title = _("Administration")

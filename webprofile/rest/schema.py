@@ -89,9 +89,12 @@ def header(name: str, description: str, **more: Any) -> OpenApiParameter:
 
 
 def _problem(status: int, codes: Iterable[str]) -> OpenApiResponse:
+    return OpenApiResponse(Problem, description=_words(status, codes))
+
+
+def _words(status: int, codes: Iterable[str]) -> str:
     named = ", ".join(f"`{code}`" for code in codes)
-    text = f"{HTTPStatus(status).phrase}: {named}."
-    return OpenApiResponse(Problem, description=text)
+    return f"{HTTPStatus(status).phrase}: {named}."
 
 
 def _with_codes(text: str, codes: Iterable[str]) -> str:
@@ -121,17 +124,20 @@ class Schema(AutoSchema):
             f"{text}\n\nAn access token needs the scope `{scope_wanted(self.view, self.method)}`."
         )
 
-    def _get_response_bodies(self, direction: Any = "response") -> Any:
-        found = super()._get_response_bodies(direction)
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        operation: dict[str, Any] | None = super().get_operation(*args, **kwargs)
+        if operation is None:
+            return None
+        answers = operation["responses"]
+        schema = self.resolve_serializer(Problem, "response").ref
         for status, codes in self._usual_errors().items():
-            if str(status) not in found:
-                found[str(status)] = self._get_response_for_code(
-                    _problem(status, codes), str(status), [MEDIA_TYPE], direction
-                )
-            else:
-                own = found[str(status)]
+            if own := answers.get(str(status)):
                 own["description"] = _with_codes(own["description"], codes)
-        return dict(sorted(found.items()))
+            else:
+                content = {MEDIA_TYPE: {"schema": schema}}
+                answers[str(status)] = {"content": content, "description": _words(status, codes)}
+        operation["responses"] = dict(sorted(answers.items()))
+        return operation
 
     def _usual_errors(self) -> dict[int, list[str]]:
         errors = {

@@ -57,10 +57,6 @@ ALLOWED = {
     ("agent/script_runner/_web_profile_pauses.py", "_dump_callback"): _RECORD,
     ("agent/script_runner/_web_profile_pauses.py", "_living_profilers"): _RECORD,
     ("agent/script_runner/_web_profile_pauses.py", "_running_profiler"): _RUNNING,
-    ("webprofile/admin.py", "_registry"): "Django does not list which models an admin site has",
-    ("webprofile/rest/schema.py", "_get_response_for_code"): (
-        "drf-spectacular has no hook that adds the same error responses to every operation"
-    ),
 }
 
 
