@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tasks.attempts import attempt_assign, attempts_assign
 from tasks.models import Attempt, Task
-from tasks.queue.eligibility import owner_may_use, runnable, startable, takes_tasks
+from tasks.queue.eligibility import HELD, owner_may_use, runnable, startable, takes_tasks
 from tasks.queue.loads import usual_s_of
 from tasks.queue.rebinding import fits, task_rebind
 from tasks.queue.targets import Candidate, candidates, match, pools_of, target_of
@@ -245,7 +245,7 @@ def _take_from_others(workers: QuerySet[Worker]) -> Iterator[Attempt]:
     if not targets:
         return
     # what a device is, has and belongs to is asked by targets alone
-    here = list(workers.filter(held_at=None).prefetch_related("runtimes", "pools"))
+    here = list(workers.filter(HELD.rows("")).prefetch_related("runtimes", "pools"))
     free = _free_slots(here)
     for worker in here:
         if free[worker.pk]:

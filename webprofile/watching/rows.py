@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min
 from django.utils import timezone
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,6 +25,7 @@ from tasks.sweeping import HINT_PATIENCE
 from tasks.tallies import SETTLED, counted_until
 from workers.heartbeats import beats_count
 from workers.models import Worker
+from workers.status import ENABLED, NOT_HELD, NOT_RETIRED
 
 log = structlog.get_logger()
 
@@ -117,15 +118,13 @@ def _tasks() -> Iterator[Metric]:
 
 
 def _workers() -> Iterator[Metric]:
-    known = Worker.objects.filter(retired_at=None)
+    known = Worker.objects.filter(NOT_RETIRED.rows(""))
     beats: dict[str, float] = {
-        beat.value: number for beat, number in beats_count(known.filter(is_enabled=True)).items()
+        beat.value: number for beat, number in beats_count(known.filter(ENABLED.rows(""))).items()
     }
     yield _by("mgw_workers", "Devices in service, by their last heartbeat.", "beat", beats)
-    out = known.aggregate(
-        held=Count("pk", filter=Q(held_at__isnull=False)),
-        drained=Count("pk", filter=Q(is_enabled=False)),
-    )
+    why = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
+    out = known.aggregate(**{name: Count("pk", filter=found) for name, found in why.items()})
     yield _by("mgw_workers_out", "Devices that get no tasks, by why.", "why", out)
 
 
