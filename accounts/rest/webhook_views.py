@@ -1,6 +1,7 @@
 """A user's webhooks over the API; only who is logged in may change what the account tells."""
 
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -131,20 +132,27 @@ class WebhookList(ApiListView):
         return Response(WebhookAnswer(webhook).data | {"secret": secret}, status=201)
 
 
-class WebhookDetail(ApiView):
-    """One webhook."""
+class WebhookView(ApiView):
+    """What the views of one webhook share."""
 
     is_interactive = True
+
+    def webhook(self, webhook_id: int) -> Webhook:
+        return get_object_or_404(self.reader.webhooks, pk=webhook_id)
+
+
+class WebhookDetail(WebhookView):
+    """One webhook."""
 
     @documented("Show a webhook", answers={200: WebhookAnswer}, operation_id="me_webhook")
     def get(self, request: Request, webhook_id: int) -> Response:
         """Without its secrets."""
-        return Response(WebhookAnswer(self._own(webhook_id)).data)
+        return Response(WebhookAnswer(self.webhook(webhook_id)).data)
 
     @documented("Enable a webhook", answers={200: WebhookAnswer}, operation_id="me_webhook_enable")
     def post(self, request: Request, webhook_id: int) -> Response:
         """After it was disabled; it is told of what happens from now on."""
-        webhook = self._own(webhook_id)
+        webhook = self.webhook(webhook_id)
         webhook_enable(webhook)
         webhook.refresh_from_db()
         return Response(WebhookAnswer(webhook).data)
@@ -152,40 +160,33 @@ class WebhookDetail(ApiView):
     @documented("Remove a webhook", answers={204: None}, operation_id="me_webhook_remove")
     def delete(self, request: Request, webhook_id: int) -> Response:
         """With all that was still to be told to it."""
-        webhook_remove(self._own(webhook_id))
+        webhook_remove(self.webhook(webhook_id))
         return Response(status=204)
 
-    def _own(self, webhook_id: int) -> Webhook:
-        return self.find(self.reader.webhooks.all(), webhook_id)
 
-
-class WebhookSecret(ApiView):
+class WebhookSecret(WebhookView):
     """The secret that signs a webhook's calls."""
-
-    is_interactive = True
 
     @documented("Make a new secret", answers={200: SecretAnswer}, operation_id="me_webhook_secret")
     def post(self, request: Request, webhook_id: int) -> Response:
         """The secret before signs too, until it is ended."""
-        secret = webhook_rotate(self.find(self.reader.webhooks.all(), webhook_id))
+        secret = webhook_rotate(self.webhook(webhook_id))
         return Response({"secret": secret})
 
     @documented("End the former secret", answers={204: None}, operation_id="me_webhook_secret_end")
     def delete(self, request: Request, webhook_id: int) -> Response:
         """The new one alone signs then; repeating it changes nothing."""
-        webhook_end_former(self.find(self.reader.webhooks.all(), webhook_id))
+        webhook_end_former(self.webhook(webhook_id))
         return Response(status=204)
 
 
-class WebhookDeliveries(ApiListView):
+class WebhookDeliveries(WebhookView, ApiListView):
     """Calls of a webhook."""
 
-    is_interactive = True
     serializer_class = DeliveryAnswer
 
     def rows(self) -> QuerySet[WebhookDelivery]:
-        webhook: Webhook = self.find(self.reader.webhooks.all(), self.kwargs["webhook_id"])
-        return webhook.deliveries.all()
+        return self.webhook(self.kwargs["webhook_id"]).deliveries.all()
 
     @documented(
         "List a webhook's calls",
@@ -204,5 +205,5 @@ class WebhookDeliveries(ApiListView):
     )
     def post(self, request: Request, webhook_id: int) -> Response:
         """Call it with an event `test`; what becomes of it stands in the list."""
-        row = webhook_test(self.find(self.reader.webhooks.all(), webhook_id))
+        row = webhook_test(self.webhook(webhook_id))
         return Response(DeliveryAnswer(row).data, status=201)

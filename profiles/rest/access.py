@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import msgspec
 from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 
@@ -34,14 +35,14 @@ class ResultView(ApiView):
 
     def profile(self, profile_id: int) -> Profile:
         """The profile of this number, if it exists for the reader. Raises Http404."""
-        return self.find(profiles_visible_to(self.reader), profile_id)
+        return get_object_or_404(profiles_visible_to(self.reader), pk=profile_id)
 
     def upload(self, upload_id: int) -> ProfileUpload:
         """The opened profile of this number, if the reader opened it. Raises Http404."""
-        return self.find(uploads_visible_to(self.reader), upload_id)
+        return get_object_or_404(uploads_visible_to(self.reader), pk=upload_id)
 
     def task(self, task_id: int) -> Task:
-        return self.find(tasks_visible_to(self.reader), task_id)
+        return get_object_or_404(tasks_visible_to(self.reader), pk=task_id)
 
     def asked(self, query: type[Query]) -> dict[str, Any]:
         """The address's validated question, lists included; what is not known is refused.

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.renderers import BaseRenderer, JSONRenderer
@@ -134,7 +134,7 @@ class TaskFileContent(TaskView):
     )
     def get(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
-        found = self.find(self.task(task_id).files.exclude(stored_at=None), file_id)
+        found = get_object_or_404(self.task(task_id).files.exclude(stored_at=None), pk=file_id)
         refuse_removed(found)
         if found.purged_at is not None:
             raise Http404

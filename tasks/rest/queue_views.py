@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import QueryDict
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -197,5 +198,5 @@ class SavedViewDetail(ApiView):
     @documented("Delete a saved view", answers={204: None})
     def delete(self, request: Request, view_id: int) -> Response:
         """It is gone at once; tasks stay."""
-        saved_views.view_delete(self.find(self.reader.saved_views.all(), view_id))
+        saved_views.view_delete(get_object_or_404(self.reader.saved_views.all(), pk=view_id))
         return Response(status=204)

@@ -5,6 +5,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -48,7 +49,7 @@ class TaskView(ApiView):
 
     def task(self, task_id: int) -> Task:
         """The task, if it exists for the reader. Raises Http404."""
-        return self.find(tasks_visible_to(self.reader).defer(*LONG_OF_WORKER), task_id)
+        return get_object_or_404(tasks_visible_to(self.reader).defer(*LONG_OF_WORKER), pk=task_id)
 
     def shown(self, task: Task, *, status: int = 200) -> Response:
         """The answer that shows a task as it is now."""

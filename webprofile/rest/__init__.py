@@ -33,8 +33,8 @@ A resource is a package or module `<app>/rest/` with serializers, views and `url
   `fields.Query`; the view reads it by `self.query(PoolQuery)` and documents it by
   `documented(..., query=PoolQuery)`.
 - Errors: raise `DomainError(code, field=..., status=...)` with a text in `webprofile/wording.py`,
-  or Http404 for what does not exist for this reader (`self.find(queryset, pk)`). `problems` makes
-  RFC 9457 problem details of them. `documented(errors={status: [codes]})` names those that an
+  or Http404 for what does not exist for this reader (`get_object_or_404`). `problems` makes RFC
+  9457 problem details of them. `documented(errors={status: [codes]})` names those that an
   operation may answer with; what all may answer (401, 403, 404, 406, 413, 415, 422, 429 ...) is
   added by `schema.Schema`.
 - `manage.py spectacular --validate --fail-on-warn` must stay silent, and

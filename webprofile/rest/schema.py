@@ -55,7 +55,7 @@ def documented(
     query: type[Query] | None = None,
     **more: Any,
 ) -> Callable[[_View], _View]:
-    """Describe an operation; its docstring is the description, or `description` where it has none.
+    """Describe an operation; its docstring is the description.
 
     answers: by status, a serializer, `OpenApiResponse`, or None for an empty body; a key may be
     (status, media type); errors: codes by status; more: `parameters`, `operation_id`, `examples` of
@@ -65,17 +65,9 @@ def documented(
     for status, codes in (errors or {}).items():
         responses[status, MEDIA_TYPE] = _problem(status, codes)
     parameters: list[Any] = [*more.pop("parameters", []), *([query] if query else [])]
-    description = more.pop("description", None)
-    extend = extend_schema(
+    return extend_schema(
         summary=summary, request=body, responses=responses, parameters=parameters, **more
     )
-
-    def decorate(view: _View) -> _View:
-        if description:  # where `Schema` looks, which adds to it
-            view.__doc__ = description
-        return extend(view)
-
-    return decorate
 
 
 def redirect_to(what: str) -> dict[int, Any]:

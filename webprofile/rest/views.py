@@ -1,9 +1,9 @@
 """What resources derive from, and the views that belong to the whole API."""
 
 import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -24,8 +24,6 @@ from webprofile.rest.problems import QueryInvalid
 from webprofile.rest.schema import documented
 from webprofile.wording import WORDINGS
 from webprofile.wording_values import template, values_in
-
-_Row = TypeVar("_Row", bound=Model)
 
 
 class ApiView(APIView):
@@ -52,13 +50,6 @@ class ApiView(APIView):
         if not found.is_valid():
             raise QueryInvalid(found.errors)
         return cast(dict[str, Any], found.validated_data)
-
-    def find(self, rows: "QuerySet[_Row]", key: Any) -> _Row:
-        """The row with this primary key. Raises Http404, also for one that is not the reader's."""
-        found = rows.filter(pk=key).first()
-        if found is None:
-            raise Http404
-        return found
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """No row is called by a NUL, and PostgreSQL would not even look for one."""
