@@ -42,10 +42,6 @@ class GraphNetwork(object):
         self._files_written = False
         self._values = []
 
-    @property
-    def version(self):
-        return self._library.engine.__version__
-
     def inputs(self):
         """What the model wants, one Wanted for each input."""
         return [

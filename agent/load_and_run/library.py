@@ -35,16 +35,6 @@ def call(function, *arguments):
         raise library_failure(str(error))
 
 
-def model_inputs(path):
-    """What the model file wants, one Wanted for each input, without loading it."""
-    from megenginelite.network import get_model_io_info
-
-    return [
-        Wanted(each.name, each.config_layout.dtype.__name__, each.config_layout.shapes)
-        for each in get_model_io_info(path).inputs
-    ]
-
-
 class ModelMemory(object):
     """A model file in memory, which every network loaded from it uses in place."""
 
@@ -85,10 +75,6 @@ class Network(object):
     def configure(self, flags):
         """Set what megenginelite takes only once the model is loaded."""
         self._kept = self._call(settings.after_load, self._lite, self._network, flags)
-
-    @property
-    def version(self):
-        return self._lite.version
 
     def inputs(self):
         """What the model wants, one Wanted for each input."""
@@ -136,10 +122,6 @@ class Network(object):
             source._api.LITE_reset_tensor_memory, source._tensor, array.ctypes.data, array.nbytes
         )
         self._call(target.copy_from, source)
-
-    def content(self, name):
-        """What the input `name` holds now."""
-        return self._call(self._tensor(name).to_numpy)
 
     def dump_text_to(self, path):
         """Write what every operator reads and makes to `path`, in each run."""

@@ -31,8 +31,3 @@ class MdlNetwork(graph_network.GraphNetwork):
             Wanted(var.name, np.dtype(var.dtype).name, graph_library.shape_of(var))
             for var in self._loaded
         ]
-
-    def content(self, name):
-        """What the input `name` holds before it is given: zeros."""
-        (want,) = [want for want in self.inputs() if want.name == name]
-        return np.zeros(want.shape, want.dtype)

@@ -17,7 +17,7 @@ from load_and_run.errors import (
 )
 from load_and_run.flag_table import FLAGS
 from load_and_run.flags import parse, usage
-from load_and_run.library import call, import_library, model_inputs
+from load_and_run.library import call, import_library
 from load_and_run.log import log
 from load_and_run.model_file import check_model
 from load_and_run.runs import Plan, run_all
@@ -104,7 +104,9 @@ def _run_lite(lite, model, flags, given):
             for name in FLAGS:
                 if name in absorbed:
                     log("enable {}".format(name.replace("enable_", "")))
-            model = graph_passes.transform(model, flags, folder, _shapes(model, flags, given))
+            # static memory is told for the shapes of the run
+            shapes = {item.name: item.shape for item in given}
+            model = graph_passes.transform(model, flags, folder, shapes)
             flags = {n: FLAGS[n][1] if n in absorbed else value for n, value in flags.items()}
         log("creat lite model use CPU as default comp node")
         run_all(Plan(model, flags, given))
@@ -112,15 +114,6 @@ def _run_lite(lite, model, flags, given):
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
     call(settings.write_caches, lite, flags)
-
-
-def _shapes(model, flags, given):
-    """Input name -> shape of the run, where it may not be the model's."""
-    if flags["batch_size"] > 0:
-        return {
-            want.name: (flags["batch_size"],) + want.shape[1:] for want in call(model_inputs, model)
-        }
-    return {item.name: item.shape for item in given}
 
 
 def _wait_for_debugger():

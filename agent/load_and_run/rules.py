@@ -22,6 +22,8 @@ def check(flags):
     for name in COMPILED_ONLY:
         if given(flags, name):
             _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
+    if given(flags, "batch_size"):
+        _refuse("--batch_size: the agent makes inputs of that batch; give them by --input")
     for rule in (_values, _conflicts, _needs, _files, _recording, _wheel, _modes):
         rule(flags)
     devices.core_ids(flags)
@@ -114,11 +116,6 @@ def _conflicts(flags):
             for other in others:
                 if name != other and name in chosen and other in chosen:
                     _refuse("--{} and --{} together: {}", name, other, why)
-    if flags["batch_size"] > 0 and flags["input"]:
-        _refuse(
-            "--batch_size and --input together: the input would be ignored; "
-            "give --input alone, in the shape that you want"
-        )
 
 
 def _needs(flags):

@@ -4,10 +4,8 @@ import math
 import threading
 import time
 
-import numpy as np
 from load_and_run import dumps, inputs, model_info, rules
 from load_and_run.errors import Failure
-from load_and_run.inputs import braces
 from load_and_run.library import ModelMemory, Network
 from load_and_run.log import log
 
@@ -61,9 +59,7 @@ def run_copy(plan, first):
     log("load model: {:.3f}ms\n".format(ms_since(started)))
     dump = dumps.IODump(flags)
     dump.attach(network)
-    arrays = _batch(network, flags["batch_size"]) or _arrays(
-        plan.given, network, flags["iter"] + flags["warmup_iter"] > 0
-    )
+    arrays = _arrays(plan.given, network, flags["iter"] + flags["warmup_iter"] > 0)
     if plan.profile and first:
         network.profile_to(plan.profile)
     if flags["model_info"]:
@@ -99,24 +95,6 @@ def _check_range(plan, arrays):
 
 def _show_info(network):
     log("\n" + model_info.table(network.inputs(), network.results()) + "\n")
-
-
-def _batch(network, size):
-    """(name, array) for each input with `size` items, which repeat what the input holds."""
-    if size <= 0:
-        return []
-    arrays = []
-    for want in network.inputs():
-        if not want.shape:
-            raise Failure('input "{}" has no axis for --batch_size'.format(want.name))
-        held = network.content(want.name)
-        shape = (size,) + want.shape[1:]
-        if not held.size:
-            held = np.zeros(want.shape, want.dtype)
-        arrays.append((want.name, np.ascontiguousarray(np.resize(held, shape))))
-        log('input "{}" is {}'.format(want.name, braces(shape)))
-    log("force set batch size to {}".format(size))
-    return arrays
 
 
 def _arrays(given, network, computes):

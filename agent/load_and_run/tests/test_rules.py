@@ -55,7 +55,7 @@ def test_what_the_wheel_cannot_do_is_refused_by_name(name: str) -> None:
     [
         ("--thread=0", "must be at least 1"),
         ("--thread=-1", "must be at least 1"),
-        ("--batch_size=0", "must be at least 1"),
+        ("--batch_size=2", "the agent makes inputs of that batch"),
         ("--multithread=0", "must be at least 1"),
         ("--multithread_default=-3", "must be at least 1"),
         ("--fast_run_shared_batch_size=-1 --fast_run", "must be at least 1"),
@@ -73,7 +73,6 @@ def test_what_the_wheel_cannot_do_is_refused_by_name(name: str) -> None:
         ("--record_comp_seq2", "needs --no_sanity_check"),
         ("--record_comp_seq --fake_first", "--record_comp_seq and --fake_first"),
         ("--record_comp_seq --io_dump=a", "dumps nothing"),
-        ("--batch_size=2 --input=data:a.npy", "would be ignored"),
         ("--fast_run_shared_batch_size=2", "needs --fast_run"),
         ("--fast_run_algo_policy=missing", "needs --fast_run or --full_run"),
         ("--layout_transform_dump=a", "needs --layout_transform"),
