@@ -1,7 +1,8 @@
 """The text in front of the schema."""
 
 DESCRIPTION = """\
-What the pages of this site can do, for programs; administration has pages and commands of its own.
+What the pages of this site do with tasks, devices and profiles, for programs. Administration and
+the settings of one's own account have pages alone.
 
 **Who asks.** `Authorization: Bearer <token>` with an access token (`mwp_...`, made on the profile
 page or by `POST /api/v1/access-tokens/`; it has scopes and expires) or with the `access` part of a
