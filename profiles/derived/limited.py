@@ -23,12 +23,11 @@ from profiles.analysis.totals import totals
 from profiles.derived.progress import Progress
 from profiles.derived.run import Run, second_of_kind
 from profiles.memory_flow.reading import read_memory_flow
-from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
 from profiles.parsers.graph import ExecutedGraph
-from profiles.parsers.graph_json import empty_graph, parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.parsers.graph_json import empty_graph
+from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.static_memory.packed import unpack
 from profiles.static_memory.reading import read_static_memory
 from profiles.static_memory.summary import decode_static_memory
@@ -143,9 +142,13 @@ def _kind_of(path: Path) -> FileKind:
 
 def _add_profile(run: Run, path: Path, order: Order) -> None:
     data = path.read_bytes()
-    columns = parse(data, max_bytes=order.max_bytes)
+    if run.lead is None:
+        columns, graph = parse_whole(data, max_bytes=order.max_bytes)
+    else:
+        # nobody looks at the graph of a later pass
+        columns, graph = parse(data, max_bytes=order.max_bytes), empty_graph
     totals(columns)
-    run.add_pass("profile", path.name, columns, lambda: _graph(data, columns))
+    run.add_pass("profile", path.name, columns, lambda: _sound(graph))
 
 
 def _add_trace(run: Run, path: Path, _order: Order) -> None:
@@ -198,9 +201,9 @@ _ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
 _ORDER = {kind: place for place, kind in enumerate(_ADD)}
 
 
-def _graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
+def _sound(graph: Callable[[], ExecutedGraph]) -> ExecutedGraph:
     """Return the graph, an empty one if it is damaged: that costs pictures, not the table."""
     try:
-        return parse_graph(data, columns)
+        return graph()
     except (ProfileFormatError, msgspec.MsgspecError, ValueError, RecursionError):
         return empty_graph(("operator",))

@@ -6,21 +6,11 @@ import msgspec
 from msgspec import Struct
 
 from profiles.parsers.errors import ProfileFormatError
-
-
-class _Operator(Struct, gc=False):
-    name: str = ""
-    type: str = ""
-    output: tuple[str, ...] = ()
-
-
-class _Graph(Struct, gc=False):
-    operator: dict[str, _Operator]
-    comp_seq: tuple[str, ...]
+from profiles.parsers.profile_schema import OrderedGraph
 
 
 class _File(Struct, gc=False):
-    graph_exec: _Graph
+    graph_exec: OrderedGraph
 
 
 @dataclass(frozen=True)

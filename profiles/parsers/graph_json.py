@@ -1,7 +1,7 @@
 """Read the executed graph out of a profile's JSON; see `graph` for what it holds.
 
-It is decoded apart from the table's columns (`load_and_run`): most questions need no graph, and
-decoding it takes as long again. What is damaged here costs the pictures, never the table.
+Most questions need no graph, so it has decoders of its own; who wants both decodes a file once
+(`load_and_run.parse_whole`). What is damaged here costs the pictures, never the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw
 from numpy.typing import NDArray
 
 from profiles.parsers.columns import MISSING, ProfileColumns, TextColumn
@@ -29,103 +29,44 @@ from profiles.parsers.graph import (
 from profiles.parsers.graph_shapes import compact_column, variable_shapes
 from profiles.parsers.numbers import to_float64
 from profiles.parsers.profile_json import respelled
+from profiles.parsers.profile_schema import (
+    Chunk,
+    Footprint,
+    Graph,
+    GraphVar,
+    Operator,
+    ProfileFile,
+    Profiler,
+    Times,
+    WholeGraph,
+)
 
-
-class _Operator(Struct, gc=False):
-    name: str = ""
-    type: str = ""
-    id: str | int = ""
-    input: tuple[str, ...] = ()
-    output: tuple[str, ...] = ()
-
-
-class _Layout(Struct, gc=False):
-    dtype: str | None = None
-    shape: Raw = Raw(b"")
-
-
-class _MemPlan(Struct, gc=False):
-    layout: _Layout | None = None
-    mem_chunk_id: str | None = None
-    offset_byte: Any = 0
-
-
-class _Inferred(Struct, gc=False):
-    inferred_result: Raw = Raw(b"")
-
-
-class _Tags(Struct, gc=False):
-    SHAPE: _Inferred | None = None
-
-
-class _Var(Struct, gc=False):
-    name: str = ""
-    comp_node: str | None = None
-    flag: tuple[str, ...] = ()
-    mem_plan: _MemPlan | None = None
-    static_infer_tags: _Tags | None = None
-
-
-class _Chunk(Struct, gc=False):
-    size: Any = 0
-    owner_var: str | None = None
-    dev_ptr: Any = 0
-
-
-class _Graph(Struct, gc=False):
-    operator: dict[str, _Operator] = {}
-    var: dict[str, _Var] = {}
-    mem_chunk: dict[str, _Chunk] = {}
-    comp_seq: tuple[str, ...] = ()
-
-
-class _Times(Struct, gc=False):
-    start: Any = None
-    kern: Any = None
-    end: Any = None
-
-
-class _Footprint(Struct, gc=False):
-    param: Raw = Raw(b"")
-    in_shapes: Raw = Raw(b"")
-    out_shapes: Raw = Raw(b"")
-
-
-class _Profiler(Struct, gc=False):
-    device: dict[str, dict[str, _Times]] = {}
-    host: dict[str, dict[str, _Times]] = {}
-    opr_footprint: dict[str, _Footprint] = {}
-
-
-class _File(Struct, gc=False):
-    profiler: _Profiler
-    graph_exec: _Graph
-
-
-_NO_FOOTPRINT = _Footprint()
-_FILE = msgspec.json.Decoder(_File)
+GraphFile = ProfileFile[Graph]
+AnyFile = GraphFile | ProfileFile[WholeGraph]
+_NO_FOOTPRINT = Footprint()
+_FILE = msgspec.json.Decoder(GraphFile)
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: the same, decoded section by section where the whole has the wrong form
 _PARTS = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
-    "operator": msgspec.json.Decoder(_Operator),
-    "var": msgspec.json.Decoder(_Var),
-    "mem_chunk": msgspec.json.Decoder(_Chunk),
-    "device": msgspec.json.Decoder(dict[str, _Times]),
-    "host": msgspec.json.Decoder(dict[str, _Times]),
-    "opr_footprint": msgspec.json.Decoder(_Footprint),
+    "operator": msgspec.json.Decoder(Operator),
+    "var": msgspec.json.Decoder(GraphVar),
+    "mem_chunk": msgspec.json.Decoder(Chunk),
+    "device": msgspec.json.Decoder(dict[str, Times]),
+    "host": msgspec.json.Decoder(dict[str, Times]),
+    "opr_footprint": msgspec.json.Decoder(Footprint),
 }
 _EMPTY: dict[str, Any] = {
-    "operator": _Operator(), "var": _Var(), "mem_chunk": _Chunk(), "device": {}, "host": {},
-    "opr_footprint": _Footprint(),
+    "operator": Operator(), "var": GraphVar(), "mem_chunk": Chunk(), "device": {}, "host": {},
+    "opr_footprint": Footprint(),
 }  # fmt: skip
 _STEPS = msgspec.json.Decoder(tuple[str, ...])
 
 
 def empty_graph(problems: tuple[str, ...] = ()) -> ExecutedGraph:
     """Return a graph without operators, for a file whose graph cannot be used at all."""
-    return replace(_built(_File(_Profiler(), _Graph()), {}), problems=problems)
+    return replace(_built(GraphFile(Profiler({}, {}), Graph()), {}), problems=problems)
 
 
 def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
@@ -135,6 +76,11 @@ def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     Raises ProfileFormatError (`graph_unreadable`) if the file is no JSON or too deep.
     """
     file, problems = _decode(data)
+    return graph_of(file, columns, problems)
+
+
+def graph_of(file: AnyFile, columns: ProfileColumns, problems: Sequence[str] = ()) -> ExecutedGraph:
+    """Return the executed graph of a decoded file; `problems` were found when decoding it."""
     rows = {key: row for row, key in enumerate(_table_keys(file))}
     if len(rows) != len(columns):
         return empty_graph((*problems, "operator"))
@@ -148,7 +94,7 @@ def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     return replace(built, problems=tuple(dict.fromkeys([*problems, *missing, *built.problems])))
 
 
-def _built(file: _File, rows: Mapping[str, int]) -> ExecutedGraph:
+def _built(file: AnyFile, rows: Mapping[str, int]) -> ExecutedGraph:
     graph, footprints = file.graph_exec, file.profiler.opr_footprint
     operators = _operators(graph, footprints, rows)
     device, host = _intervals(file.profiler.device, rows), _intervals(file.profiler.host, rows)
@@ -164,7 +110,7 @@ def _built(file: _File, rows: Mapping[str, int]) -> ExecutedGraph:
     )
 
 
-def _decode(data: bytes) -> tuple[_File, list[str]]:
+def _decode(data: bytes) -> tuple[GraphFile, list[str]]:
     """Return the file, and the names of sections that are not as they should be."""
     try:
         return _FILE.decode(data), []
@@ -187,7 +133,7 @@ def _unreadable(error: Exception) -> ProfileFormatError:
     return ProfileFormatError("graph_unreadable", f"The executed graph cannot be read: {error}.")
 
 
-def _by_section(data: bytes) -> tuple[_File, list[str]]:
+def _by_section(data: bytes) -> tuple[GraphFile, list[str]]:
     problems: list[str] = []
     file = _PARTS.decode(data)
     profiler, graph = (
@@ -202,9 +148,9 @@ def _by_section(data: bytes) -> tuple[_File, list[str]]:
         steps = _STEPS.decode(graph.get("comp_seq", Raw(b"[]")))
     except _DAMAGE:
         steps = ()
-    decoded = _File(
-        _Profiler(*(section(profiler, name) for name in ("device", "host", "opr_footprint"))),
-        _Graph(
+    decoded = GraphFile(
+        Profiler(*(section(profiler, name) for name in ("device", "host", "opr_footprint"))),
+        Graph(
             operator=section(graph, "operator"),
             var=section(graph, "var"),
             mem_chunk=section(graph, "mem_chunk"),
@@ -231,7 +177,7 @@ def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
         return _EMPTY[section]
 
 
-def _table_keys(file: _File) -> list[str]:
+def _table_keys(file: AnyFile) -> list[str]:
     """Keys of the operators that `ProfileColumns` has, in its order."""
     profiler = file.profiler
     timed = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
@@ -253,7 +199,7 @@ def _codes(keys: Sequence[str | None], known: Mapping[str, int]) -> Index:
 
 
 def _operators(
-    graph: _Graph, footprints: Mapping[str, _Footprint], rows: Mapping[str, int]
+    graph: Graph, footprints: Mapping[str, Footprint], rows: Mapping[str, int]
 ) -> Operators:
     keys, operators = tuple(graph.operator), tuple(graph.operator.values())
     variables = {key: place for place, key in enumerate(graph.var)}
@@ -273,12 +219,11 @@ def _operators(
 
 
 def _variables(
-    graph: _Graph, footprints: Mapping[str, _Footprint], operators: Operators
+    graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
 ) -> Variables:
     variables = tuple(graph.var.values())
     chunks = {key: place for place, key in enumerate(graph.mem_chunk)}
     plans = [variable.mem_plan for variable in variables]
-    layouts = [None if plan is None else plan.layout for plan in plans]
     producer = np.full(len(variables), MISSING, dtype=np.int32)
     for place, made in enumerate(operators.outputs):
         producer[made] = place
@@ -287,7 +232,7 @@ def _variables(
         ids=tuple(graph.var),
         names=tuple(variable.name for variable in variables),
         shapes=TextColumn.from_texts(shapes),
-        dtypes=TextColumn.from_texts([None if each is None else each.dtype for each in layouts]),
+        dtypes=TextColumn.from_texts([variable.dtype for variable in variables]),
         comp_nodes=TextColumn.from_texts([variable.comp_node for variable in variables]),
         flags=TextColumn.from_texts([" ".join(variable.flag) for variable in variables]),
         producer=producer,
@@ -297,14 +242,12 @@ def _variables(
 
 
 def _shapes(
-    graph: _Graph, footprints: Mapping[str, _Footprint], operators: Operators
+    graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
 ) -> list[str | None]:
     known = []
     for variable in graph.var.values():
         layout = variable.mem_plan.layout if variable.mem_plan else None
-        tags = variable.static_infer_tags
-        inferred = tags.SHAPE.inferred_result if tags and tags.SHAPE else Raw(b"")
-        known.append(layout.shape if layout else inferred)
+        known.append(layout.shape if layout else variable.inferred_shape)
     costs = [footprints.get(key, _NO_FOOTPRINT) for key in graph.operator]
     return variable_shapes(
         known,
@@ -313,7 +256,7 @@ def _shapes(
     )
 
 
-def _chunks(graph: _Graph) -> Chunks:
+def _chunks(graph: Graph) -> Chunks:
     chunks = tuple(graph.mem_chunk.values())
     variables = {key: place for place, key in enumerate(graph.var)}
     return Chunks(
@@ -330,7 +273,7 @@ def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _intervals(
-    entries: Mapping[str, Mapping[str, _Times]], rows: Mapping[str, int]
+    entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]
 ) -> Intervals | None:
     """The intervals of one side, None if a time is no number."""
     found = [
@@ -341,7 +284,9 @@ def _intervals(
     ]
 
     def seconds(values: list[Any]) -> NDArray[np.float64]:
-        return to_float64([np.nan if value is None else value for value in values], str)
+        return to_float64(
+            [np.nan if value is None or value is UNSET else value for value in values], str
+        )
 
     try:
         return Intervals(

@@ -2,7 +2,7 @@
 
 import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
@@ -17,18 +17,24 @@ from numpy.typing import NDArray
 from profiles.parsers.as_the_tool import as_the_tool
 from profiles.parsers.columns import NumberColumn, ProfileColumns, Side, SideTimes, TextColumn
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.graph import ExecutedGraph
+from profiles.parsers.graph_json import graph_of, parse_graph
 from profiles.parsers.numbers import to_float64
 from profiles.parsers.profile_json import (
-    Footprint,
-    Graph,
-    Operator,
-    ProfileFile,
-    Times,
-    Var,
+    TableFile,
     check_bytes,
     check_utf8,
     decode,
     shown,
+)
+from profiles.parsers.profile_schema import (
+    Footprint,
+    ProfileFile,
+    TableGraph,
+    TableOperator,
+    Times,
+    Var,
+    WholeGraph,
 )
 from profiles.parsers.quick import quick
 from profiles.parsers.sections import Sections, largest
@@ -39,6 +45,8 @@ MAX_BYTES = 256 * 1024 * 1024
 # Wrapping a name costs time quadratic in its length. Real names stay below a few hundred.
 MAX_NAME_CHARS = 8_192
 
+WholeFile = ProfileFile[WholeGraph]
+_WHOLE = msgspec.json.Decoder(WholeFile)
 _NO_FOOTPRINT = Footprint()
 _ID = re.compile(r"-?[0-9]{1,18}")
 
@@ -64,6 +72,31 @@ def parse(
             read = quick(data, dtypes=dtypes)
             utf8.result()
         read = read or (None if checked else as_the_tool(data)) or _careful(data[:])
+    return _columns(read, data, checked=checked)
+
+
+def parse_whole(
+    data: bytes, *, max_bytes: int = MAX_BYTES
+) -> tuple[ProfileColumns, Callable[[], ExecutedGraph]]:
+    """Return what `parse` and `parse_graph` do, of a file that is decoded once.
+
+    The graph is made when it is asked for; it raises as `parse_graph` does.
+    Raises ProfileFormatError as `parse` does.
+    """
+    check_bytes(data, max_bytes)
+    check_utf8(data)
+    with _collector_off():
+        try:
+            file = _WHOLE.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # what is damaged in the graph alone costs no table
+            columns = parse(data, max_bytes=max_bytes)
+            return columns, lambda: parse_graph(data, columns)
+        found = _columns(_sections(file), data, checked=True)
+    return found, lambda: graph_of(file, found)
+
+
+def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileColumns:
     if checked:
         for field, texts in (("name", read.names), ("id", read.ids), ("type", read.types)):
             _check_lengths(texts, field)
@@ -103,7 +136,10 @@ def _collector_off() -> Iterator[None]:
 
 def _careful(data: bytes) -> Sections:
     """Read what is odd or damaged, and name what is wrong."""
-    file = decode(data)
+    return _sections(decode(data))
+
+
+def _sections(file: TableFile | WholeFile) -> Sections:
     _check_variables(file.graph_exec)
     keys = _keys_with_data(file)
     operators = [file.graph_exec.operator[key] for key in keys]
@@ -124,7 +160,7 @@ def _careful(data: bytes) -> Sections:
     )
 
 
-def _check_variables(graph: Graph) -> None:
+def _check_variables(graph: TableGraph | WholeGraph) -> None:
     """Refuse an operator with unknown variables, as `profile_analyze` does (KeyError)."""
     operators = graph.operator.values()
     used = chain(
@@ -144,7 +180,7 @@ def _check_variables(graph: Graph) -> None:
                 )
 
 
-def _keys_with_data(file: ProfileFile) -> list[str]:
+def _keys_with_data(file: TableFile | WholeFile) -> list[str]:
     profiler = file.profiler
     data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
     return [key for key in file.graph_exec.operator if key in data]
@@ -235,13 +271,8 @@ def _number_column(
     return NumberColumn(column, present)
 
 
-def _in_dtypes(operators: Sequence[Operator], variables: Mapping[str, Var]) -> TextColumn:
-    dtypes = {
-        key: None
-        if var.mem_plan is None or var.mem_plan.layout is None
-        else var.mem_plan.layout.dtype
-        for key, var in variables.items()
-    }
+def _in_dtypes(operators: Sequence[TableOperator], variables: Mapping[str, Var]) -> TextColumn:
+    dtypes = {key: var.dtype for key, var in variables.items()}
     known: dict[tuple[str | None, ...], str] = {}
     texts = []
     for operator in operators:

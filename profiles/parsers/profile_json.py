@@ -1,96 +1,34 @@
 """Decode the JSON that `load_and_run --profile` writes, only the fields that are read.
 
-The format is that of MegEngine's `GraphProfiler::to_json` and `ComputingGraph` dump
-(`src/plugin/impl/profiler.cpp`, unchanged from 1.4 to 1.13). What is accepted follows Python's
-`json.load`, since that is what `profile_analyze` uses: duplicate keys (the last wins),
-`NaN`, `Infinity` and numbers beyond float64 (infinity). The writer itself spells such values
-as the strings "inf" and "nan". Not accepted, unlike `json.load`: escaped lone surrogates.
+What is accepted follows Python's `json.load`, since that is what `profile_analyze` uses: duplicate
+keys (the last wins), `NaN`, `Infinity` and numbers beyond float64 (infinity). The writer itself
+spells such values as the strings "inf" and "nan". Not accepted, unlike `json.load`: escaped lone
+surrogates.
 """
 
 import re
 from mmap import mmap
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Raw, Struct
+from msgspec import Raw
 
 from profiles.parsers.errors import ProfileFormatError
-
-# `Any` stands where our own check can name the operator and msgspec could not.
-
-
-class Times(Struct, gc=False):
-    """One execution on one node or thread, seconds."""
-
-    start: Any = UNSET
-    kern: Any = UNSET
-    end: Any = UNSET
-
-
-class Footprint(Struct, gc=False):
-    """What one execution costs. Shapes stay undecoded: few of them are different."""
-
-    computation: Any = None
-    memory: Any = UNSET
-    in_shapes: Raw = Raw(b"")
-    out_shapes: Raw = Raw(b"")
-    in_layouts: Raw = Raw(b"")
-
-
-class Operator(Struct, gc=False):
-    """An operator of the executed graph; `input` and `output` are ids of variables."""
-
-    name: str
-    type: str
-    id: str | int
-    input: tuple[str, ...]
-    output: tuple[str, ...]
-
-
-class Layout(Struct, gc=False):
-    """A tensor's layout."""
-
-    dtype: str | None = None
-
-
-class MemPlan(Struct, gc=False):
-    """Where a variable lies."""
-
-    layout: Layout | None = None
-
-
-class Var(Struct, gc=False):
-    """A variable; `mem_plan` is null if its memory is allocated while running."""
-
-    mem_plan: MemPlan | None = None
-
-
-class Profiler(Struct, gc=False):
-    """Times by operator id and node or thread, and footprints by operator id."""
-
-    device: dict[str, dict[str, Times]]
-    host: dict[str, dict[str, Times]]
-    opr_footprint: dict[str, Footprint] = {}
-
-
-class Graph(Struct, gc=False):
-    """The executed graph."""
-
-    operator: dict[str, Operator]
-    var: dict[str, Var]
-
-
-class ProfileFile(Struct, gc=False):
-    """The whole file."""
-
-    profiler: Profiler
-    graph_exec: Graph
-
+from profiles.parsers.profile_schema import (
+    Footprint,
+    ProfileFile,
+    Profiler,
+    TableGraph,
+    TableOperator,
+    Times,
+    Var,
+)
 
 T = TypeVar("T")
+TableFile = ProfileFile[TableGraph]
 
-_PROFILE = msgspec.json.Decoder(ProfileFile)
+_PROFILE = msgspec.json.Decoder(TableFile)
 _BOM = b"\xef\xbb\xbf"
 
 # A string up to its end (or the file's: possessive, so that a broken file costs linear time),
@@ -103,7 +41,7 @@ _TOKENS = re.compile(_STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")"
 _ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
 
 
-def decode(data: bytes) -> ProfileFile:
+def decode(data: bytes) -> TableFile:
     """Return the fields of a profile file that passed `check_bytes`.
 
     Raises ProfileFormatError, and nothing else, if `data` is no profile.
@@ -147,7 +85,7 @@ def check_utf8(data: bytes | mmap) -> None:
             ) from None
 
 
-def _decode_either_spelling(data: bytes) -> ProfileFile:
+def _decode_either_spelling(data: bytes) -> TableFile:
     try:
         return _PROFILE.decode(data)
     except msgspec.DecodeError:
@@ -171,7 +109,7 @@ def _spell(match: re.Match[bytes]) -> bytes:
     return number if abs(value) < float("inf") else b'"%s"' % str(value).encode()
 
 
-def _decode_by_entry(data: bytes) -> ProfileFile:
+def _decode_by_entry(data: bytes) -> TableFile:
     """Decode in small pieces: slower, but an error has a place and the last of equal keys wins."""
     try:
         top = msgspec.json.decode(data, type=dict[str, Raw])
@@ -191,14 +129,14 @@ def _decode_by_entry(data: bytes) -> ProfileFile:
     profiler = _member(top, "profiler", "the file", dict[str, Raw])
     graph = _member(top, "graph_exec", "the file", dict[str, Raw])
     footprints = _section(profiler, "profiler", "opr_footprint", Footprint, optional=True)
-    return ProfileFile(
+    return TableFile(
         profiler=Profiler(
             device=_section(profiler, "profiler", "device", dict[str, Times]),
             host=_section(profiler, "profiler", "host", dict[str, Times]),
             opr_footprint=footprints,
         ),
-        graph_exec=Graph(
-            operator=_section(graph, "graph_exec", "operator", Operator),
+        graph_exec=TableGraph(
+            operator=_section(graph, "graph_exec", "operator", TableOperator),
             var=_section(graph, "graph_exec", "var", Var),
         ),
     )

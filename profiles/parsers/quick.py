@@ -9,83 +9,29 @@ from dataclasses import dataclass
 from itertools import chain
 from mmap import mmap
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from profiles.parsers.columns import NumberColumn, SideTimes, TextColumn
 from profiles.parsers.id_lists import Index, Places, id_array, id_lists
+from profiles.parsers.profile_schema import (
+    StrictFile,
+    StrictFootprint,
+    StrictGraph,
+    StrictTimes,
+    StrictWiredGraph,
+)
 from profiles.parsers.sections import Sections, coded, largest
 
 _NAN = float("nan")
-_NOTHING = Raw(b"")
 
 
-class _Times(Struct, gc=False):
-    start: float
-    end: float
-    kern: float = _NAN
-
-
-class _Footprint(Struct, gc=False):
-    computation: float | None = None
-    memory: float = _NAN
-    in_shapes: Raw = _NOTHING
-    out_shapes: Raw = _NOTHING
-    in_layouts: Raw = _NOTHING
-
-
-class _Operator(Struct, gc=False):
-    name: str
-    type: str
-    id: str
-
-
-class _WiredOperator(_Operator, gc=False):
-    input: Raw
-    output: Raw
-
-
-class _Layout(Struct, gc=False):
-    dtype: str | None = None
-
-
-class _MemPlan(Struct, gc=False):
-    layout: _Layout | None = None
-
-
-class _Var(Struct, gc=False):
-    mem_plan: _MemPlan | None = None
-
-
-class _Profiler(Struct, gc=False):
-    device: dict[int, dict[str, _Times]]
-    host: dict[int, dict[str, _Times]]
-    opr_footprint: dict[int, Raw] = {}
-
-
-class _Graph(Struct, gc=False):
-    operator: dict[int, _Operator]
-
-
-class _WiredGraph(Struct, gc=False):
-    operator: dict[int, _WiredOperator]
-    var: dict[int, _Var]
-
-
-Graph = TypeVar("Graph", _Graph, _WiredGraph)
-
-
-class _File(Struct, Generic[Graph], gc=False):
-    profiler: _Profiler
-    graph_exec: Graph
-
-
-_WIRED_FILE = msgspec.json.Decoder(_File[_WiredGraph])
-_FILE = msgspec.json.Decoder(_File[_Graph])
-_FOOTPRINTS = msgspec.json.Decoder(list[_Footprint])
+_WIRED_FILE = msgspec.json.Decoder(StrictFile[StrictWiredGraph])
+_FILE = msgspec.json.Decoder(StrictFile[StrictGraph])
+_FOOTPRINTS = msgspec.json.Decoder(list[StrictFootprint])
 _NO_FOOTPRINT = Raw(b"{}")
 
 
@@ -105,7 +51,9 @@ def quick(data: bytes | mmap, *, dtypes: bool = True) -> Sections | None:
         return None
 
 
-def _sections(file: "_File[_Graph] | _File[_WiredGraph]", inputs: "_Inputs | None") -> Sections:
+def _sections(
+    file: StrictFile[StrictGraph] | StrictFile[StrictWiredGraph], inputs: "_Inputs | None"
+) -> Sections:
     """Join the sections; each is emptied once it was read, so that its memory serves the next."""
     profiler, every = file.profiler, list(file.graph_exec.operator.values())
     operators = Places(id_array(file.graph_exec.operator))
@@ -148,7 +96,7 @@ class _Side:
     """
 
     def __init__(
-        self, section: dict[int, dict[str, _Times]], operators: Places, count: int
+        self, section: dict[int, dict[str, StrictTimes]], operators: Places, count: int
     ) -> None:
         nodes = list(section.values())
         at = _at(section, operators, count)
@@ -176,7 +124,7 @@ class _Side:
         return SideTimes(present=present, end_s=end_s, kern_s=kern_s)
 
 
-def _costs(section: dict[int, Raw], at: Index) -> tuple[Index, list[_Footprint]]:
+def _costs(section: dict[int, Raw], at: Index) -> tuple[Index, list[StrictFootprint]]:
     """Decode each different footprint once: a network repeats its layers."""
     # the last, at -1, stands for all that have none
     every = [*section.values(), _NO_FOOTPRINT]
@@ -223,7 +171,7 @@ class _Inputs:
         return msgspec.json.encode([self.names[code] for code in codes]).decode()
 
 
-def _inputs(graph: _WiredGraph) -> _Inputs | None:
+def _inputs(graph: StrictWiredGraph) -> _Inputs | None:
     """Return None if anything but plain ids of known variables stands in the lists."""
     every = graph.operator.values()
     read = id_lists(list(chain.from_iterable(map(attrgetter("input", "output"), every))))
@@ -233,11 +181,6 @@ def _inputs(graph: _WiredGraph) -> _Inputs | None:
     places = Places(id_array(graph.var)).find(ids)
     if (places < 0).any():
         return None
-    codes, names = coded([_dtype(each) for each in graph.var.values()])
+    codes, names = coded([each.dtype for each in graph.var.values()])
     graph.var.clear()
     return _Inputs(codes, names, lengths, places)
-
-
-def _dtype(variable: _Var) -> str | None:
-    plan = variable.mem_plan
-    return None if plan is None or plan.layout is None else plan.layout.dtype

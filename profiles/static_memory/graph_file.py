@@ -7,9 +7,10 @@ have shapes, as far as MegEngine infers them, but in 1.13 neither a data type no
 from dataclasses import dataclass
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.profile_schema import GraphVar, PlanGraph
 
 PERSISTENT = "PERSISTENT_DEVICE_VALUE"
 #: such outputs get their memory elsewhere than in the plan
@@ -18,44 +19,6 @@ _WORKSPACE = "VOLATILE_CONTENT"
 #: MegEngine's tensors have 7 axes at most
 _MOST_AXES = 16
 NEVER = -1
-
-
-class _Layout(Struct, gc=False):
-    dtype: str | None = None
-    shape: Raw = Raw(b"")
-
-
-class _MemPlan(Struct, gc=False):
-    layout: _Layout | None = None
-
-
-class _Inferred(Struct, gc=False):
-    inferred_result: Raw = Raw(b"")
-
-
-class _Tags(Struct, gc=False):
-    SHAPE: _Inferred | None = None
-
-
-class _Var(Struct, gc=False):
-    name: str = ""
-    flag: tuple[str, ...] = ()
-    mem_plan: _MemPlan | None = None
-    static_infer_tags: _Tags | None = None
-
-
-class _Operator(Struct, gc=False):
-    name: str = ""
-    type: str = ""
-    id: str | int = ""
-    input: tuple[str, ...] = ()
-    output: tuple[str, ...] = ()
-
-
-class _Graph(Struct, gc=False):
-    operator: dict[str, _Operator]
-    var: dict[str, _Var]
-    comp_seq: tuple[str, ...]
 
 
 @dataclass
@@ -84,7 +47,7 @@ class Step:
     outputs: tuple[Variable, ...]
 
 
-_DECODER = msgspec.json.Decoder(_Graph)
+_DECODER = msgspec.json.Decoder(PlanGraph)
 _SHAPE = msgspec.json.Decoder(tuple[int, ...])
 
 
@@ -116,16 +79,16 @@ def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[Step, ...]:
     )
 
 
-def _variable(var: _Var) -> Variable:
+def _variable(var: GraphVar) -> Variable:
     layout = var.mem_plan.layout if var.mem_plan else None
     shape = _shape(layout.shape) if layout else None
-    if shape is None and var.static_infer_tags and var.static_infer_tags.SHAPE:
-        shape = _shape(var.static_infer_tags.SHAPE.inferred_result)
+    if shape is None:
+        shape = _shape(var.inferred_shape)
     flags = frozenset(var.flag)
     return Variable(
         name=var.name,
         shape=shape,
-        dtype=layout.dtype if layout else None,
+        dtype=var.dtype,
         is_persistent=PERSISTENT in flags,
         is_planned=not flags & _NOT_PLANNED,
         is_workspace=_WORKSPACE in flags,

@@ -8,10 +8,31 @@ import pytest
 from profiles.parsers.columns import MISSING
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import empty_graph, parse_graph
-from profiles.parsers.load_and_run import parse
-from testdata import DATA, good_profile
+from profiles.parsers.load_and_run import parse, parse_whole
+from profiles.parsers.npz import columns_to_arrays
+from profiles.parsers.npz_graph import graph_to_arrays
+from testdata import DATA, bad_profile, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
+BAD = sorted(path.stem for path in (DATA / "bad" / "profiles").glob("*.json"))
+#: none of them is damage to the table
+CHANGES = {
+    "nothing": lambda profile: None,
+    "infinite time": lambda profile: first(profile["profiler"]["host"]).update(end="inf"),
+    "node of a variable": lambda profile: first(graph_of(profile)["var"]).update(comp_node=7),
+    "no chunks": lambda profile: graph_of(profile).update(mem_chunk=[]),
+    "no order": lambda profile: graph_of(profile).pop("comp_seq"),
+}
+
+
+def graph_of(profile):
+    return profile["graph_exec"]
+
+
+def first(section):
+    """The first entry of a section; of times, those of its first node."""
+    entry = next(iter(section.values()))
+    return next(iter(entry.values())) if "mem_plan" not in entry else entry
 
 
 def parsed(profile):
@@ -35,6 +56,43 @@ def test_a_sound_profile_has_nothing_to_complain_of(name):
     assert [graph.operators.names[each] for each in graph.operator_of_row(len(columns))] == list(
         columns.names
     )
+
+
+def twice(data):
+    columns = parse(data)
+    return told(columns, parse_graph(data, columns))
+
+
+def once(data):
+    columns, graph = parse_whole(data)
+    return told(columns, graph())
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_file_that_is_decoded_once_says_what_two_readings_say(name, change):
+    profile = json.loads(good_profile(name))
+    change(profile)
+    data = json.dumps(profile).encode()
+    assert once(data) == twice(data)
+
+
+def told(columns, graph):
+    """Bytes of everything that is kept."""
+    arrays = columns_to_arrays(columns) | graph_to_arrays(graph)
+    return {key: (each.dtype, each.tobytes()) for key, each in arrays.items()}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_damaged_file_is_refused_or_read_alike_however_often_it_is_decoded(name):
+    data = bad_profile(name)
+    found = []
+    for read in (twice, once):
+        try:
+            found.append(read(data))
+        except ProfileFormatError as error:
+            found.append((error.code, error.detail))
+    assert found[0] == found[1]
 
 
 def test_the_shape_of_what_is_fed_is_that_which_its_reader_saw():

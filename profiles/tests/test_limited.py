@@ -21,7 +21,7 @@ from profiles.derived.deriving import Derived, derive
 from profiles.derived.limited import Order
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse
-from profiles.parsers.profile_json import ProfileFile
+from profiles.parsers.profile_json import TableFile
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
 from testdata import DATA, bad_profile, good_profile
@@ -271,11 +271,11 @@ def test_temporary_files_are_gone_when_all_is_done(monkeypatch, tmp_path):
 def test_names_with_markup_bidi_and_newlines_come_back_as_they_are():
     data = good_profile("hostile_names")
     assert derived(data).data.columns.names == tuple(
-        each.name for each in _timed_operators(msgspec.json.decode(data, type=ProfileFile))
+        each.name for each in _timed_operators(msgspec.json.decode(data, type=TableFile))
     )
 
 
-def _timed_operators(file: ProfileFile):
+def _timed_operators(file: TableFile):
     profiler = file.profiler
     timed = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
     return [each for key, each in file.graph_exec.operator.items() if key in timed]

@@ -18,8 +18,7 @@ from profiles.analysis.merging import merge
 from profiles.comparisons.words import letter, signed, signed_percent, verdict_words
 from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.templatetags.quantities import seconds
 
 #: of an operator in the table
@@ -76,13 +75,11 @@ class Command(BaseCommand):
 
 def _read(names: str) -> ProfileData:
     limit = settings.PROFILE_SIZE_LIMIT_BYTES
-    passes = []
-    first = b""
-    for name in names.split(","):
-        data = Path(name).read_bytes()
-        first = first or data
-        passes.append((name, parse(data, max_bytes=limit)))
-    return merge(passes, parse_graph(first, passes[0][1]))
+    lead, *others = names.split(",")
+    columns, graph = parse_whole(Path(lead).read_bytes(), max_bytes=limit)
+    passes = [(lead, columns)]
+    passes += [(name, parse(Path(name).read_bytes(), max_bytes=limit)) for name in others]
+    return merge(passes, graph())
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str:

@@ -21,8 +21,7 @@ from profiles.exporting.many import ROWS, WRITERS
 from profiles.exports import FORMATS, exported
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.provenance import provenance
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
@@ -164,10 +163,12 @@ def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profil
         return profile_data(profile), provenance(profile), profile
     limit = settings.PROFILE_SIZE_LIMIT_BYTES
     files = [(Path(source).name, Path(source).read_bytes()) for source in sources]
-    passes = [(name, parse(data, max_bytes=limit)) for name, data in files]
-    meta = {"title": files[0][0], "source": "file", "warnings": []}
+    (name, data), *others = files
+    columns, graph = parse_whole(data, max_bytes=limit)
+    passes = [(name, columns), *((each, parse(data, max_bytes=limit)) for each, data in others)]
+    meta = {"title": name, "source": "file", "warnings": []}
     meta["exported_at"] = timezone.now().isoformat(timespec="seconds")
-    return merge(passes, parse_graph(files[0][1], passes[0][1])), meta, None
+    return merge(passes, graph()), meta, None
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from profiles.parsers import execution, first_look, tensor_dump
 from profiles.parsers import run_log as server_log
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.parsers.model_start import model_form
 from profiles.parsers.npz import DAMAGE, columns_from_arrays
 from profiles.static_memory.packed import unpack
@@ -74,6 +74,11 @@ def feed_profile(data: bytes) -> None:
     try:
         columns = parse(data, max_bytes=MOST_BYTES)
         parse_graph(data, columns)
+    except ProfileFormatError as error:
+        _is_told(error.code, error.detail)
+    try:
+        columns, graph = parse_whole(data, max_bytes=MOST_BYTES)
+        graph()
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
 

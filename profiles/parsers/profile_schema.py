@@ -1,0 +1,248 @@
+"""The fields of a profile's JSON, and of the graph.json beside a memory plan, each named once.
+
+The format is that of MegEngine's `GraphProfiler::to_json` and `ComputingGraph` dump
+(`src/plugin/impl/profiler.cpp`, unchanged from 1.4 to 1.13). Only fields that are read stand here.
+
+There are two readers. The strict and fast one takes what begins with `Strict`: ids are numbers,
+and numbers are numbers. What does not fit is left to the lenient one, which takes the others:
+`Any` stands where a check of our own can name the operator and msgspec could not.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from msgspec import UNSET, Raw, Struct
+
+NOTHING = Raw(b"")
+_NAN = float("nan")
+
+
+class Times(Struct, gc=False):
+    """One execution on one node or thread, seconds."""
+
+    start: Any = UNSET
+    kern: Any = UNSET
+    end: Any = UNSET
+
+
+class Footprint(Struct, gc=False):
+    """What one execution costs. Shapes stay undecoded: few of them are different."""
+
+    computation: Any = None
+    memory: Any = UNSET
+    in_shapes: Raw = NOTHING
+    out_shapes: Raw = NOTHING
+    in_layouts: Raw = NOTHING
+    param: Raw = NOTHING
+
+
+class Profiler(Struct, gc=False):
+    """Times by operator id and node or thread, and footprints by operator id."""
+
+    device: dict[str, dict[str, Times]]
+    host: dict[str, dict[str, Times]]
+    opr_footprint: dict[str, Footprint] = {}
+
+
+class Operator(Struct, gc=False):
+    """An operator of the executed graph; `input` and `output` are ids of variables."""
+
+    name: str = ""
+    type: str = ""
+    id: str | int = ""
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+
+
+class TableOperator(Operator, gc=False):
+    """An operator as a table needs it: with all its fields."""
+
+    name: str
+    type: str
+    id: str | int
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+class Layout(Struct, gc=False):
+    """A tensor's layout."""
+
+    dtype: str | None = None
+
+
+class MemPlan(Struct, gc=False):
+    """Where a variable lies."""
+
+    layout: Layout | None = None
+
+
+class Var(Struct, gc=False):
+    """A variable; `mem_plan` is null if its memory is allocated while running."""
+
+    mem_plan: MemPlan | None = None
+
+    @property
+    def dtype(self) -> str | None:
+        """None for a variable without memory."""
+        plan = self.mem_plan
+        return None if plan is None or plan.layout is None else plan.layout.dtype
+
+
+class GraphLayout(Layout, gc=False):
+    """A layout with the shape, as JSON."""
+
+    shape: Raw = NOTHING
+
+
+class GraphMemPlan(MemPlan, gc=False):
+    """Where a variable lies, with the chunk of memory."""
+
+    layout: GraphLayout | None = None
+    mem_chunk_id: str | None = None
+    offset_byte: Any = 0
+
+
+class Inferred(Struct, gc=False):
+    """What MegEngine knew before the run, as JSON."""
+
+    inferred_result: Raw = NOTHING
+
+
+class Tags(Struct, gc=False):
+    """What MegEngine infers of a variable."""
+
+    SHAPE: Inferred | None = None
+
+
+class GraphVar(Var, gc=False):
+    """A variable as pictures of the graph need it."""
+
+    name: str = ""
+    comp_node: str | None = None
+    flag: tuple[str, ...] = ()
+    mem_plan: GraphMemPlan | None = None
+    static_infer_tags: Tags | None = None
+
+    @property
+    def inferred_shape(self) -> Raw:
+        """Empty where nothing was inferred."""
+        tags = self.static_infer_tags
+        return tags.SHAPE.inferred_result if tags and tags.SHAPE else NOTHING
+
+
+class Chunk(Struct, gc=False):
+    """A piece of memory, bytes."""
+
+    size: Any = 0
+    owner_var: str | None = None
+    dev_ptr: Any = 0
+
+
+class TableGraph(Struct, gc=False):
+    """What the table needs of the executed graph."""
+
+    operator: Mapping[str, TableOperator]
+    var: Mapping[str, Var]
+
+
+class Graph(Struct, gc=False):
+    """The executed graph as pictures need it; what is missing costs no more than a picture."""
+
+    operator: Mapping[str, Operator] = {}
+    var: Mapping[str, GraphVar] = {}
+    mem_chunk: Mapping[str, Chunk] = {}
+    comp_seq: tuple[str, ...] = ()
+
+
+class WholeGraph(Graph, gc=False):
+    """The executed graph as the table and pictures need it."""
+
+    operator: Mapping[str, TableOperator]
+    var: Mapping[str, GraphVar]
+
+
+class OrderedGraph(Struct, gc=False):
+    """Operators and the order in which they ran."""
+
+    operator: dict[str, Operator]
+    comp_seq: tuple[str, ...]
+
+
+class PlanGraph(OrderedGraph, gc=False):
+    """The graph.json beside a memory plan."""
+
+    var: dict[str, GraphVar]
+
+
+AnyGraph = TypeVar("AnyGraph", TableGraph, Graph, WholeGraph)
+
+
+class ProfileFile(Struct, Generic[AnyGraph], gc=False):
+    """The whole file."""
+
+    profiler: Profiler
+    graph_exec: AnyGraph
+
+
+class StrictTimes(Struct, gc=False):
+    """`Times` as MegEngine writes them."""
+
+    start: float
+    end: float
+    kern: float = _NAN
+
+
+class StrictFootprint(Struct, gc=False):
+    """`Footprint` as MegEngine writes it."""
+
+    computation: float | None = None
+    memory: float = _NAN
+    in_shapes: Raw = NOTHING
+    out_shapes: Raw = NOTHING
+    in_layouts: Raw = NOTHING
+
+
+class StrictOperator(Struct, gc=False):
+    """`Operator` as MegEngine writes it, without its variables."""
+
+    name: str
+    type: str
+    id: str
+
+
+class StrictWiredOperator(StrictOperator, gc=False):
+    """The same with the lists of its variables' ids, as JSON."""
+
+    input: Raw
+    output: Raw
+
+
+class StrictProfiler(Struct, gc=False):
+    """`Profiler` with numbers for ids; footprints are decoded once for each different one."""
+
+    device: dict[int, dict[str, StrictTimes]]
+    host: dict[int, dict[str, StrictTimes]]
+    opr_footprint: dict[int, Raw] = {}
+
+
+class StrictGraph(Struct, gc=False):
+    """The graph without its variables."""
+
+    operator: dict[int, StrictOperator]
+
+
+class StrictWiredGraph(Struct, gc=False):
+    """The graph with its variables."""
+
+    operator: dict[int, StrictWiredOperator]
+    var: dict[int, Var]
+
+
+AnyStrictGraph = TypeVar("AnyStrictGraph", StrictGraph, StrictWiredGraph)
+
+
+class StrictFile(Struct, Generic[AnyStrictGraph], gc=False):
+    """The whole file."""
+
+    profiler: StrictProfiler
+    graph_exec: AnyStrictGraph
