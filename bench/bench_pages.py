@@ -41,6 +41,7 @@ GOALS = {
 #: (pixels of a frame, frames): a wheel that turns fast, and a flick through the whole table
 SCROLLING = ((100, 300), (2_000, 250))
 READY_WITHIN_S = 120.0
+OPENED = "/api/v1/profiles/opened/"
 #: a reader looks before he selects again; neighbours of the row before have come by then
 REST_S = 0.5
 _FIRST_ROWS = """
@@ -153,14 +154,14 @@ def open_profile(visitor: Visitor, file: Path) -> str:
     content = file.read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     described = {"name": file.name, "size_bytes": len(content), "md5": digest}
-    opened = visitor.post("/profiles/opened/", {"files": [described]})
+    opened = visitor.post(OPENED, {"files": [described]})
     for target in opened["uploads"]:
         visitor.put(target["url"], target["headers"], file)
-    visitor.post(f"{opened['url']}submit/", {})
+    visitor.post(f"{OPENED}{opened['id']}/submit/", {})
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline:
-        if visitor.get(f"{opened['url']}status/").json()["state"] == "ready":
-            return str(opened["url"])
+        if visitor.get(f"{OPENED}{opened['id']}/").json()["state"] == "ready":
+            return f"/profiles/opened/{opened['id']}/"
         time.sleep(0.2)
     raise SystemExit(f"the profile was not read within {READY_WITHIN_S:.0f} s")
 

@@ -24,6 +24,7 @@ from webprofile.tests.site import Site
 #: for Perfetto; a gigabyte takes minutes
 LOAD_WITHIN_S, READ_WITHIN_S = 600.0, 300.0
 _LOOK_S = 0.2
+OPENED = "/api/v1/profiles/opened/"
 #: of a drawn trace; `failed` is what a dialog of Perfetto's says
 _STATE = """
     const dialog = document.querySelector(".pf-modal-dialog");
@@ -115,15 +116,15 @@ def _opened(visitor: Visitor, path: Path) -> tuple[str, float]:
         while piece := file.read(1 << 20):
             digest.update(piece)
     described = {"name": "trace.json", "size_bytes": path.stat().st_size, "md5": digest.hexdigest()}
-    opened = visitor.post("/profiles/opened/", {"files": [described]})
+    opened = visitor.post(OPENED, {"files": [described]})
     for target in opened["uploads"]:
         visitor.put(target["url"], target["headers"], path)
     begin = time.perf_counter()
-    visitor.post(f"{opened['url']}submit/", {})
-    status = f"{opened['url']}status/"
+    visitor.post(f"{OPENED}{opened['id']}/submit/", {})
+    status = f"{OPENED}{opened['id']}/"
     _wait(lambda: visitor.get(status).json()["state"] != "processing", READ_WITHIN_S)
     assert visitor.get(status).json()["state"] == "ready"
-    return str(opened["url"]), time.perf_counter() - begin
+    return f"/profiles/opened/{opened['id']}/", time.perf_counter() - begin
 
 
 def _wait(is_done: Callable[[], bool], within_s: float) -> None:

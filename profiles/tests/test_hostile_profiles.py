@@ -88,10 +88,10 @@ def test_the_worst_have_every_order_filter_and_view(client, alice, name):
 def test_several_gigabytes_are_refused_before_a_byte_is_read(client, alice):
     announced = {"name": "p.json", "size_bytes": 5 << 30, "md5": "0" * 32, "head": "e30="}
     answer = client.post(
-        "/profiles/opened/", {"files": [announced]}, content_type="application/json"
+        "/api/v1/profiles/opened/", {"files": [announced]}, content_type="application/json"
     )
     assert answer.status_code == 422
-    assert "MiB" in answer.json()["message"]
+    assert "MiB" in answer.json()["detail"]
 
 
 def test_what_grew_after_it_was_announced_is_refused_by_its_size(client, alice, settings):

@@ -109,7 +109,9 @@ def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
 
     bodies = [file_body(trace(), "z.json"), file_body(good_profile("tiny"), "a.json")]
     made = client.post(
-        "/profiles/opened/", json.dumps({"files": bodies}), content_type="application/json"
+        "/api/v1/profiles/opened/",
+        json.dumps({"files": bodies}),
+        content_type="application/json",
     ).json()
     upload = ProfileUpload.objects.get(pk=made["id"])
     assert [(file.number, file.name, file.kind) for file in upload.files.all()] == [

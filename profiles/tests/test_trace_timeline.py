@@ -322,7 +322,7 @@ class TestSizes:
         limit = 1 << 30
         for head, status in ((b'{"traceEvents":[', 201), (b'{"graph_exec":{', 422)):
             body = {"files": [_announced(head, limit + 5)]}
-            answer = client.post("/profiles/opened/", body, content_type="application/json")
+            answer = client.post("/api/v1/profiles/opened/", body, content_type="application/json")
             assert answer.status_code == status, answer.content
 
 
@@ -342,11 +342,11 @@ def test_what_is_kept_of_a_trace_is_no_orphan_and_goes_with_it(alice):
 
 
 class TestProgress:
-    def test_the_page_its_status_and_the_api_say_how_far_reading_is(self, client, alice):
+    def test_the_api_says_how_far_reading_is(self, client, alice):
         told = []
 
         def look(*_):
-            told.append(client.get(f"/profiles/opened/{upload.pk}/status/").json()["progress"])
+            told.append(client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"])
 
         upload = make_upload(alice, repeated(RESNET, 4))
         with pytest.MonkeyPatch.context() as patch:
@@ -361,7 +361,7 @@ class TestProgress:
         assert {"fetched" in each["text"] for each in told} == {True, False}
         assert max(percents) == 100
         assert all("%" in each["text"] or "added up" in each["text"] for each in told)
-        assert client.get(f"/profiles/opened/{upload.pk}/status/").json()["progress"] is None
+        assert client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"] is None
 
     @pytest.mark.parametrize(
         ("language", "words"),

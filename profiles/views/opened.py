@@ -8,26 +8,22 @@ from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.selectors import reader_of
-from profiles.forms import read_open_body
-from profiles.models import OpenedFile, ProfileUpload
+from profiles.models import ProfileUpload
 from profiles.opened import uploads
 from profiles.opened.progress import reading_of
-from profiles.opened.storing import upload_submit, upload_targets
+from profiles.opened.storing import upload_submit
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
-from profiles.parts import part_targets, parts_join
 from profiles.selectors import results_latest, uploads_visible_to
 from profiles.size_limits import most_bytes, size_limit
 from profiles.views.access import upload_or_404
-from tasks.forms import read_join_body, read_parts_body
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 from webprofile.wording import word
@@ -46,7 +42,7 @@ def profile_list(request: HttpRequest) -> HttpResponse:
 @csrf_exempt  # the check reads the body: first the length is looked at
 @require_http_methods(["GET", "POST"])
 def collection(request: HttpRequest) -> HttpResponse:
-    """POST: a new one. JSON is answered with one presigned PUT for each file; a form sends them."""
+    """POST: a new one, whose files a form sends; scripts ask the API."""
     if request.method == "GET":
         return redirect("profiles:list")
     return _create(request)
@@ -54,26 +50,11 @@ def collection(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def _create(request: HttpRequest) -> HttpResponse:
-    if request.content_type != "application/json":
-        limit = settings.OPENED_FORM_LIMIT_BYTES
-        if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
-            error = DomainError("opened_form_large", status=413, limit_mib=limit // 2**20)
-            return _list_page(request, error)
-        return _create_from_form(request)
-    return _create_from_json(request)
-
-
-@csrf_protect
-def _create_from_json(request: HttpRequest) -> JsonResponse:
-    body = read_open_body(request.body)
-    files = [file.as_file() for file in body.files]
-    upload = uploads.upload_create(owner=reader_of(request), files=files, name=body.name)
-    answer = {
-        "id": upload.pk,
-        "url": reverse("profiles:opened", args=[upload.pk]),
-        "uploads": upload_targets(upload),
-    }
-    return JsonResponse(answer, status=201)
+    limit = settings.OPENED_FORM_LIMIT_BYTES
+    if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
+        error = DomainError("opened_form_large", status=413, limit_mib=limit // 2**20)
+        return _list_page(request, error)
+    return _create_from_form(request)
 
 
 @csrf_protect
@@ -136,52 +117,6 @@ def status(request: HttpRequest, upload_id: int) -> JsonResponse:
 
 @login_required
 @require_POST
-def targets(request: HttpRequest, upload_id: int) -> JsonResponse:
-    """Fresh presigned PUTs, for an upload that broke or took longer than they live."""
-    upload = upload_or_404(request, upload_id)
-    uploads.initiated_check(upload)
-    return JsonResponse({"uploads": upload_targets(upload)})
-
-
-@login_required
-@require_POST
-def file_parts(request: HttpRequest, upload_id: int, number: int) -> JsonResponse:
-    """Presigned PUTs for parts of a large file."""
-    found = _file_on_its_way(request, upload_id, number)
-    body = read_parts_body(request.body)
-    return JsonResponse({"parts": part_targets(found, body.upload, body.asked())})
-
-
-@login_required
-@require_POST
-def file_join(request: HttpRequest, upload_id: int, number: int) -> JsonResponse:
-    """Confirm that all parts of a large file are stored."""
-    found = _file_on_its_way(request, upload_id, number)
-    parts_join(found, read_join_body(request.body).md5s)
-    return JsonResponse({"md5": found.md5})
-
-
-def _file_on_its_way(request: HttpRequest, upload_id: int, number: int) -> OpenedFile:
-    """Raises Http404; DomainError opened_gone."""
-    upload = upload_or_404(request, upload_id)
-    found = get_object_or_404(upload.files, number=number)
-    uploads.initiated_check(upload)
-    return found
-
-
-@login_required
-@require_POST
-def submit(request: HttpRequest, upload_id: int) -> JsonResponse:
-    """Confirm that all files are stored; they are then read."""
-    upload = upload_or_404(request, upload_id)
-    upload_submit(upload)
-    return JsonResponse(
-        {"state": upload.state, "url": reverse("profiles:opened", args=[upload.pk])}
-    )
-
-
-@login_required
-@require_POST
 def retry(request: HttpRequest, upload_id: int) -> HttpResponse:
     upload = upload_or_404(request, upload_id)
     uploads.upload_retry(upload)
@@ -205,8 +140,6 @@ def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Remove a profile with all its files."""
     upload = upload_or_404(request, upload_id)
     uploads.upload_delete(upload, by=reader_of(request))
-    if request.content_type == "application/json":
-        return JsonResponse({"url": reverse("profiles:list")})
     messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
     return redirect("profiles:list")
 

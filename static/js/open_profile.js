@@ -60,11 +60,13 @@ function back(transfer, message) {
 }
 
 async function send(transfer, made) {
+  const place = `${texts.api}${made.id}/`;
   const urls = {
-    files: `${made.url}files/`,
-    uploads: `${made.url}uploads/`,
-    submit: `${made.url}submit/`,
-    cancel: `${made.url}delete/`,
+    files: `${place}files/`,
+    uploads: `${place}uploads/`,
+    submit: `${place}submit/`,
+    remove: place,
+    page: `${form.action}${made.id}/`,
   };
   if (!(await transfer.run(made.uploads, urls))) back(transfer, "");
 }
@@ -77,7 +79,7 @@ async function start(files) {
   let made;
   try {
     const described = await describe(transfer, files);
-    made = await postJson(form.action, { name, files: described }, { login: texts.login });
+    made = await postJson(texts.api, { name, files: described }, { login: texts.login });
   } catch (error) {
     if (error instanceof Refusal || error instanceof NoAnswer || error.kind) return back(transfer, transfer.cause(error));
     // a file that vanished while its first bytes were read

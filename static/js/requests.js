@@ -3,13 +3,17 @@
 import { toJson } from "./numbers.js";
 import { lastHeaders, traceHeaders } from "./trace.js";
 
-/** What the server said no with: `code`, `message` in the reader's language, `field` or null. */
+/**
+ * What the server said no with, as problem details (RFC 9457): `code`, `message` in the reader's
+ * language, `field` or empty; `errors` [{field, code, detail}] of single fields.
+ */
 export class Refusal extends Error {
-  constructor(status, { error, message, field }) {
+  constructor(status, { code, detail, error = code, message = detail, field = "", errors = [] }) {
     super(message);
     this.status = status;
     this.code = error;
     this.field = field;
+    this.errors = errors;
   }
 }
 
@@ -31,7 +35,7 @@ export async function postJson(url, body, { login }) {
     headers: {
       "Content-Type": "application/json",
       Accept: "application/json",
-      "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value,
+      "X-CSRFToken": csrfToken(),
       ...(/\/submit\/(\?|$)/.test(url) ? lastHeaders() : traceHeaders()),
     },
     body: toJson(body),
@@ -47,8 +51,20 @@ export async function postJson(url, body, { login }) {
     if (response.status === 403 && text.includes("CSRF")) endSession(login);
     throw new NoAnswer(response.status);
   }
-  if (!response.ok) throw data?.message ? new Refusal(response.status, data) : new NoAnswer(response.status);
+  if (data?.code === "csrf_failed") endSession(login);
+  if (!response.ok) throw data?.message || data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
   return data;
+}
+
+/** DELETE what is at an address. Throws NoAnswer. */
+export async function deleteAt(url, { login }) {
+  const response = await answer(url, {
+    method: "DELETE",
+    headers: { Accept: "application/json", "X-CSRFToken": csrfToken() },
+    signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
+  });
+  leaveIfLoggedOut(response, login);
+  if (!response.ok) throw new NoAnswer(response.status);
 }
 
 /** GET an object; `cache` as in fetch, "no-cache" for what the server dates. Throws NoAnswer. */
@@ -94,6 +110,10 @@ let whenSessionEnded = toLogin;
 /** What a page does when its session has ended, instead of leaving for the login page at once. */
 export function onSessionEnd(act) {
   whenSessionEnded = act;
+}
+
+function csrfToken() {
+  return document.querySelector("[name=csrfmiddlewaretoken]").value;
 }
 
 async function answer(url, options) {

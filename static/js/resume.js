@@ -50,7 +50,7 @@ async function send() {
     wanted.map((item) => Number(item.dataset.file)),
   );
   chooser.disabled = button.disabled = true;
-  if (!(await transfer.run(null, box.dataset))) window.location.assign(box.dataset.page);
+  if (!(await transfer.run(null, box.dataset))) window.location.assign(box.dataset.left);
 }
 
 if (wanted.some((item) => Number(item.dataset.parts))) {

@@ -1,7 +1,7 @@
 // The panel that shows files on their way: one row each, what went wrong, retry and abandon.
 
 import { Hasher } from "./hashing.js";
-import { NoAnswer, Refusal, postJson } from "./requests.js";
+import { NoAnswer, Refusal, deleteAt, postJson } from "./requests.js";
 import { TransferRow } from "./transfer_row.js";
 import { UploadError, sendFile } from "./upload.js";
 import { PartsUpload } from "./upload_parts.js";
@@ -69,7 +69,7 @@ export class Transfer {
    * Send what is not stored yet, then submit the task; goes to its page, or throws.
    *
    * targets: where to send the files, in their order, or null to ask for it
-   * urls: {uploads, submit, files}
+   * urls: {uploads, submit, files, page}
    */
   async sendAll(targets, urls) {
     this.problem(null);
@@ -94,11 +94,12 @@ export class Transfer {
       throw error;
     }
     this.release();
-    window.location.assign(answer.url);
+    window.location.assign(answer.url ?? urls.page);
   }
 
   /**
-   * Upload and confirm until it works; false if the reader gave up, and `urls.cancel` was asked.
+   * Upload and confirm until it works; false if the reader gave up; then `urls.cancel` was asked, or
+   * what is at `urls.remove` was deleted.
    *
    * isFinal(error): whether retrying cannot help; throws such errors. `error.isOfSubmit` is true for
    * errors of `urls.submit`
@@ -111,14 +112,14 @@ export class Transfer {
         return true;
       } catch (error) {
         if (isFinal(error)) throw error;
-        if (!(await this.decide(error, urls.cancel))) return false;
+        if (!(await this.decide(error, urls))) return false;
         known = null;
       }
     }
   }
 
   /** Offer retry and abandon; resolves to true for retry, after abandoning to false. */
-  decide(error, cancelUrl) {
+  decide(error, { cancel, remove }) {
     this.problem(this.cause(error));
     // a file that cannot be an input will not get better, nor will one that is not the wanted one
     const isWrong = error.code?.startsWith("input_") || error.kind === "other";
@@ -129,7 +130,8 @@ export class Transfer {
       });
     const abandon = choice("transfer-abandon").then(async () => {
       try {
-        if (cancelUrl) await this.#post(cancelUrl);
+        if (remove) await deleteAt(remove, { login: this.login });
+        else if (cancel) await this.#post(cancel);
       } catch {
         // the task ends by itself when its time for uploading is over
       }

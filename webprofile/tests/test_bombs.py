@@ -34,7 +34,7 @@ def entrances():
         "/tasks/": (page, {}),
         "/tasks/command/": (page, {}),
         "/tasks/cancel/": (page, {}),
-        "/profiles/opened/": (page, {}),
+        "/api/v1/profiles/opened/": (page, {}),
         "/api/agent/enrol/": (Client(), {}),
         "/api/agent/heartbeat/": (Client(), agent),
         "/api/v1/tasks/": (script, bearer),
