@@ -5,6 +5,7 @@ from dataclasses import asdict
 from django.http import Http404
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -21,6 +22,7 @@ from accounts.rest.serializers import (
     RefreshBody,
 )
 from webprofile.rest.authentication import scopes_of
+from webprofile.rest.permissions import NoAccessToken
 from webprofile.rest.schema import documented
 from webprofile.rest.throttling import CredentialsThrottle, RefreshThrottle
 from webprofile.rest.views import ApiView
@@ -30,7 +32,7 @@ from webprofile.rest.views import ApiView
 class PairObtain(ApiView):
     """Logging in."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
     authentication_classes = ()
     throttle_classes = (CredentialsThrottle,)
 
@@ -54,7 +56,7 @@ class PairObtain(ApiView):
 class PairRefresh(ApiView):
     """Staying logged in."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
     authentication_classes = ()
     throttle_classes = (RefreshThrottle,)
 
@@ -74,7 +76,7 @@ class PairRefresh(ApiView):
 class PairRevoke(ApiView):
     """Logging out."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
     authentication_classes = ()
     throttle_classes = (RefreshThrottle,)
 
@@ -94,7 +96,7 @@ class PairRevoke(ApiView):
 class AccessTokenList(ApiView):
     """Tokens for scripts."""
 
-    is_interactive = True
+    permission_classes = (NoAccessToken,)
 
     @documented(
         "Make an access token",

@@ -17,6 +17,7 @@ from accounts.webhooks.registering import (
     webhook_test,
 )
 from webprofile.rest import fields
+from webprofile.rest.permissions import NoAccessToken
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
 
@@ -106,7 +107,7 @@ class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
 class WebhookList(ApiListView):
     """A user's webhooks."""
 
-    is_interactive = True
+    permission_classes = (NoAccessToken,)
     serializer_class = WebhookAnswer
 
     def rows(self) -> QuerySet[Webhook]:
@@ -135,7 +136,7 @@ class WebhookList(ApiListView):
 class WebhookView(ApiView):
     """What the views of one webhook share."""
 
-    is_interactive = True
+    permission_classes = (NoAccessToken,)
 
     def webhook(self, webhook_id: int) -> Webhook:
         return get_object_or_404(self.reader.webhooks, pk=webhook_id)

@@ -24,10 +24,10 @@ A resource is a package or module `<app>/rest/` with serializers, views and `url
             return Response(PoolAnswer(pool).data, status=201)
 
 - `scope`: what a token must be allowed to: "read" for GET and "write" for the rest unless the view
-  says otherwise. `is_public = True` asks nobody to log in.
-  `is_interactive = True` refuses access tokens. `self.reader` is the user who asks. A token without
-  the scope `admin` makes its user a plain one: `reader.is_staff` is False, and all selectors that
-  go by it show no more than that.
+  says otherwise. `permission_classes = (AllowAny,)` asks nobody to log in, `(NoAccessToken,)`
+  refuses access tokens. `self.reader` is the user who asks. A token without the scope `admin` makes
+  its user a plain one: `reader.is_staff` is False, and all selectors that go by it show no more
+  than that.
 - Bodies derive from `fields.Body` (unknown fields are refused) and take the strict
   `fields.Integer`, `Text`, `Flag`: "1" is no number. A question in the address derives from
   `fields.Query`; the view reads it by `self.query(PoolQuery)` and documents it by

@@ -12,21 +12,25 @@ from webprofile.watching.facts import note
 
 
 class MayCall(BasePermission):
-    """Goes by `is_public`, `is_interactive` and `scope` of the view (`webprofile.rest`)."""
+    """Users; their access tokens need the scope that the view asks for (`webprofile.rest`)."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if request.user.is_authenticated:
-            note(request, user=request.user.pk)
-        if view.is_public:
-            return True
         if not request.user.is_authenticated:
             return False
-        if view.is_interactive and is_access_token(request):
-            raise PermissionDenied(code="token_not_here")
+        note(request, user=request.user.pk)
         wanted = scope_wanted(view, request.method or "")
         if wanted not in scopes_of(request):
             raise DomainError("scope_missing", status=403, scope=wanted)
         return True
+
+
+class NoAccessToken(MayCall):
+    """Users who logged in: a script has no say about the account, whatever its token's scopes."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if is_access_token(request):
+            raise PermissionDenied(code="token_not_here")
+        return super().has_permission(request, view)
 
 
 def scope_wanted(view: Any, method: str) -> str:

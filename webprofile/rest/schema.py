@@ -9,10 +9,11 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
+from rest_framework.permissions import AllowAny
 
 from webprofile.rest.description import ANSWERS, DESCRIPTION, PARTS, TAGS
 from webprofile.rest.fields import Body, Query
-from webprofile.rest.permissions import scope_wanted
+from webprofile.rest.permissions import NoAccessToken, scope_wanted
 from webprofile.rest.problems import MEDIA_TYPE
 
 _View = TypeVar("_View", bound=Callable[..., Any])
@@ -102,15 +103,15 @@ class Schema(AutoSchema):
         return [self.path.removeprefix("/api/v1/").split("/")[0]]
 
     def get_auth(self) -> list[dict[str, Any]]:
-        return [] if self.view.is_public else super().get_auth()
+        return [] if self._is_public() else super().get_auth()
 
     view: Any
 
     def get_description(self) -> str:  # type: ignore[override]
         text = super().get_description()
-        if self.view.is_public:
+        if self._is_public():
             return f"{text}\n\nNobody has to be logged in."
-        if self.view.is_interactive:
+        if NoAccessToken in self.view.permission_classes:
             return f"{text}\n\nNot with an access token."
         return (
             f"{text}\n\nAn access token needs the scope `{scope_wanted(self.view, self.method)}`."
@@ -131,6 +132,9 @@ class Schema(AutoSchema):
         operation["responses"] = dict(sorted(answers.items()))
         return operation
 
+    def _is_public(self) -> bool:
+        return AllowAny in self.view.permission_classes
+
     def _usual_errors(self) -> dict[int, list[str]]:
         errors = {
             400: ["malformed"],
@@ -143,7 +147,7 @@ class Schema(AutoSchema):
             errors[400] += ["query_invalid", "query_unknown"]
             if getattr(self.view, "paginator", None) is not None:
                 errors[400] += ["limit_bad", "cursor_bad"]
-        if not self.view.is_public:
+        if not self._is_public():
             errors[401] = ["not_authenticated", "token_invalid"]
             errors[403] = ["scope_missing", "token_not_here", "csrf_failed"]
         if self.method in {"POST", "PUT", "PATCH"}:

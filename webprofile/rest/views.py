@@ -14,6 +14,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.mixins import ListModelMixin
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -30,8 +31,6 @@ class ApiView(APIView):
     """A resource; see `webprofile.rest` for the attributes."""
 
     scope: str = ""
-    is_public = False
-    is_interactive = False
 
     @property
     def reader(self) -> User:
@@ -112,7 +111,7 @@ class ProblemMeaning(serializers.Serializer):
 class ProblemList(ApiView):
     """What the codes of errors mean."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
 
     @documented("List codes of errors", answers={200: ProblemMeaning(many=True)})
     def get(self, request: Request) -> Response:
@@ -123,7 +122,7 @@ class ProblemList(ApiView):
 class ProblemDetail(ApiView):
     """What one code means."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
 
     @documented("Explain a code", answers={200: ProblemMeaning})
     def get(self, request: Request, code: str) -> Response:
@@ -142,7 +141,7 @@ def _meaning(code: str) -> dict[str, Any]:
 class NothingHere(ApiView):
     """Every address below `/api/v1/` that is none."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
     schema = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -152,9 +151,6 @@ class NothingHere(ApiView):
 class SchemaView(SpectacularJSONAPIView):
     """The schema, made once: it is the same for everybody."""
 
-    is_public = True
-    is_interactive = False
-    scope = ""
     _made: Any = None
 
     @extend_schema(exclude=True)

@@ -7,6 +7,7 @@ from django.db.models import Prefetch, QuerySet
 from django.http import Http404
 from django.utils import translation
 from rest_framework import serializers
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -163,7 +164,7 @@ class PoolList(ApiListView):
 class OptionList(ApiView):
     """The options of load_and_run."""
 
-    is_public = True
+    permission_classes = (AllowAny,)
 
     @documented("List options", answers={200: OptionAnswer(many=True)}, operation_id="options_list")
     def get(self, request: Request) -> Response:
