@@ -87,6 +87,17 @@ def test_rights_are_given_and_taken_but_never_the_last_administrators():
     assert User.objects.get(email="alice@example.com").is_active
 
 
+def test_sessions_are_ended(client):
+    alice = make_user("alice")
+    form = {"login": alice.email, "password": "correct horse battery"}
+    client.post("/accounts/login/", form)
+    assert client.get("/tasks/").status_code == 200
+    assert users("end-sessions", alice.email) == "alice@example.com is logged out.\n"
+    assert client.get("/tasks/").status_code == 302
+    told = users("end-sessions", alice.email)
+    assert told == "There was no session of alice@example.com to end.\n"
+
+
 def test_one_who_is_refused_keeps_no_other_as_they_were():
     for name in ("alice", "bob"):
         make_user(name, is_staff=True, is_superuser=True)

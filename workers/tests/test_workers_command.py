@@ -80,3 +80,15 @@ def test_a_list_counts_what_waits_and_what_lives():
     assert rows["busy"]["waiting"] + rows["busy"]["live"] == 3
     assert (rows["idle"]["waiting"], rows["idle"]["live"]) == (0, 0)
     assert rows["idle"]["heartbeat"] == "never"
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_health_check_is_asked_for_and_a_device_that_is_away_stops_no_other():
+    make_worker("away", online=False), make_worker("box")
+    out = io.StringIO()
+    with pytest.raises(CommandError, match=r"^away cannot be checked now"):
+        call_command("workers", "health-check", "away", "box", stdout=out)
+    told = "Health check asked for: box. It runs when the device is free.\n"
+    assert out.getvalue() == told
+    entry = AuditEntry.objects.get(action="worker.health_check")
+    assert (entry.actor, entry.target_name) == (None, "box")
