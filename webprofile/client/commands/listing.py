@@ -77,7 +77,7 @@ def list_workers(given: argparse.Namespace) -> int:
     rows = [
         (
             worker["name"],
-            "online" if worker["is_online"] else "offline",
+            worker["condition"],
             ", ".join(usable(worker)),
             ", ".join(f"{name}={value}" for name, value in (worker.get("labels") or {}).items()),
         )
