@@ -104,6 +104,17 @@ def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
     assert asked["X-Amz-Security-Token"] == ["for-an-hour"]
 
 
+def test_the_sites_own_keys_sign_without_what_the_environment_has_for_other_programs(
+    settings, monkeypatch
+):
+    settings.S3_REGION = "asked-for-by-this-test-alone"
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-others")
+    monkeypatch.setenv("AWS_S3_SESSION_PROFILE", "of-others")
+    asked = parse_qs(urlsplit(objects.presign_get("a")).query)
+    assert asked["X-Amz-Credential"][0].startswith(f"{settings.S3_ACCESS_KEY_ID}/")
+    assert "X-Amz-Security-Token" not in asked
+
+
 def test_certificates_of_ones_own_are_trusted(settings):
     settings.S3_CA_BUNDLE = ssl.get_default_verify_paths().openssl_cafile
     assert objects.client._endpoint.http_session._verify == settings.S3_CA_BUNDLE

@@ -81,6 +81,19 @@ async def test_who_listens_goes_on_listening_when_redis_was_away(redis, layer):
     await poke_until_heard(layer, hearing)
 
 
+async def test_a_message_reaches_who_is_in_its_group_now(layer):
+    staying, leaving = await layer.new_channel(), await layer.new_channel()
+    await layer.group_add("worker.1", staying)
+    await layer.group_add("worker.1", leaving)
+    await layer.group_add("worker.2", leaving)
+    await layer.group_discard("worker.1", leaving)
+    hearing = [asyncio.create_task(layer.receive(channel)) for channel in (staying, leaving)]
+    await poke_until_heard(layer, hearing[0])
+    assert not hearing[1].done()
+    await layer.group_send("worker.2", {"type": "told"})
+    assert await asyncio.wait_for(hearing[1], 10) == {"type": "told"}
+
+
 @pytest.mark.exhaustive
 async def test_who_comes_while_redis_is_away_listens_once_it_is_back(redis, layer):
     redis.end()
