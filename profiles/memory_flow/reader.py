@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from profiles.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.interning import Texts
 from webprofile.integers import parse_int
 
 #: rectangles that are read
@@ -41,7 +42,6 @@ TENSORS_LIMIT = 1_000_000
 #: different texts that are told apart, and their length together; all others count as one
 TEXTS_LIMIT, TEXTS_LENGTH_LIMIT = 500_000, 32 << 20
 LONGEST_NAME, LONGEST_LAYOUT = 300, 200
-OTHERS = "…"
 NONE = -1
 #: larger ones are no tensors; so many of them can still be added up
 _LARGEST_BYTES = 1 << 42
@@ -107,35 +107,15 @@ def read_flow(path: Path) -> Flow:
     return making.done(reader)
 
 
-class _Texts:
-    """Texts that repeat, each kept once and known by a number; no more than the limits allow."""
-
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._length = 0
-        self._codes: dict[str, int] = {}
-
-    def code(self, text: str) -> int:
-        found = self._codes.get(text)
-        return self._new(text) if found is None else found
-
-    def values(self) -> tuple[str, ...]:
-        return tuple(self._codes)
-
-    def _new(self, text: str) -> int:
-        if len(text) > self._longest:
-            return self.code(text[: self._longest - 1] + OTHERS)
-        if len(self._codes) >= TEXTS_LIMIT or self._length >= TEXTS_LENGTH_LIMIT:
-            text = OTHERS
-        self._length += len(text)
-        return self._codes.setdefault(text, len(self._codes))
+def _texts(longest: int) -> Texts:
+    return Texts(longest=longest, most=TEXTS_LIMIT, most_chars=TEXTS_LENGTH_LIMIT)
 
 
 class _Making:
     """Columns in the making."""
 
     def __init__(self) -> None:
-        self._names, self._layouts = _Texts(LONGEST_NAME), _Texts(LONGEST_LAYOUT)
+        self._names, self._layouts = _texts(LONGEST_NAME), _texts(LONGEST_LAYOUT)
         self._columns = {name: array("q") for name in _COLUMNS}
         self._appends = [self._columns[name].append for name in _COLUMNS]
         self._broken = self._left_out = 0

@@ -10,6 +10,7 @@ from profiles.memory_flow import elements, reader
 from profiles.memory_flow.reading import read_memory_flow
 from profiles.memory_flow.summary import decode_summary
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.interning import OTHERS
 from profiles.tests import hostile
 from profiles.tests.flows import END, HEAD, MLP, RESNET, read, tensor, to_flow
 from webprofile.wording_opened import OPENED
@@ -99,7 +100,7 @@ def test_names_are_shown_as_they_are_though_megengine_escapes_nothing(tmp_path, 
     wanted = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
     wanted = re.sub(r"[\r\n\t]+", " ", wanted)
     if len(wanted) > reader.LONGEST_NAME:
-        wanted = wanted[: reader.LONGEST_NAME - 1] + reader.OTHERS
+        wanted = wanted[: reader.LONGEST_NAME - 1] + OTHERS
     assert re.sub(" +", " ", shown) == re.sub(" +", " ", wanted)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.interning import Texts
 from profiles.traces.events import Args, Event, EventReader, Piece
 from profiles.traces.pieces import NamingNotes, PieceNotes, Pieces
 
@@ -17,7 +18,6 @@ from profiles.traces.pieces import NamingNotes, PieceNotes, Pieces
 TEXTS_LIMIT = 1_000_000
 TEXTS_BYTES_LIMIT = 128 << 20
 LONGEST_TEXT = 500
-OTHERS = "…"
 NONE = -1
 
 #: what the phases that are kept become; flow arrows and what no writer of ours uses are dropped
@@ -35,37 +35,12 @@ _LARGEST = 1 << 64
 _LEAST_PART = 1e-4
 
 
-class _Texts:
-    """Texts that repeat, each kept once and known by a number; no more than the limits allow."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self._codes: dict[str, int] = {}
-        self._bytes = 0
-
-    def code(self, text: str) -> int:
-        found = self._codes.get(text)
-        return self._new(text) if found is None else found
-
-    def _new(self, text: str) -> int:
-        if len(text) > LONGEST_TEXT:
-            return self.code(text[: LONGEST_TEXT - 1] + OTHERS)
-        if len(self.values) >= TEXTS_LIMIT or self._bytes >= TEXTS_BYTES_LIMIT:
-            if (others := self._codes.get(OTHERS)) is not None:
-                return others
-            text = OTHERS
-        self._bytes += len(text)
-        self._codes[text] = len(self.values)
-        self.values.append(text)
-        return self._codes[text]
-
-
-class _Names(_Texts):
+class _Names(Texts):
     """Names of events; what they say of tensors, `Input 80`, goes without the tensor's number."""
 
-    def _new(self, text: str) -> int:
+    def new(self, text: str) -> int:
         kind, _, number = text.partition(" ")
-        return self.code(kind) if kind in TENSOR_EVENTS and number.isdigit() else super()._new(text)
+        return self.code(kind) if kind in TENSOR_EVENTS and number.isdigit() else super().new(text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +196,8 @@ class _Making:
 
     def __init__(self) -> None:
         self._dropped = self._broken = self._rows = 0
-        self._names, self._labels = _Names(), _Texts()
+        limits = {"longest": LONGEST_TEXT, "most": TEXTS_LIMIT, "most_chars": TEXTS_BYTES_LIMIT}
+        self._names, self._labels = _Names(**limits), Texts(**limits)
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
@@ -263,9 +239,7 @@ class _Making:
         }
         return Trace(
             **columns,
-            texts=TraceTexts(
-                tuple(self._names.values), tuple(self._labels.values), tuple(self._layouts)
-            ),
+            texts=TraceTexts(self._names.values(), self._labels.values(), tuple(self._layouts)),
             lanes=tuple(lanes),
             lane_names=tuple(self._lane_names.get(each, "") for each in lanes),
             dropped=self._dropped,

@@ -12,7 +12,7 @@ from profiles.parsers.load_and_run import parse
 from profiles.parsers.npz import columns_to_arrays, save
 from testdata import DATA
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 #: a larger one is changed in places that are all alike
 LARGEST = 64 * 1024
 
