@@ -23,7 +23,8 @@ log = structlog.get_logger()
 )
 def build_profile(attempt_id: str) -> None:
     """Turn an attempt's artifacts into a profile. Idempotent; retried when storage is away."""
-    attempt = Attempt.objects.select_related("task", "worker").filter(pk=attempt_id).first()
+    rows = Attempt.objects.select_related("task", "worker").prefetch_related("artifacts")
+    attempt = rows.filter(pk=attempt_id).first()
     if attempt is None:
         return  # its task was deleted meanwhile
     bind_contextvars(task=attempt.task_id, attempt=attempt_id, worker=attempt.worker.name)

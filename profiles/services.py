@@ -1,11 +1,13 @@
 """Everything that changes profiles and artifacts."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 import structlog
 from django.db import transaction
-from django.db.models import prefetch_related_objects
+from django.db.models import Q
 from django.utils import timezone
 
 from agent.protocol import FileOffer
@@ -58,35 +60,36 @@ def _why_refused(file: FileOffer, total_bytes: int) -> str:
 @transaction.atomic
 def artifacts_offer(attempt: Attempt, files: Iterable[FileOffer]) -> None:
     """Note the files that an agent was given places for. Repeating it changes nothing."""
-    _note([(attempt, files)], is_stored=False)
+    _note(attempt, files, is_stored=False)
 
 
 @transaction.atomic(savepoint=False)
-def artifacts_record(told: Iterable[tuple[Attempt, Iterable[FileOffer]]]) -> None:
-    """Note the files that agents say they stored; they are checked when they are read.
+def artifacts_record(attempt: Attempt, files: Sequence[FileOffer]) -> None:
+    """Note the files that an agent says it stored; they are checked when they are read.
 
-    Those that an attempt may not store are left out.
+    Those that the attempt may not store are left out.
     """
-    told = list(told)
-    prefetch_related_objects([attempt for attempt, _ in told], "artifacts")
-    judged = ((attempt, artifacts_judge(attempt, files)) for attempt, files in told)
-    _note(
-        ((attempt, [file for file, refused in found if not refused]) for attempt, found in judged),
-        is_stored=True,
-    )
+    if not files:
+        return
+    # most often all of them are what it was given places for, which was judged then
+    same = (Q(name=file.name, size_bytes=file.size_bytes, md5=file.md5) for file in files)
+    offered = Artifact.objects.filter(reduce(or_, same), attempt=attempt)
+    if offered.update(is_stored=True) == len(files):
+        return
+    judged = artifacts_judge(attempt, files)
+    _note(attempt, [file for file, refused in judged if not refused], is_stored=True)
 
 
-def _note(told: Iterable[tuple[Attempt, Iterable[FileOffer]]], *, is_stored: bool) -> None:
+def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
     # by name, since one statement may not write a row twice
     rows = {
-        (attempt.pk, file.name): Artifact(
+        file.name: Artifact(
             attempt=attempt,
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
             is_stored=is_stored,
         )
-        for attempt, files in told
         for file in files
     }
     Artifact.objects.bulk_create(

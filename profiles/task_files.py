@@ -1,10 +1,8 @@
 """The files of tasks on their way from this machine's disk into object storage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-from django.db.models import prefetch_related_objects
 
 from profiles.parts import target_of, what_is_stored
 from tasks.asking.inspection import bytes_wanted
@@ -12,7 +10,7 @@ from tasks.asking.programs import bytes_wanted_of
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
-from tasks.submitting import Arrived, StoredObject, tasks_submit
+from tasks.submitting import StoredObject, task_submit
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -70,32 +68,10 @@ def task_confirm(task: Task) -> None:
     Repeating it changes nothing. Raises DomainError as `tasks.submitting.task_submit`, and
     storage_unreachable.
     """
-    if refused := tasks_confirm([task]):
-        raise refused[task.pk]
-
-
-def tasks_confirm(tasks: Sequence[Task]) -> dict[int, DomainError]:
-    """The same of several tasks; returns what is wrong with those that stay behind.
-
-    Raises DomainError storage_unreachable before any of them goes.
-    """
-    prefetch_related_objects(tasks, "files")
-    arrived, refused = list[Arrived](), dict[int, DomainError]()
-    for task in tasks:
-        try:
-            arrived.append(_arrived(task))
-        except DomainError as error:
-            if error.code == "storage_unreachable":
-                raise
-            refused[task.pk] = error
-    return refused | (tasks_submit(arrived) if arrived else {})
-
-
-def _arrived(task: Task) -> Arrived:
     rows = list(task.files.all())
     stored = {row.pk: what_is_stored(row) for row in rows}
     whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
-    return Arrived(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
+    task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:

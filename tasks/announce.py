@@ -3,8 +3,6 @@
 They carry no data: delivery is at most once, so listeners read rows.
 """
 
-from collections.abc import Collection, Iterable
-
 import structlog
 from django.db import transaction
 
@@ -30,14 +28,7 @@ ALL_TASKS_GROUP = "tasks.of.all"
 
 def task_changed_on_commit(task: Task) -> None:
     """Tell browsers that show this task, or its owner's list, to read again."""
-    tasks_changed_on_commit([task])
-
-
-def tasks_changed_on_commit(tasks: Iterable[Task]) -> None:
-    """The same of several tasks: a list that shows many of them is told once."""
-    groups = {ALL_TASKS_GROUP}
-    for task in tasks:
-        groups |= {task_group(task.pk), owner_group(task.owner_id)}
+    groups = {ALL_TASKS_GROUP, task_group(task.pk), owner_group(task.owner_id)}
     transaction.on_commit(lambda: _send(groups, "task.changed"), robust=True)
 
 
@@ -49,19 +40,10 @@ def attempt_progressed_on_commit(task: Task) -> None:
 
 def poke_worker_on_commit(worker_id: int) -> None:
     """Tell the connection of this worker's agent to compare its rows with what the agent does."""
-    poke_workers_on_commit([worker_id])
-
-
-def poke_workers_on_commit(worker_ids: Collection[int]) -> None:
-    """The same of several workers: those that are in the collection at the commit."""
-    transaction.on_commit(
-        lambda: _send({worker_group(worker_id) for worker_id in worker_ids}, "worker.poke"),
-        robust=True,
-    )
+    group = worker_group(worker_id)
+    transaction.on_commit(lambda: _send({group}, "worker.poke"), robust=True)
 
 
 def _send(groups: set[str], kind: str) -> None:
-    if not groups:
-        return
     with hint_given(kind):
         tell(groups, {"type": kind})

@@ -6,31 +6,27 @@ decides.
 
 import datetime
 import uuid
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import or_
+from collections.abc import Iterable
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Exists, Q, Sum
+from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agent.protocol import AttemptLog
 from tasks import announce
-from tasks.ends import attempt_again, attempts_cancelled
+from tasks.ends import attempt_again, attempt_cancelled
 from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, LogChunk, Task
 from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState
-from tasks.transitions import tasks_lock, transitions_if
+from tasks.transitions import transition_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
-from webprofile.saving import wait_at_most
 from workers.models import Worker
 
 #: why an attempt ended whose worker was silent for longer than a lease
 LEASE_EXPIRED = "lease_expired"
-#: how long an assignment that may not wait for tasks waits for other rows
-_ROW_S = 1.0
 #: why one ended before it began: the device was forbidden to run scripts
 SCRIPTS_WITHDRAWN = "scripts_withdrawn"
 
@@ -44,93 +40,93 @@ def lease_end() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.LEASE_S)
 
 
-def attempt_assign(task: Task, *, slot: int, may_wait: bool = True) -> Attempt | None:
-    """Give a waiting task to its worker; None if it is not waiting for this one any more.
-
-    may_wait: see `attempts_assign`. Raises IntegrityError if the slot is taken: the caller
-    lost a race.
-    """
-    return next(iter(attempts_assign([(task, slot)], may_wait=may_wait)), None)
-
-
 @transaction.atomic
-def attempts_assign(places: Sequence[tuple[Task, int]], *, may_wait: bool = True) -> list[Attempt]:
-    """The same of several tasks, each with its slot, in as many statements as of one.
+def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
+    """Give a waiting task to its worker, and wake the worker's agent.
 
-    may_wait: whether to wait for tasks that somebody has locked, which are left out otherwise
-    Returns the attempts of those that still waited there. Raises IntegrityError if any of the slots
-    is taken; then nothing is done. Without `may_wait` OperationalError if anything else was locked
-    for longer than a second.
+    None if it does not wait for this worker any more, or if somebody has locked it. Raises
+    IntegrityError if the slot is taken: the caller lost a race.
     """
-    if not may_wait:
-        wait_at_most(_ROW_S)
-        free = set(tasks_lock([task.pk for task, _ in places], may_wait=False))
-        places = [(task, slot) for task, slot in places if task.pk in free]
-        if not places:
-            return []
+    if task.is_script and not _takes_scripts(task):
+        return None
     # first in line on commit: the device should not wait for what browsers are told
-    poked = set[int]()
-    announce.poke_workers_on_commit(poked)
-    ids = {task.pk: uuid.uuid4() for task, _ in places}
-    about = {
-        task.pk: {"attempt": str(ids[task.pk]), "worker": task.worker.name} for task, _ in places
-    }
-    still = reduce(or_, (_waits_here(task) for task, _ in places))
-    tasks = [task for task, _ in places]
-    moved = transitions_if(tasks, TaskState.ASSIGNED, {TaskState.WAITING}, only=still, about=about)
-    poked |= {task.worker_id for task in moved}
-    slots = {task.pk: slot for task, slot in places}
-    tried = Attempt.objects.filter(task__in=moved).order_by().values_list("task")
-    numbers = dict(tried.annotate(Count("pk")))
-    attempts = Attempt.objects.bulk_create(
-        Attempt(
-            pk=ids[task.pk],
-            task=task,
-            worker_id=task.worker_id,
-            number=numbers.get(task.pk, 0) + 1,
-            slot=slots[task.pk],
-            lease_expires_at=lease_end(),
-        )
-        for task in moved
+    announce.poke_worker_on_commit(task.worker_id)
+    attempt_id = uuid.uuid4()
+    is_moved = transition_if(
+        task,
+        TaskState.ASSIGNED,
+        {TaskState.WAITING},
+        # another dispatcher may have moved it to another device since it was read
+        only={"worker_id": task.worker_id, "runtime_version": task.runtime_version},
+        may_wait=False,
+        about={"attempt": str(attempt_id), "worker": task.worker.name},
     )
-    for attempt in attempts:
-        if attempt.number == 1 and attempt.task.submitted_at is not None:
-            waited_s = _s(attempt.created_at - attempt.task.submitted_at)
-            DISPATCH_SECONDS.labels("assigned").observe(waited_s)
-    return attempts
+    if not is_moved:
+        return None
+    before = Attempt.objects.filter(task=task.pk).order_by("-number").values("number")[:1]
+    attempt = Attempt.objects.create(
+        pk=attempt_id,
+        task=task,
+        worker_id=task.worker_id,
+        number=Coalesce(Subquery(before), 0) + 1,
+        slot=slot,
+        lease_expires_at=lease_end(),
+    )
+    # the database counted; read when somebody asks for it
+    del attempt.number
+    # one that was tried before has a moment before which it does not start again
+    if task.not_before_at is None and task.submitted_at is not None:
+        DISPATCH_SECONDS.labels("assigned").observe(_s(attempt.created_at - task.submitted_at))
+    return attempt
 
 
-def _waits_here(task: Task) -> Q:
-    """That no other dispatcher moved it to another device since it was read."""
-    here = Q(pk=task.pk, worker=task.worker_id, runtime_version=task.runtime_version)
-    if task.is_script:
-        # its owner, or an administrator, may have withdrawn it since
-        here &= Q(Exists(scripts_takers().filter(pk=task.worker_id)))
-    return here
+def _takes_scripts(task: Task) -> bool:
+    """Whether its device may still run scripts: its owner, or an administrator, may have withdrawn
+    that since the task was read. It stays so until the commit.
+    """
+    takers = scripts_takers().filter(pk=task.worker_id).select_for_update(no_key=True)
+    return bool(takers.values_list("pk", flat=True))
 
 
 @transaction.atomic
-def attempt_log(attempt: Attempt, chunk: AttemptLog) -> None:
-    """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped."""
+def attempt_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
+    """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped.
+
+    attempts: the one that it is of, or none. Returns it.
+    """
+    pieces = LogChunk.objects.filter(attempt=OuterRef("pk")).order_by()
+    kept = pieces.values("attempt").annotate(bytes=Sum("size")).values("bytes")
+    attempt = (
+        attempts.select_related("task")
+        .annotate(
+            kept_bytes=Coalesce(Subquery(kept), 0),
+            is_repeated=Exists(pieces.filter(seq=chunk.seq)),
+        )
+        .first()
+    )
+    if attempt is None:
+        return None
     size = len(chunk.text.encode())
-    kept = attempt.log.aggregate(bytes=Sum("size"))["bytes"] or 0
-    if attempt.ended_at is not None or kept + size > settings.LOG_LIMIT_BYTES:
+    if attempt.ended_at is not None or attempt.kept_bytes + size > settings.LOG_LIMIT_BYTES:
         LOG_PIECES.labels("dropped").inc()
-        return
-    _, new = LogChunk.objects.get_or_create(
+        return attempt
+    if attempt.is_repeated:
+        LOG_PIECES.labels("repeated").inc()
+        return attempt
+    piece = LogChunk(
         attempt=attempt,
         seq=chunk.seq,
+        offset=chunk.offset,
+        size=size,
         # PostgreSQL's text cannot hold a NUL
-        defaults={
-            "offset": chunk.offset,
-            "size": size,
-            "text": chunk.text.replace("\x00", "\ufffd"),
-        },
+        text=chunk.text.replace("\x00", "\ufffd"),
     )
-    LOG_PIECES.labels("kept" if new else "repeated").inc()
-    if new:
-        LOG_BYTES.inc(size)
-        announce.attempt_progressed_on_commit(attempt.task)
+    # two connections of one agent may say the same at the same moment
+    LogChunk.objects.bulk_create([piece], ignore_conflicts=True)
+    LOG_PIECES.labels("kept").inc()
+    LOG_BYTES.inc(size)
+    announce.attempt_progressed_on_commit(attempt.task)
+    return attempt
 
 
 def leases_renew(worker: Worker, running: frozenset[uuid.UUID]) -> None:
@@ -171,7 +167,7 @@ def attempt_lose(
         return False
     task = attempt.task
     if task.state == TaskState.CANCELLING:
-        attempts_cancelled([attempt])
+        attempt_cancelled(attempt)
     else:
         attempt_again(attempt, reason=reason)
     dispatch_on_commit({task.worker_id})

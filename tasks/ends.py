@@ -1,8 +1,6 @@
 """How a task goes on once an attempt of it is over: to an end, or to another attempt."""
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -10,7 +8,7 @@ from django.utils import timezone
 from agent.protocol import EndReason
 from tasks.models import Attempt, TaskEvent
 from tasks.states import Outcome, TaskState
-from tasks.transitions import transition_if, transitions_if
+from tasks.transitions import transition_if
 
 #: ends for which neither model nor user is to blame; the task gets another attempt
 RETRIED = frozenset(
@@ -28,32 +26,27 @@ RETRIED = frozenset(
 PAUSED = frozenset({EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED, EndReason.AGENT_ERROR})
 
 
-def about(attempts: Iterable[Attempt]) -> dict[int, Mapping[str, str]]:
-    """What lines about the tasks of these attempts say of them, by task."""
-    return {
-        each.task_id: {"attempt": str(each.pk), "worker": each.worker.name} for each in attempts
-    }
+def about(attempt: Attempt) -> dict[str, str]:
+    """What lines about an attempt's task say of the attempt."""
+    return {"attempt": str(attempt.pk), "worker": attempt.worker.name}
 
 
-def attempts_fail(
-    attempts: Sequence[Attempt], outcome: Outcome, reason: str, detail: str = ""
-) -> None:
-    """End the tasks of attempts that are over, for one and the same reason."""
-    sources = {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING}
-    transitions_if(
-        [attempt.task for attempt in attempts],
+def attempt_fail(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> None:
+    """End the task of an attempt that is over."""
+    transition_if(
+        attempt.task,
         TaskState.FINISHED,
-        sources,
-        about=about(attempts),
+        {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING},
+        about=about(attempt),
         outcome=outcome,
         reason=reason,
         detail=detail[:1000],
     )
 
 
-def attempts_cancelled(attempts: Sequence[Attempt]) -> None:
-    """End the tasks of attempts that are over, as their owners wished."""
-    attempts_fail(attempts, Outcome.CANCELLED, "cancelled_by_user")
+def attempt_cancelled(attempt: Attempt) -> None:
+    """End the task of an attempt that is over, as its owner wished."""
+    attempt_fail(attempt, Outcome.CANCELLED, "cancelled_by_user")
 
 
 def attempt_again(attempt: Attempt, *, reason: str, detail: str = "") -> None:
@@ -61,13 +54,12 @@ def attempt_again(attempt: Attempt, *, reason: str, detail: str = "") -> None:
     task = attempt.task
     tried = task.attempts.count()
     if tried >= settings.MAX_ATTEMPTS:
-        attempts_fail([attempt], Outcome.LOST, reason, detail)
+        attempt_fail(attempt, Outcome.LOST, reason, detail)
         return
     pause_s = _pause_s(tried) if reason in PAUSED else 0
     not_before = timezone.now() + datetime.timedelta(seconds=pause_s)
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
-    changes: dict[str, Any] = {"about": about([attempt]), "not_before_at": not_before}
-    if transition_if(task, TaskState.WAITING, held, **changes):
+    if transition_if(task, TaskState.WAITING, held, about=about(attempt), not_before_at=not_before):
         TaskEvent.objects.filter(task=task, seq=task.event_seq).update(
             data={"status": task.status.value, "retry_because": reason, "detail": detail[:200]}
         )

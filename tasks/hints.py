@@ -4,7 +4,7 @@ All of it is a hint: if it is lost, `tasks.sweeping` finds the same rows within 
 inside the functions are on purpose: what a hint calls builds on the services that give it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from django.db import transaction
 
@@ -25,18 +25,9 @@ def dispatch_on_commit(worker_ids: Collection[int]) -> None:
         transaction.on_commit(send, robust=True)
 
 
-def build_profiles_on_commit(attempt_ids: Sequence[str]) -> None:
-    """Queue the reading of attempts' files.
-
-    The first that the broker does not take is the last that it is asked for: one that is silent
-    would hold up all of them, one after the other.
-    """
-
-    def build() -> None:
-        for attempt_id in attempt_ids:
-            build_profile_soon(attempt_id)
-
-    transaction.on_commit(build, robust=True)
+def build_profile_on_commit(attempt_id: str) -> None:
+    """Queue the reading of an attempt's files."""
+    transaction.on_commit(lambda: build_profile_soon(attempt_id), robust=True)
 
 
 def build_profile_soon(attempt_id: str) -> None:

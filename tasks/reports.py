@@ -1,4 +1,4 @@
-"""What agents report of their attempts: accepted, started, finished. Those of many devices at once.
+"""What agents report of their attempts: accepted, started, finished.
 
 Rows are locked first and judged then, so that what is written rests on what is true until the
 commit; an attempt that ended is fenced: reports that come later change nothing.
@@ -6,14 +6,11 @@ commit; an attempt that ended is fenced: reports that come later change nothing.
 
 import datetime
 import re
-import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import prefetch_related_objects
+from django.db.models import QuerySet
 from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
@@ -21,143 +18,100 @@ from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, End
 from tasks import announce
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
-from tasks.ends import RETRIED, about, attempt_again, attempts_cancelled, attempts_fail
-from tasks.hints import build_profiles_on_commit, dispatch_on_commit
-from tasks.models import Attempt, LogChunk, TaskFile
+from tasks.ends import RETRIED, about, attempt_again, attempt_cancelled, attempt_fail
+from tasks.hints import build_profile_on_commit, dispatch_on_commit
+from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
-from tasks.transitions import transitions_if
+from tasks.transitions import transition_if
 from webprofile.meters import DISPATCH_SECONDS
-from webprofile.saving import rows_save
-from workers.models import Worker
 
 Report = AttemptAccepted | AttemptStarted | AttemptFinished
-Ended = list[tuple[Attempt, AttemptFinished]]
 
-#: the columns that reports change
-_WRITTEN = (
-    "accepted_at", "started_at", "ended_at", "lease_expires_at", "command", "download_s", "run_s",
-    "passes", "passes_done", "exit_code", "end_reason", "detail",
-)  # fmt: skip
 #: what only the device needs to know of a task, and is long
 _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__target")
 
 
-def attempts_held(
-    said: Iterable[tuple[Worker, Report]], *, may_wait: bool = True
-) -> dict[tuple[uuid.UUID, int], Attempt]:
-    """The attempts that reports are about, by id and worker, locked with their tasks until the
-    commit.
-
-    Only those of the worker that reports: others' do not exist for it. Without `may_wait` those
-    that somebody else has locked are left out.
-    """
-    workers = {(report.attempt, worker.pk): worker for worker, report in said}
-    # in one order for all who lock several; new rows that refer to these need not wait
-    rows = Attempt.objects.filter(pk__in={pk for pk, _ in workers}).order_by("pk").defer(*_LONG)
-    rows = rows.select_related("task").select_for_update(
-        of=("self", "task"), no_key=True, skip_locked=not may_wait
-    )
-    held = {key: row for row in rows if (key := (row.pk, row.worker_id)) in workers}
-    for key, attempt in held.items():
-        attempt.worker = workers[key]
-    return held
+def attempt_held(attempts: QuerySet[Attempt]) -> Attempt | None:
+    """The one of these attempts, locked with its task until the commit."""
+    # new rows that refer to these need not wait
+    rows = attempts.select_related("task", "worker").defer(*_LONG)
+    return rows.select_for_update(of=("self", "task"), no_key=True).first()
 
 
 @transaction.atomic(savepoint=False)
-def reports_take(reports: Iterable[tuple[Attempt, Report]]) -> Ended:
-    """Note what is reported and move the tasks on; repeated and late reports change nothing.
+def report_take(attempt: Attempt, report: Report) -> bool:
+    """Note what is reported and move the task on; a repeated or late report changes nothing.
 
-    reports: of attempts that this transaction holds (`attempts_held`), the same one as often as
-    it is reported of. Returns the attempts that this ended, with why.
+    attempt: one that this transaction holds (`attempt_held`). Returns whether this ended it.
     """
-    now, started, ended = timezone.now(), list[Attempt](), Ended()
-    changed = dict[uuid.UUID, Attempt]()
-    for attempt, report in reports:
-        if attempt.ended_at is not None:
-            continue
-        match report:
-            case AttemptAccepted() if attempt.accepted_at is None:
-                attempt.accepted_at, attempt.lease_expires_at = now, lease_end()
-            case AttemptStarted() if attempt.started_at is None:
-                attempt.started_at, attempt.lease_expires_at = now, lease_end()
-                attempt.download_s, attempt.command = report.download_s, report.command
-                attempt.passes, attempt.passes_done = report.passes, report.passes_done
-                started.append(attempt)
-            case AttemptStarted() if attempt.passes_done < report.passes_done:
-                attempt.passes, attempt.passes_done = report.passes, report.passes_done
-                announce.attempt_progressed_on_commit(attempt.task)
-            case AttemptFinished():
-                _note_end(attempt, report, now)
-                ended.append((attempt, report))
-            case _:
-                continue
-        changed[attempt.pk] = attempt
-    rows_save(changed.values(), _WRITTEN)
-    _go_on_started(started)
-    _go_on_ended(ended)
-    return ended
+    if attempt.ended_at is not None:
+        return False
+    now, task = timezone.now(), attempt.task
+    match report:
+        case AttemptAccepted() if attempt.accepted_at is None:
+            _write(attempt, accepted_at=now, lease_expires_at=lease_end())
+        case AttemptStarted() if attempt.started_at is None:
+            _write(
+                attempt,
+                started_at=now,
+                lease_expires_at=lease_end(),
+                download_s=report.download_s,
+                command=report.command,
+                passes=report.passes,
+                passes_done=report.passes_done,
+            )
+            transition_if(task, TaskState.RUNNING, {TaskState.ASSIGNED}, about=about(attempt))
+            if attempt.number == 1:
+                waited_s = (now - attempt.created_at).total_seconds()
+                DISPATCH_SECONDS.labels("started").observe(max(0.0, waited_s))
+        case AttemptStarted() if attempt.passes_done < report.passes_done:
+            _write(attempt, passes=report.passes, passes_done=report.passes_done)
+            announce.attempt_progressed_on_commit(task)
+        case AttemptFinished():
+            _write(
+                attempt,
+                ended_at=now,
+                end_reason=report.reason.value,
+                exit_code=report.exit_code,
+                run_s=report.run_s,
+                detail=report.detail,
+                command=report.command or attempt.command,
+            )
+            _go_on(attempt, report)
+            return True
+    return False
 
 
-def _note_end(attempt: Attempt, report: AttemptFinished, now: datetime.datetime) -> None:
-    attempt.ended_at, attempt.end_reason = now, report.reason.value
-    attempt.exit_code, attempt.run_s = report.exit_code, report.run_s
-    attempt.detail = report.detail
-    attempt.command = report.command or attempt.command
+def _write(attempt: Attempt, **columns: Any) -> None:
+    for name, value in columns.items():
+        setattr(attempt, name, value)
+    attempt.save(update_fields=columns)
 
 
-def _go_on_started(started: Sequence[Attempt]) -> None:
-    tasks = [attempt.task for attempt in started]
-    transitions_if(tasks, TaskState.RUNNING, {TaskState.ASSIGNED}, about=about(started))
-    for attempt in started:
-        if attempt.number == 1 and attempt.started_at is not None:
-            waited_s = (attempt.started_at - attempt.created_at).total_seconds()
-            DISPATCH_SECONDS.labels("started").observe(max(0.0, waited_s))
+def _go_on(attempt: Attempt, report: AttemptFinished) -> None:
+    """What becomes of the task of an attempt that ended."""
+    # first in line on commit: the device should not wait for what browsers are told
+    dispatch_on_commit({attempt.worker_id})
+    _note_sums(attempt, report)
+    if attempt.task.state == TaskState.CANCELLING:
+        attempt_cancelled(attempt)
+    elif report.reason == EndReason.EXITED and report.exit_code == 0:
+        _have_read(attempt)
+    elif report.reason in RETRIED:
+        with bound_contextvars(**about(attempt)):
+            attempt_again(attempt, reason=report.reason.value, detail=report.detail)
+    else:
+        attempt_fail(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
 
 
-def _go_on_ended(ended: Ended) -> None:
-    _note_sums(ended)
-    cancelled, done, bad = list[Attempt](), list[Attempt](), Ended()
-    for attempt, report in ended:
-        if attempt.task.state == TaskState.CANCELLING:
-            cancelled.append(attempt)
-        elif report.reason == EndReason.EXITED and report.exit_code == 0:
-            done.append(attempt)
-        elif report.reason in RETRIED:
-            with bound_contextvars(**about([attempt])[attempt.task_id]):
-                attempt_again(attempt, reason=report.reason.value, detail=report.detail)
-        else:
-            bad.append((attempt, report))
-    attempts_cancelled(cancelled)
-    _go_on_done(done)
-    _go_on_bad(bad)
-    if ended:
-        dispatch_on_commit({attempt.worker_id for attempt, _ in ended})
-
-
-def _go_on_done(done: Sequence[Attempt]) -> None:
+def _have_read(attempt: Attempt) -> None:
     """Have the results read."""
     now = timezone.now()
     deadline = now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
     facts: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
-    tasks = [attempt.task for attempt in done]
-    moved = transitions_if(tasks, TaskState.PROCESSING, held, about=about(done), **facts)
-    keys = {task.pk for task in moved}
-    build_profiles_on_commit([str(each.pk) for each in done if each.task_id in keys])
-
-
-def _go_on_bad(bad: Ended) -> None:
-    """End the tasks, and say why in words."""
-    prefetch_related_objects([attempt.task for attempt, _ in bad], "files")
-    attempts = [attempt for attempt, _ in bad]
-    chunks = LogChunk.objects.filter(attempt__in=attempts).order_by()
-    logged = set(chunks.values_list("attempt_id", flat=True).distinct()) if bad else set()
-    alike = defaultdict[tuple[str, str], list[Attempt]](list)
-    for attempt, report in bad:
-        log = log_tail(attempt) if attempt.pk in logged else ""
-        alike[_diagnosed(attempt, report, log)].append(attempt)
-    for (reason, detail), failed in alike.items():
-        attempts_fail(failed, Outcome.FAILED, reason, detail)
+    if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **facts):
+        build_profile_on_commit(str(attempt.pk))
 
 
 def _diagnosed(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str, str]:
@@ -177,16 +131,15 @@ def _diagnosed(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str
     return reason, detail
 
 
-def _note_sums(ended: Ended) -> None:
+def _note_sums(attempt: Attempt, report: AttemptFinished) -> None:
     """Keep the SHA-256 of each file as it arrived: with it the next device can use its cache."""
-    told = [(attempt, report) for attempt, report in ended if report.received]
-    prefetch_related_objects([attempt.task for attempt, _ in told], "files")
+    sums = {file.name: file.sha256 for file in report.received}
+    if not sums:
+        return
     new = list[TaskFile]()
-    for attempt, report in told:
-        sums = {file.name: file.sha256 for file in report.received}
-        for file in attempt.task.files.all():
-            found = sums.get(file.device_name, "")
-            if found and found != file.sha256:
-                file.sha256 = found
-                new.append(file)
-    rows_save(new, ["sha256"])
+    for file in attempt.task.files.all():
+        found = sums.get(file.device_name, "")
+        if found and found != file.sha256:
+            file.sha256 = found
+            new.append(file)
+    TaskFile.objects.bulk_update(new, ["sha256"])

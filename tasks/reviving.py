@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import structlog
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 
 from tasks.attempts import LEASE_EXPIRED, lease_end
 from tasks.models import Attempt
@@ -39,7 +38,7 @@ def attempt_revive(attempt: Attempt) -> bool:
 
 
 def _take_up(attempt: Attempt) -> bool:
-    task, here = attempt.task, Q(worker=attempt.worker_id)
+    task, here = attempt.task, {"worker_id": attempt.worker_id}
     if task.attempts.filter(number__gt=attempt.number).exists():
         return False
     if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):

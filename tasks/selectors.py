@@ -1,31 +1,17 @@
 """Which tasks a reader may see, and what a page needs of them."""
 
-from collections.abc import Iterable
-
-from django.db.models import Max, QuerySet
+from django.db.models import Case, F, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
-
-#: the columns that change as a task goes its way
-_MOVED = (
-    "state", "event_seq", "worker_id", "runtime_version", "outcome", "reason", "detail",
-    "submitted_at", "finished_at",
-)  # fmt: skip
 
 
 def tasks_visible_to(user: User) -> QuerySet[Task]:
     """A user's own tasks; an administrator sees all."""
     tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
     return tasks if user.is_staff else tasks.filter(owner=user)
-
-
-def place_read_again(task: Task) -> None:
-    """Read of a task at hand only what moves it, and moves others make. Raises DoesNotExist."""
-    found = Task.objects.filter(pk=task.pk).values(*_MOVED).get()
-    for name, value in found.items():
-        setattr(task, name, value)
 
 
 def tasks_listed_for(user: User) -> QuerySet[Task]:
@@ -64,27 +50,18 @@ def progress_words(task: Task, attempt: Attempt | None) -> str:
     return words % {"number": attempt.passes_done + 1, "count": attempt.passes}
 
 
-def known_sums(files: Iterable[TaskFile]) -> dict[int, str]:
-    """The SHA-256 of files by their ids: what a device found for each, or for one of the same
-    content of the same owner; without those of which no device has told. One query for all.
+def files_with_sums() -> QuerySet[TaskFile]:
+    """Files, with `known_sha256`: the SHA-256 that a device found for each, or for another one of
+    the same content of the same owner; empty where no device has told.
 
     The same content is told by MD5 and size, and only among one owner's files: he alone could forge
     a collision, against himself.
     """
-    rows = {file.pk: file for file in files}
-    known = {pk: file.sha256 for pk, file in rows.items() if file.sha256}
-    unknown = {pk: _content(file) for pk, file in rows.items() if pk not in known}
-    if not unknown:
-        return known
-    owners, md5s, sizes = zip(*unknown.values(), strict=True)
     same = TaskFile.objects.filter(
-        task__owner_id__in=set(owners), md5__in=set(md5s), size_bytes__in=set(sizes)
+        task__owner=OuterRef("task__owner"), md5=OuterRef("md5"), size_bytes=OuterRef("size_bytes")
     ).exclude(sha256="")
-    columns = ("task__owner_id", "md5", "size_bytes", "sha256")
-    latest = same.order_by().values_list(*columns).annotate(latest=Max("pk")).order_by("latest")
-    found = {tuple(content): sha256 for *content, sha256, _ in latest}
-    return known | {pk: found[each] for pk, each in unknown.items() if each in found}
-
-
-def _content(file: TaskFile) -> tuple[int, str, int]:
-    return file.task.owner_id, file.md5, file.size_bytes
+    latest = Subquery(same.order_by("-pk").values("sha256")[:1])
+    other = Coalesce(latest, Value(""))
+    return TaskFile.objects.annotate(
+        known_sha256=Case(When(sha256="", then=other), default=F("sha256"))
+    )

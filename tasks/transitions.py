@@ -1,17 +1,14 @@
-"""The one function that moves tasks: compare-and-swap in the database, and the move's event."""
+"""The one function that moves a task: compare-and-swap in the database, and the move's event."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import structlog
-from django.core.exceptions import EmptyResultSet
-from django.db import connections, transaction
-from django.db.models import F, Q, QuerySet
-from django.db.models.sql import UpdateQuery
+from django.db import connections, router, transaction
 from django.utils import timezone
 
-from accounts.webhooks.events import TaskEnd, tasks_ended
+from accounts.webhooks.events import TaskEnd, task_ended
 from tasks import announce
 from tasks.models import Purpose, Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
@@ -30,101 +27,98 @@ def tasks_lock(keys: Collection[int], *, may_wait: bool) -> list[int]:
     return list(rows.select_for_update(no_key=True, skip_locked=not may_wait))
 
 
+@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
 def transition_if(
     task: Task,
     to: TaskState,
     sources: Iterable[TaskState],
     *,
-    only: Q | None = None,
-    about: Mapping[int, Mapping[str, Any]] | None = None,
+    only: Mapping[str, Any] | None = None,
+    may_wait: bool = True,
+    about: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> bool:
     """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
 
-    `only`: what else must be true of its row at that moment: its own columns, or `Exists`. A join
-    would be asked before the row is locked, and a race could then be won twice.
+    only: columns that must have these values at that moment
+    may_wait: whether to wait for a task that somebody has locked, which stays otherwise
+    about: what the line of the log says besides
     Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
     of who lost it is read anew as a whole.
     """
-    return bool(transitions_if([task], to, sources, only=only, about=about, **changes))
-
-
-@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
-def transitions_if(
-    tasks: Sequence[Task],
-    to: TaskState,
-    sources: Iterable[TaskState],
-    *,
-    only: Q | None = None,
-    about: Mapping[int, Mapping[str, Any]] | None = None,
-    **changes: Any,
-) -> list[Task]:
-    """As `transition_if` for several tasks, in as many statements as for one.
-
-    about: what the lines of the log about each task say besides, by the task's number
-    Returns those that were moved; the others stay as they are.
-    """
-    if not tasks:
-        return []
     now = timezone.now()
-    allowed = set(sources) & ENTERED_FROM[to]
     if to == TaskState.FINISHED:
         changes["finished_at"] = now
-    rows = Task.objects.filter(only or Q(), pk__in=[task.pk for task in tasks], state__in=allowed)
     changes["updated_at"] = now
-    seqs = _update(rows, state=str(to), event_seq=F("event_seq") + 1, **changes)
-    moved = list[Task]()
-    for task in tasks:
-        if task.pk not in seqs:
-            with suppress(Task.DoesNotExist):  # deleted meanwhile, which keeps no other here
-                task.refresh_from_db()
-            continue
-        moved.append(task)
-        task.state, task.event_seq = str(to), seqs[task.pk]
-        for name, value in changes.items():
-            setattr(task, name, value)
-    if moved:
-        _tell(moved, to, changes, about or {})
-    return moved
+    allowed = set(sources) & ENTERED_FROM[to]
+    seq = _update(task.pk, allowed, only or {}, may_wait=may_wait, state=str(to), **changes)
+    if seq is None:
+        with suppress(Task.DoesNotExist):  # deleted meanwhile
+            task.refresh_from_db()
+        return False
+    task.state, task.event_seq = str(to), seq
+    for name, value in changes.items():
+        setattr(task, name, value)
+    _tell(task, to, changes, about or {})
+    return True
 
 
-def _tell(
-    moved: Sequence[Task],
-    to: TaskState,
-    changes: Mapping[str, Any],
-    about: Mapping[int, Mapping[str, Any]],
-) -> None:
+def _tell(task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Everybody who wants to know: the history, browsers, webhooks, the log and the meters."""
-    data = {"status": moved[0].status.value}
+    data = {"status": task.status.value}
     data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
-    events = [
-        TaskEvent(task=task, seq=task.event_seq, kind=f"task.{to}", data=data) for task in moved
-    ]
-    TaskEvent.objects.bulk_create(events)
-    announce.tasks_changed_on_commit(moved)
-    if to == TaskState.FINISHED:
-        own = [task for task in moved if task.purpose == Purpose.USER]
-        tasks_ended([TaskEnd(t.pk, t.owner_id, t.outcome, t.reason) for t in own])
-    for task in moved:
-        facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
-        log.info("task_moved", **about.get(task.pk, {}), task=task.pk, **facts)
-        TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
+    announce.task_changed_on_commit(task)
+    if to == TaskState.FINISHED and task.purpose == Purpose.USER:
+        task_ended(TaskEnd(task.pk, task.owner_id, task.outcome, task.reason))
+    facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
+    log.info("task_moved", **about, task=task.pk, **facts)
+    TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
 
 
-def _update(rows: QuerySet[Task], **changes: Any) -> dict[int, int]:
-    """UPDATE rows; the new `event_seq` of each by its id.
+def _update(
+    pk: int,
+    states: Collection[TaskState],
+    only: Mapping[str, Any],
+    *,
+    may_wait: bool,
+    **changes: Any,
+) -> int | None:
+    """UPDATE the row if it is in one of `states` and as `only` says; its new `event_seq`, or None.
 
-    In one statement: a task is moved five times, and to read its row each time costs more than to
-    write it. `QuerySet.update` returns no columns (Django's ticket 32406 asks for that).
+    Written SQL, since `QuerySet.update` returns no columns (Django's ticket 32406 asks for that)
+    and to read the row after each of a task's five moves costs more than to write it. Names of
+    columns are those of the model's fields; every value is a parameter.
     """
-    query: Any = rows.query.chain(UpdateQuery)
-    query.add_update_values(changes)
-    try:
-        sql, parameters = query.get_compiler(rows.db).as_sql()
-    except EmptyResultSet:
-        return {}  # no state leads there
-    connection = connections[rows.db]
-    wanted = ", ".join(map(connection.ops.quote_name, ("id", "event_seq")))
-    with transaction.mark_for_rollback_on_error(using=rows.db), connection.cursor() as cursor:
-        cursor.execute(f"{sql} RETURNING {wanted}", parameters)
-        return dict(cursor.fetchall())
+    if not states:
+        return None
+    connection = connections[router.db_for_write(Task)]
+    quote = connection.ops.quote_name
+    table = quote(Task._meta.db_table)
+
+    def written(columns: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+        fields: list[Any] = [Task._meta.get_field(name) for name in columns]
+        values = zip(fields, columns.values(), strict=True)
+        return (
+            [f"{quote(field.column)} = %s" for field in fields],
+            [field.get_db_prep_save(value, connection) for field, value in values],
+        )
+
+    set_, set_to = written(changes)
+    where, equal_to = written(only)
+    row = "%s"
+    if not may_wait and connection.features.has_select_for_update_skip_locked:
+        row = f"(SELECT id FROM {table} WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)"
+    marks = ", ".join(["%s"] * len(states))
+    sql = (
+        f"UPDATE {table} SET {', '.join(set_)}, event_seq = event_seq + 1"
+        f" WHERE {' AND '.join([f'id = {row}', f'state IN ({marks})', *where])}"
+        " RETURNING event_seq"
+    )
+    with (
+        transaction.mark_for_rollback_on_error(using=connection.alias),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(sql, [*set_to, pk, *map(str, states), *equal_to])
+        found = cursor.fetchone()
+    return None if found is None else int(found[0])

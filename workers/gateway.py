@@ -8,12 +8,13 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
 from pydantic import BaseModel
 from structlog.contextvars import bind_contextvars, bound_contextvars, unbind_contextvars
@@ -23,6 +24,7 @@ from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,
+    AttemptStarted,
     AttemptUploads,
     Cancel,
     FileOffer,
@@ -40,16 +42,15 @@ from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.asking.copying import script_of
 from tasks.hints import dispatch_on_commit
-from tasks.models import Attempt, TaskFile
+from tasks.models import Attempt
 from tasks.queue.eligibility import is_script_forbidden
-from tasks.reports import Report, attempts_held, reports_take
+from tasks.reports import Report, attempt_held, report_take
 from tasks.reviving import attempts_revive
-from tasks.selectors import known_sums
+from tasks.selectors import files_with_sums
 from tasks.states import TaskState
-from webprofile.saving import wait_at_most
 from webprofile.storage import storage
 from webprofile.watching.task_traces import attempt_traced
-from workers import releases, services
+from workers import releases, services, tokens
 from workers.models import LONG, Worker
 
 log = structlog.get_logger()
@@ -57,8 +58,6 @@ log = structlog.get_logger()
 Replies = list[BaseModel]
 #: an order given less than this before a heartbeat that does not name it is on its way, not lost
 ORDER_PATIENCE = datetime.timedelta(seconds=2)
-#: how long reports of many devices wait for a row that somebody has locked
-LOCK_S = 1.0
 
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
@@ -141,84 +140,49 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 _OF_A_BEAT = ("created_at", "lease_expires_at", "task__state")
 
 
-def on_reports(said: Sequence[tuple[Worker, Report]]) -> list[Replies | None]:
-    """What follows from reports of any workers, in the order in which they were said.
-
-    About ten queries for all together. None is the answer to a report that must be taken by itself
-    (`on_report`): somebody else has locked its rows, or an error about one broke all of them.
-    """
-    if not said:
-        return []
-    try:
-        taken = _take(said, may_wait=False)
-    except Exception:
-        log.warning("reports_taken_singly", reports=len(said), exc_info=True)
-        return [None] * len(said)
-    return [
-        _acknowledged(report) if is_taken else None
-        for (_, report), is_taken in zip(said, taken, strict=True)
-    ]
-
-
-def on_report(worker: Worker, report: Report) -> Replies:
-    """The same of one report, which waits for those who have locked its rows."""
-    with bound_contextvars(worker=worker.name, attempt=str(report.attempt)):
-        _take([(worker, report)], may_wait=True)
-    return _acknowledged(report)
-
-
-def _acknowledged(report: Report) -> Replies:
+def on_report(worker: Worker, report: Report, token: str | None = None) -> Replies:
+    if not (isinstance(report, AttemptAccepted) and _is_accepted(worker, report, token)):
+        _take(worker, report, token)
     match report:
         case AttemptAccepted() | AttemptFinished():
             return [Ack(of=report.type, attempt=report.attempt)]
     return []
 
 
+def _is_accepted(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
+    """Note it, most often the first time that it is said: one statement."""
+    new = _attempts(worker, report.attempt, token).filter(accepted_at=None, ended_at=None)
+    now, end = timezone.now(), attempts.lease_end()
+    return bool(new.update(accepted_at=now, lease_expires_at=end))
+
+
 @transaction.atomic
-def _take(said: Sequence[tuple[Worker, Report]], *, may_wait: bool) -> list[bool]:
-    """Do what is reported; of each whether it was taken: its attempt is the worker's, and locked.
-
-    Without `may_wait` it waits for other rows a second at most, and raises OperationalError then.
-    """
-    if not may_wait:
-        wait_at_most(LOCK_S)
-    held = attempts_held(said, may_wait=may_wait)
-    taken = [(report.attempt, worker.pk) in held for worker, report in said]
-    reports = [
-        (held[report.attempt, worker.pk], report)
-        for (worker, report), is_taken in zip(said, taken, strict=True)
-        if is_taken
-    ]
-    _record_files(reports)
-    for attempt, report in reports_take(reports):
+def _take(worker: Worker, report: Report, token: str | None) -> None:
+    attempt = _held(worker, report.attempt, token)
+    if attempt is None or attempt.ended_at is not None:
+        return
+    if isinstance(report, AttemptFinished) and report.files:
+        artifacts_record(attempt, report.files)
+    if report_take(attempt, report) and isinstance(report, AttemptFinished):
         attempt_traced(attempt, report.phases)
-    return taken
 
 
-def _record_files(reports: Iterable[tuple[Attempt, Report]]) -> None:
-    """Those that came before the end; what a second report of it names is fenced."""
-    ends: dict[uuid.UUID, tuple[Attempt, tuple[FileOffer, ...]]] = {}
-    for attempt, report in reports:
-        if isinstance(report, AttemptFinished) and attempt.ended_at is None:
-            ends.setdefault(attempt.pk, (attempt, report.files))
-    artifacts_record((attempt, files) for attempt, files in ends.values() if files)
-
-
-def on_log(worker: Worker, message: AttemptLog) -> Replies:
-    if attempt := _find(worker, message.attempt):
-        attempts.attempt_log(attempt, message)
+def on_log(worker: Worker, message: AttemptLog, token: str | None = None) -> Replies:
+    found = attempts.attempt_log(_attempts(worker, message.attempt, token), message)
+    if found is None and token is not None:
+        tokens.token_check(token)
     return []
 
 
 @transaction.atomic
-def on_uploads(worker: Worker, message: AttemptUploads) -> Replies:
+def on_uploads(worker: Worker, message: AttemptUploads, token: str | None = None) -> Replies:
     """Sign a PUT for each file that an attempt may store, or say why it may not.
 
     All files of an attempt that is over count as stored already. What is signed is noted at once,
     so that the limit on all files holds over several questions; the attempt is locked, so that no
     file that its end named is noted as not stored after that.
     """
-    attempt = _find(worker, message.attempt, is_locked=True)
+    attempt = _held(worker, message.attempt, token)
     if attempt is None or attempt.ended_at is not None:
         targets = [UploadTarget(name=file.name, url="") for file in message.files]
     else:
@@ -236,67 +200,47 @@ def _target(attempt: Attempt, file: FileOffer, refused: str) -> UploadTarget:
     return UploadTarget(name=file.name, url=url, headers=headers)
 
 
-HANDLERS: dict[type[BaseModel], Callable[[Worker, Any], Replies]] = {
-    Hello: on_hello,
+HANDLERS: dict[type[BaseModel], Callable[[Worker, Any, str | None], Replies]] = {
+    AttemptAccepted: on_report,
+    AttemptStarted: on_report,
+    AttemptFinished: on_report,
     AttemptLog: on_log,
     AttemptUploads: on_uploads,
 }
 
 
-def handle(worker: Worker, message: BaseModel) -> Replies:
-    """Do what a message asks for and return the frames to send back."""
-    if isinstance(message, Report):
-        return on_report(worker, message)
+def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Replies:
+    """Do what a message asks for and return the frames to send back.
+
+    token: is looked up together with what the message is about. Raises DomainError as
+    `token_check`; None: that was done
+    """
     about = {"worker": worker.name}
     if attempt := getattr(message, "attempt", None):
         about["attempt"] = str(attempt)
     with bound_contextvars(**about):
         try:
-            return HANDLERS[type(message)](worker, message)
+            if isinstance(message, Hello):
+                return on_hello(worker, message)
+            return HANDLERS[type(message)](worker, message, token)
         finally:
             unbind_contextvars("task")
 
 
 def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
     """What a worker's agent should be doing: starts not accepted yet, cancels not met yet."""
-    return desired_states({worker: running})[worker]
-
-
-def desired_states(running: Mapping[int, frozenset[uuid.UUID]]) -> dict[int, Replies]:
-    """The same of several workers, by what each of them runs, in as many queries as of one."""
-    orders: dict[int, Replies] = {worker: [] for worker in running}
-    live = list(_live(*running).prefetch_related("task__files"))
-    to_start = {each.pk for each in live if _is_to_start(each, running[each.worker_id])}
-    sums = known_sums(
-        file for each in live if each.pk in to_start for file in each.task.files.all()
-    )
-    for attempt in live:
+    orders: Replies = []
+    for attempt in _live(worker).prefetch_related(Prefetch("task__files", files_with_sums())):
         if attempt.task.state == TaskState.CANCELLING:
-            orders[attempt.worker_id].append(Cancel(attempt=attempt.pk))
-        elif attempt.pk not in to_start:
+            orders.append(Cancel(attempt=attempt.pk))
+        elif attempt.accepted_at is not None or attempt.pk in running:
             continue
         elif is_script_forbidden(attempt.task, attempt.worker):
             # forbidden between the assignment and now: the task waits again, and says why
             attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
         else:
-            orders[attempt.worker_id].append(_start(attempt, sums))
+            orders.append(_start(attempt))
     return orders
-
-
-def _is_to_start(attempt: Attempt, running: frozenset[uuid.UUID]) -> bool:
-    is_wanted = attempt.task.state != TaskState.CANCELLING
-    return is_wanted and attempt.accepted_at is None and attempt.pk not in running
-
-
-def orders_of(workers: Collection[int]) -> dict[int, Replies]:
-    """What workers should be doing; an error about one concerns it alone."""
-    if not workers:
-        return {}
-    try:
-        return desired_states(dict.fromkeys(workers, frozenset()))
-    except Exception:
-        log.warning("orders_read_singly", workers=len(workers), exc_info=True)
-        return {worker: _orders(worker, frozenset()) for worker in workers}
 
 
 def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
@@ -308,10 +252,10 @@ def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
     return [Cancel(attempt=attempt) for attempt in running - live]
 
 
-def _start(attempt: Attempt, sums: Mapping[int, str]) -> Start:
+def _start(attempt: Attempt) -> Start:
     task = attempt.task
     # the model or program first, then data, then the files of options: the order of `TaskFile`
-    model, *data = [_input_file(file, sums.get(file.pk)) for file in task.files.all()]
+    model, *data = [_input_file(file) for file in task.files.all()]
     return Start(
         attempt=attempt.pk,
         runtime=task.runtime_version,
@@ -329,12 +273,13 @@ def _start(attempt: Attempt, sums: Mapping[int, str]) -> Start:
     )
 
 
-def _input_file(file: TaskFile, sha256: str | None) -> InputFile:
+def _input_file(file: Any) -> InputFile:
+    """file: one of `files_with_sums`"""
     return InputFile(
         name=file.device_name,
         input=file.input,
         option=file.option,
-        sha256=sha256,
+        sha256=file.known_sha256 or None,
         url=storage.presign_get(file.object_key, expires_s=settings.AGENT_PRESIGN_EXPIRY_S),
         size_bytes=file.size_bytes,
         md5=file.md5,
@@ -347,9 +292,18 @@ def _live(*workers: int) -> Any:
     return live.select_related("task", "worker").defer(*(f"worker__{name}" for name in LONG))
 
 
-def _find(worker: Worker, attempt_id: uuid.UUID, *, is_locked: bool = False) -> Attempt | None:
-    rows = Attempt.objects.filter(pk=attempt_id, worker=worker).select_related("task")
-    found = (rows.select_for_update(of=("self",)) if is_locked else rows).first()
+def _attempts(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> QuerySet[Attempt]:
+    """The attempt if it is the worker's, and as long as the token is good."""
+    rows = Attempt.objects.filter(pk=attempt_id, worker=worker)
+    return rows if token is None else rows.filter(worker__secrets__in=tokens.usable(token))
+
+
+def _held(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Attempt | None:
+    """The worker's attempt, locked with its task until the commit."""
+    found = attempt_held(_attempts(worker, attempt_id, token))
     if found is not None:
+        found.worker = worker
         bind_contextvars(task=found.task_id)
+    elif token is not None:
+        tokens.token_check(token)
     return found

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from webprofile.errors import DomainError
@@ -79,10 +80,18 @@ def tokens_revoke(worker: Worker) -> int:
 
 def tokens_valid(digests: Iterable[str]) -> set[str]:
     """Those of some tokens' digests that may still be used, in one query."""
-    rows = WorkerSecret.objects.filter(
+    return set(_usable(digests).values_list("sha256", flat=True))
+
+
+def usable(token: str) -> QuerySet[WorkerSecret]:
+    """The row of a token, if it may still be used."""
+    return _usable([digest(token)])
+
+
+def _usable(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
+    return WorkerSecret.objects.filter(
         kind=WorkerSecret.Kind.TOKEN, sha256__in=digests, revoked_at=None
     )
-    return set(rows.values_list("sha256", flat=True))
 
 
 def token_check(token: str) -> Worker:

@@ -5,8 +5,7 @@ forgotten. Rows name things by number and address; whoever may read them asks wi
 """
 
 import datetime
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +27,11 @@ class TaskEnd:
     reason: str
 
 
-def tasks_ended(ends: Sequence[TaskEnd]) -> None:
-    """Tell the owners' webhooks that tasks are finished."""
-    if not ends:
-        return
+def task_ended(end: TaskEnd) -> None:
+    """Tell the owner's webhooks that a task is finished."""
     listening = _listening(Webhook.Event.TASK_FINISHED)
-    by_owner = defaultdict[int, list[Webhook]](list)
-    for webhook in _held(listening.filter(user__in={end.owner_id for end in ends})):
-        by_owner[webhook.user_id].append(webhook)
-    for end in ends:
-        for webhook in by_owner[end.owner_id]:
-            _tell_of_task(webhook, end)
+    for webhook in _held(listening.filter(user=end.owner_id)):
+        _tell_of_task(webhook, end)
 
 
 def _tell_of_task(webhook: Webhook, end: TaskEnd) -> None:

@@ -22,8 +22,6 @@ from bench.fleet.plant import running_plant
 from testdata import DATA
 
 DEVICES = 50
-TOGETHER = 20
-ROUNDS = 6
 T = TypeVar("T")
 
 
@@ -92,8 +90,6 @@ def run(steps: Steps, wanted: int) -> None:
     by_worker = {worker.pk: token for worker, token in devices}
     for number in rows.make_tasks(wanted, leave="profile"):
         _task(steps, client, number, by_worker=by_worker, users=users)
-    for _ in range(ROUNDS):
-        _together(steps, client, rows.make_tasks(TOGETHER, leave="profile"), token=users[0])
     held = {worker.pk: frozenset[Any]() for worker, _ in devices}
     digests = [tokens.digest(token) for _, token in devices]
     for _, token in devices:
@@ -124,30 +120,32 @@ def _task(
         EndReason,
         FileOffer,
     )
+    from profiles.actors import build_profile
     from profiles.models import artifact_key
-    from profiles.services import profile_build
-    from tasks.models import Attempt, Task
+    from tasks.models import Task
+    from tasks.queue.scheduling import assign_waiting
     from webprofile.storage import storage
-    from workers import gateway, tokens
+    from workers import gateway
 
-    worker = Task.objects.values_list("worker_id", flat=True).get(pk=number)
+    worker = Task.objects.select_related("worker").get(pk=number).worker
     content = (DATA / "profiles/tiny.json").read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     offer = FileOffer(name="profile.json", size_bytes=len(content), md5=digest)
 
     def say(message: Any) -> Any:
         def act() -> Any:
-            return gateway.handle(tokens.token_check(by_worker[worker]), message)
+            return gateway.handle(worker, message, by_worker[worker.pk])
 
         return steps.take(f"frame: {message.type}", act)
 
     headers = {"Authorization": f"Bearer {users[number % len(users)]}"}
     answer = steps.take(
-        "submit, assign, wake",
+        "submit",
         lambda: client.post(f"/api/v1/tasks/{number}/submit/", headers=headers),
     )
     assert answer.status_code == 200, answer.content
-    (start,) = steps.take("read the order", lambda: gateway.desired_state(worker))
+    steps.take("dispatch", lambda: assign_waiting([worker.pk]))
+    (start,) = steps.take("read the order", lambda: gateway.desired_state(worker.pk))
     say(AttemptAccepted(attempt=start.attempt))
     say(AttemptStarted(attempt=start.attempt, at=0))
     say(AttemptUploads(attempt=start.attempt, files=(offer,)))
@@ -157,50 +155,7 @@ def _task(
             attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=(offer,)
         )
     )
-    attempt = Attempt.objects.select_related("task").get(pk=start.attempt)
-    steps.take("actor: build the result", lambda: profile_build(attempt))
-
-
-def _together(steps: Steps, client: Any, numbers: list[int], *, token: str) -> None:
-    """The way of tasks of one user that were submitted with one request, on a device each."""
-    from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
-    from bench.fleet.rows import users_made
-    from tasks.models import Task
-    from workers import gateway
-    from workers.models import Worker
-
-    tasks = Task.objects.filter(pk__in=numbers)
-    tasks.update(owner=users_made()[0])
-    on_them = set(tasks.values_list("worker_id", flat=True))
-    assert len(on_them) == len(numbers)
-    own = f"{len(numbers)} together: "
-    headers = {"Authorization": f"Bearer {token}"}
-    answer = steps.take(
-        f"{own}submit, assign, wake",
-        lambda: client.post(
-            "/api/v1/tasks/submit/",
-            json.dumps({"tasks": numbers}),
-            content_type="application/json",
-            headers=headers,
-        ),
-    )
-    assert answer.status_code == 200, answer.content
-    orders = steps.take(f"{own}read the orders", lambda: gateway.orders_of(on_them))
-    workers = Worker.objects.in_bulk(orders)
-    attempts = [(workers[pk], order.attempt) for pk, (order,) in orders.items()]
-
-    def say(name: str, make: Callable[[Any], Any]) -> None:
-        said = [(worker, make(attempt)) for worker, attempt in attempts]
-        assert None not in steps.take(own + name, lambda: gateway.on_reports(said))
-
-    say("attempt.accepted", lambda attempt: AttemptAccepted(attempt=attempt))
-    say("attempt.started", lambda attempt: AttemptStarted(attempt=attempt, at=0))
-    say(
-        "attempt.finished",
-        lambda attempt: AttemptFinished(
-            attempt=attempt, at=0, reason=EndReason.EXITED, exit_code=1, run_s=attempt.int % 97
-        ),
-    )
+    steps.take("actor: build the result", lambda: build_profile(str(start.attempt)))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def measurement_read(attempt: Attempt) -> Measurement | None:
 
     Raises MeasurementFormatError, DomainError storage_unreachable.
     """
-    if not attempt.artifacts.filter(name=MEASUREMENT_NAME, is_stored=True).exists():
+    stored = {each.name for each in attempt.artifacts.all() if each.is_stored}
+    if MEASUREMENT_NAME not in stored:
         return None
     try:
         data = storage.read(

@@ -92,12 +92,11 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
 
     Of a script what its Profiler wrote: a trace, a memory flow or both.
     """
-    found = attempt.artifacts.filter(is_stored=True)
+    stored = {each.name for each in attempt.artifacts.all() if each.is_stored}
     if attempt.task.is_script:
-        stored = set(found.values_list("name", flat=True))
         names = [name for name in TRACE_NAMES if name in stored]
         return [(name, artifact_key(str(attempt.pk), name)) for name in names]
-    numbers = sorted(filter(None, map(profile_number, found.values_list("name", flat=True))))
+    numbers = sorted(filter(None, map(profile_number, stored)))
     return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
 
 
@@ -114,8 +113,8 @@ def _measurement(attempt: Attempt) -> Measurement | None:
 
 def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
     """(name, object key) of what else is shown of the attempt's run beside its profiles."""
-    found = attempt.artifacts.filter(is_stored=True, removed_at=None, name__in=_BESIDE)
-    names = sorted(found.values_list("name", flat=True))
+    found = (each for each in attempt.artifacts.all() if each.is_stored and not each.removed_at)
+    names = sorted(each.name for each in found if each.name in _BESIDE)
     return [(name, artifact_key(str(attempt.pk), name)) for name in names]
 
 

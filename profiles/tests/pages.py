@@ -38,7 +38,7 @@ def ended_attempt(
         storage.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record([(attempt, offers)])
+    artifacts_record(attempt, offers)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     reported(attempt, report)
     return attempt

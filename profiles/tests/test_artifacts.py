@@ -16,7 +16,7 @@ from profiles.shown.attempt_words import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
 from tasks.attempts import attempt_lose
 from tasks.models import Task, TaskFile
-from tasks.selectors import known_sums
+from tasks.selectors import files_with_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
 from webprofile.storage import storage as object_store
 from workers import gateway
@@ -86,7 +86,7 @@ def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
 
 def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
     first = make_attempt()
-    artifacts_record([(first, [offer("log.txt", 1)])])
+    artifacts_record(first, [offer("log.txt", 1)])
     attempt_lose(first, reason="lease_expired")
     second = make_attempt(Task.objects.get(pk=first.task_id))
     second = first.task.attempts.order_by("-number").first() or second
@@ -120,17 +120,21 @@ def test_every_artifact_has_a_name_of_its_own():
     assert artifact_title("profile-7.json") == "Profile 7"
 
 
+def known_sum(file: TaskFile) -> str:
+    return files_with_sums().get(pk=file.pk).known_sha256
+
+
 def test_what_an_agent_received_is_known_for_the_same_file_of_the_same_owner():
     alice = make_user()
     attempt = make_attempt(make_waiting_task(alice))
     model = attempt.task.files.get(kind="model")
-    assert known_sums([model]) == {}
+    assert known_sum(model) == ""
     finish(attempt, received=(StoredFile(name="model.mge", sha256="a" * 64),))
     assert TaskFile.objects.get(pk=model.pk).sha256 == "a" * 64
     again = make_waiting_task(alice).files.get(kind="model")
-    assert known_sums([again]) == {again.pk: "a" * 64}
+    assert known_sum(again) == "a" * 64
     stranger = make_waiting_task(make_user("carol")).files.get(kind="model")
-    assert known_sums([stranger]) == {}
+    assert known_sum(stranger) == ""
 
 
 X = np.ones((2, 3), np.float32)

@@ -32,7 +32,7 @@ def failed_attempt(files, owner):
         object_store.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record([(attempt, offers)])
+    artifacts_record(attempt, offers)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
     reported(attempt, report)
     attempt.refresh_from_db()

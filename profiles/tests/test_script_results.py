@@ -8,8 +8,7 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.make import MEMORY, TIMELINE, built, ran
 from profiles.verifying import broken_rows
-from tasks import attempts
-from tasks.tests.make import make_attempt, make_user, reported
+from tasks.tests.make import keep_log, make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, program_file
 
 pytestmark = pytest.mark.django_db
@@ -130,8 +129,9 @@ def failed(
 ):
     """The task of a script that printed this and ended so."""
     attempt = make_attempt(make_script_task(make_user("alice")))
-    attempts.attempt_log(
-        attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
+    keep_log(
+        attempt,
+        AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text),
     )
     report = AttemptFinished(
         attempt=attempt.pk,

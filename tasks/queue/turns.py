@@ -15,7 +15,8 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from django.db.models import (
     Case,
@@ -30,8 +31,9 @@ from django.db.models import (
     Sum,
     Value,
     When,
+    Window,
 )
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models.functions import Coalesce, Greatest, RowNumber
 from django.utils import timezone
 
 from tasks.models import Attempt, Purpose, Task
@@ -80,30 +82,8 @@ def tiers() -> Case:
     )
 
 
-def in_own_order(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    """One user's tasks of one tier, the next one first."""
-    return tasks.order_by("-priority", "submitted_at", "id")
-
-
-def sorted_by_turn(tasks: Iterable[Task]) -> dict[Turn, list[Task]]:
-    """Tasks that were read, by tier and owner, each list as `in_own_order` puts it."""
-    found: dict[Turn, list[Task]] = defaultdict(list)
-    for task in sorted(tasks, key=_own_place):
-        found[Turn(tier_of(task.purpose, task.priority), task.owner_id)].append(task)
-    return dict(found)
-
-
-def _own_place(task: Task) -> tuple[int, datetime.datetime, int]:
-    assert task.submitted_at is not None  # it waits
-    return -task.priority, task.submitted_at, task.pk
-
-
-def groups_in(by_turn: Mapping[Turn, Sequence[Task]]) -> list[Group]:
-    """The groups of what `sorted_by_turn` made."""
-    return [
-        Group(*turn, len(tasks), min(task.submitted_at for task in tasks if task.submitted_at))
-        for turn, tasks in by_turn.items()
-    ]
+#: the order of one user's tasks of one tier
+OWN_ORDER = ("-priority", "submitted_at", "id")
 
 
 def groups_of(waiting: QuerySet[Task]) -> list[Group]:
@@ -113,13 +93,33 @@ def groups_of(waiting: QuerySet[Task]) -> list[Group]:
     return [Group(*row) for row in summed]
 
 
-def groups_by_worker(waiting: QuerySet[Task]) -> dict[int, list[Group]]:
-    """The same by the device for which they wait, of those that have any."""
-    rows = waiting.order_by().annotate(tier=tiers()).values_list("worker_id", "tier", "owner_id")
-    found: dict[int, list[Group]] = defaultdict(list)
-    for worker, *group in rows.annotate(number=Count("pk"), first_at=Min("submitted_at")):
-        found[worker].append(Group(*group))
-    return dict(found)
+def heads_of(
+    waiting: QuerySet[Task], number: int, *, by_worker: bool = False
+) -> list[tuple[Group, list[Task]]]:
+    """Groups of waiting tasks, each with its first `number`: one query, few rows.
+
+    by_worker: a group is of one device, too
+    """
+    parts = ["tier", "owner_id", *(["worker_id"] if by_worker else [])]
+
+    def over(expression: Any, order_by: Sequence[str] | None = None) -> Window:
+        return Window(expression, partition_by=parts, order_by=order_by)
+
+    rows: Any = waiting.order_by().annotate(tier=tiers())
+    rows = rows.annotate(
+        place=over(RowNumber(), OWN_ORDER),
+        together=over(Count("pk")),
+        first_at=over(Min("submitted_at")),
+    )
+    found: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+    for row in rows.filter(place__lte=number):
+        found[tuple(getattr(row, part) for part in parts)].append(row)
+    heads = list[tuple[Group, list[Task]]]()
+    for tasks in found.values():
+        first = tasks[0]
+        group = Group(first.tier, first.owner_id, first.together, first.first_at)
+        heads.append((group, sorted(tasks, key=attrgetter("place"))))
+    return heads
 
 
 def held_s(worker: Worker, *, live_s: float) -> dict[int, float]:

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.task_files import tasks_confirm
+from profiles.task_files import task_confirm
 from tasks.api import end_refused
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.rest.queue_answers import RefusalAnswer
@@ -23,7 +23,6 @@ from webprofile.wording import word
 MOST_AT_ONCE = 500
 #: each of its files is a question to storage
 MOST_SUBMITTED = 100
-CONFIRMED_TOGETHER = 20
 
 
 class SubmitBody(fields.Body):
@@ -110,11 +109,14 @@ class TasksSubmit(ApiView):
         found = {task.pk: task for task in rows.filter(pk__in=asked)}
         tasks = [found[number] for number in asked if number in found]
         refused = dict[int, DomainError]()
-        # the first bytes of many files are a lot of memory
-        for begin in range(0, len(tasks), CONFIRMED_TOGETHER):
-            refused |= tasks_confirm(tasks[begin : begin + CONFIRMED_TOGETHER])
-        for number, error in refused.items():
-            end_refused(found[number], error)
+        for task in tasks:
+            try:
+                task_confirm(task)
+            except DomainError as error:
+                if error.code == "storage_unreachable":
+                    raise
+                refused[task.pk] = error
+                end_refused(task, error)
         answer: dict[str, Any] = {
             "tasks": [
                 {"id": task.pk, "status": task.status, "refusal": _refusal(refused.get(task.pk))}

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework.request import Request
@@ -25,7 +24,7 @@ from tasks.rest.answers import (
 )
 from tasks.rest.bodies import TaskBody, request_asked, worker_asked
 from tasks.rest.filters import TaskFilters
-from tasks.selectors import place_read_again, tasks_listed_for, tasks_visible_to
+from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.rest import idempotency
@@ -56,14 +55,10 @@ class TaskView(ApiView):
         return Response(TaskAnswer(self.task(task.pk)).data, status=status)
 
     def shown_submitted(self, task: Task, *, before: int | None) -> Response:
-        """The same of one that this request read: the rest of it is as it was. Raises Http404.
+        """The same of one that this request read: the rest of it is as it was.
 
         before: number of its last event when it was not submitted yet; None: it was
         """
-        try:
-            place_read_again(task)
-        except Task.DoesNotExist as error:
-            raise Http404 from error
         # one event later it waits, and nothing was tried
         is_new = before is not None and task.event_seq == before + 1
         context = {"attempts": ()} if is_new and task.state == TaskState.WAITING else {}

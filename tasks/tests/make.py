@@ -17,6 +17,7 @@ from accounts.models import User
 from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
+    AttemptLog,
     AttemptStarted,
     EndReason,
     Facts,
@@ -24,10 +25,10 @@ from agent.protocol import (
 )
 from tasks import services, submitting
 from tasks.asking.request import FileRequest, TaskRequest
-from tasks.attempts import attempt_assign
+from tasks.attempts import attempt_assign, attempt_log
 from tasks.models import Attempt, Task
 from tasks.queue.targets import Target
-from tasks.reports import Report, attempts_held, reports_take
+from tasks.reports import Report, attempt_held, report_take
 from workers.models import Pulse, Runtime, Worker
 
 _numbers = itertools.count(1)
@@ -166,10 +167,16 @@ def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]
 def reported(attempt: Attempt, report: Report) -> bool:
     """Let its device report something of an attempt; whether that ended it."""
     with transaction.atomic():
-        held = attempts_held([(attempt.worker, report)])
-        ended = reports_take((each, report) for each in held.values())
+        held = attempt_held(Attempt.objects.filter(pk=attempt.pk))
+        assert held is not None
+        ended = report_take(held, report)
     attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
-    return bool(ended)
+    return ended
+
+
+def keep_log(attempt: Attempt, chunk: AttemptLog) -> None:
+    """Let its device send a piece of an attempt's log."""
+    attempt_log(Attempt.objects.filter(pk=attempt.pk), chunk)
 
 
 def accepted(attempt: Attempt) -> None:

@@ -76,13 +76,13 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
     for each in made:
         upload(each)
     gone = Task.objects.get(pk=made[0]["id"])
-    submit = task_files.tasks_submit
+    submit = task_files.task_submit
 
-    def deleted_first(arrived):
+    def deleted_first(*arrived):
         Task.objects.filter(pk=gone.pk).delete()
-        return submit(arrived)
+        return submit(*arrived)
 
-    monkeypatch.setattr(task_files, "tasks_submit", deleted_first)
+    monkeypatch.setattr(task_files, "task_submit", deleted_first)
     answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
     assert answer.status_code == 200
     assert answer.json()["tasks"][1]["status"] == "waiting"

@@ -10,10 +10,11 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
 
 from agent.protocol import AttemptLog, AttemptStarted
-from tasks import attempts, services, submitting
+from tasks import services, submitting
 from tasks.announce import owner_group
 from tasks.models import Task
 from tasks.tests.make import (
+    keep_log,
     last_seen,
     make_attempt,
     make_task,
@@ -86,7 +87,7 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
     def while_away():
         for seq, text in ((1, "one\n"), (2, "two\n")):
             chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
-            attempts.attempt_log(attempt, chunk)
+            keep_log(attempt, chunk)
         services.task_cancel(Task.objects.get(pk=attempt.task_id))
 
     await in_thread(while_away)()

@@ -17,6 +17,7 @@ from tasks.tests.make import (
     accepted,
     change_worker,
     finished,
+    keep_log,
     make_attempt,
     make_task,
     make_user,
@@ -142,7 +143,10 @@ def test_a_late_report_of_a_lost_attempt_changes_nothing():
     task = attempt.task
     events = task.events.count()
     reported(attempt, started(attempt))
-    attempts.attempt_log(attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x"))
+    keep_log(
+        attempt,
+        AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x"),
+    )
     assert reported(attempt, finished(attempt)) is False
     task.refresh_from_db()
     assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
@@ -221,7 +225,7 @@ def test_a_message_names_the_file_as_the_user_did():
     attempt = make_attempt()
     text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
     chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
-    attempts.attempt_log(attempt, chunk)
+    keep_log(attempt, chunk)
     reported(attempt, finished(attempt, exit_code=134))
     attempt.task.refresh_from_db()
     assert attempt.task.detail == '"data.npy" is cut off'
@@ -254,8 +258,9 @@ def test_cancelling_an_ended_task_leaves_it_as_it_is():
 def test_a_log_chunk_that_comes_twice_is_kept_once():
     attempt = make_attempt()
     for _ in range(2):
-        attempts.attempt_log(
-            attempt, AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=3, text="a\x00b")
+        keep_log(
+            attempt,
+            AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=3, text="a\x00b"),
         )
     assert [chunk.text for chunk in attempt.log.all()] == ["a\ufffdb"]
 
@@ -265,7 +270,7 @@ def test_a_log_over_the_limit_is_not_kept(settings):
     attempt = make_attempt()
     for seq, text in enumerate(("ab", "cd", "e"), start=1):
         message = AttemptLog(attempt=attempt.pk, seq=seq, offset=0, size=0, text=text)
-        attempts.attempt_log(attempt, message)
+        keep_log(attempt, message)
     assert attempts.log_tail(attempt) == "abcd"
 
 

@@ -327,16 +327,18 @@ def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
 def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair, monkeypatch):
     task, there = pair
     # another dispatcher fills the slot between the look at free slots and the claim
-    looked = scheduling._free_slots
+    looked, looks = scheduling._with_free_slots, []
 
     def slow_look(workers):
-        free = looked(workers)
-        if there.worker in workers:
+        found = looked(workers)
+        looks.append(found)
+        if len(looks) == 2:  # the one before taking over
             occupy(there.worker, task.owner)
-        return free
+        return found
 
-    monkeypatch.setattr(scheduling, "_free_slots", slow_look)
+    monkeypatch.setattr(scheduling, "_with_free_slots", slow_look)
     assert scheduling.assign_waiting([there.worker.pk]) == []
+    assert len(looks) == 2
     task.refresh_from_db()
     assert (task.worker.name, task.state) == ("here", "waiting")
     assert not task.events.filter(kind="task.moved").exists()

