@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from profiles.parts import target_of, what_is_stored
-from tasks.asking.inspection import bytes_wanted
-from tasks.asking.programs import bytes_wanted_of
+from tasks.asking.contents import head_bytes_of
 from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
@@ -79,11 +78,5 @@ def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:
     return {
         row.pk: storage.read_start(row.object_key, size_bytes=wanted)
         for row in rows
-        if (wanted := _wanted(row))
+        if (wanted := head_bytes_of(row))
     }
-
-
-def _wanted(row: TaskFile) -> int:
-    if row.kind == TaskFile.Kind.DATA and not row.task.is_script:
-        return bytes_wanted(row.name, row.size_bytes)
-    return bytes_wanted_of(row)

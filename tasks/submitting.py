@@ -10,9 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from tasks.asking.admission import misfit
-from tasks.asking.copying import described, script_of
-from tasks.asking.inspection import inspect
-from tasks.asking.programs import check_model, check_program
+from tasks.asking.contents import look_into
+from tasks.asking.copying import described
 from tasks.hints import dispatch_on_commit
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import candidates, target_of
@@ -38,7 +37,7 @@ def task_submit(
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
     stored: what storage holds of each file, by its id (None: nothing)
-    heads: the first bytes of files that are looked into (`tasks.asking.inspection`, `programs`)
+    heads: the first bytes of files that are looked into (`tasks.asking.contents`)
     Raises DomainError upload_missing or upload_damaged, naming the files; input_* for data that no
     device could use, script_* and model_* for a program or model that is none; not_initiated if the
     task ended.
@@ -47,8 +46,7 @@ def task_submit(
         raise DomainError("not_initiated", status=409)
     files = list(task.files.all())
     _check_stored(files, stored)
-    _look_into(task, files, heads or {})
-    check_feeds(task, files)
+    look_into(task, files, heads or {})
     where = _chosen_now(task, files)
     # first in line on commit: the device should not wait for what browsers are told
     dispatch_on_commit({where.get("worker_id", task.worker_id)})
@@ -79,34 +77,6 @@ def _check_stored(files: list[TaskFile], stored: Mapping[int, StoredObject | Non
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
 
 
-def _look_into(task: Task, files: list[TaskFile], heads: Mapping[int, bytes]) -> None:
-    """Put what the headers of data files say into `arrays`; refuse what cannot be inputs.
-
-    Refuses a model that is a program, and a program that is none.
-    """
-    for file in files:
-        if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
-            _check_start(task, file, heads[file.pk])
-    if task.is_script:
-        return
-    data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
-    if not data:
-        return
-    runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
-    # with a target another device may take what this one cannot: see `_chosen_now`
-    kind = runtime.kind if runtime and task.target is None else "wheel"
-    for file in data:
-        found = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
-        file.arrays = [array.as_row() for array in found]
-
-
-def _check_start(task: Task, file: TaskFile, head: bytes) -> None:
-    if script := script_of(task):
-        check_program(file.name, head, file.size_bytes, entry=script.entry)
-    else:
-        check_model(file.name, head)
-
-
 def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
     """The columns that send a task with a target to the device that is best at this moment.
 
@@ -126,20 +96,3 @@ def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
     if refusals:
         raise refusals[0]
     return {}
-
-
-def check_feeds(task: Task, files: list[TaskFile]) -> None:
-    """Raise DomainError if two of files, JSON's entries and given inputs are for one variable."""
-    if task.is_script:
-        return  # its data feed nothing, they lie beside it
-    feeds = [(given["name"], "") for given in task.inputs]
-    for file in files:
-        if file.kind == TaskFile.Kind.DATA:
-            names = [file.input] if file.input else [array["name"] for array in file.arrays]
-            feeds += [(name, file.name) for name in names]
-    sources = dict[str, str]()
-    for name, source in feeds:
-        if name in sources:
-            both = sorted({sources[name], source} - {""})
-            raise DomainError("input_given_twice", field="data", input=name, files=", ".join(both))
-        sources[name] = source

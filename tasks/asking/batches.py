@@ -1,6 +1,6 @@
 """Tasks asked for in bulk: each cell of a matrix is judged before one task is made."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,10 @@ from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
 from tasks.asking.admission import Admitted, admit
-from tasks.asking.inspection import bytes_wanted, inspect
-from tasks.asking.programs import bytes_wanted_of, check_model, check_program
+from tasks.asking.contents import head_bytes_of, look_into
 from tasks.asking.request import TaskRequest
 from tasks.kinds import Kind
 from tasks.models import Task, TaskFile
-from tasks.submitting import check_feeds
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.matrix import Cell, newest_first
 from webprofile.errors import DomainError
@@ -88,42 +86,31 @@ def batch_plan(
 
 
 def _check_data(admitted: Admitted, cell: Cell, request: TaskRequest) -> None:
-    """What `task_submit` would refuse after the upload.
-
-    Raises DomainError input_*, script_*, model_is_script.
-    """
-    runtime = admitted.worker.runtimes.get(version=admitted.runtime_version)
-    kind = Kind.MODEL if request.script is None else Kind.SCRIPT
-    task = Task(kind=kind, inputs=[{"name": each.name} for each in request.inputs])
-    rows = []
-    for asked, file in zip(cell.files, request.files, strict=True):
-        row = TaskFile(
+    """What `task_submit` would refuse after the upload. Raises DomainError as `look_into`."""
+    task = Task(
+        worker=admitted.worker,
+        runtime_version=admitted.runtime_version,
+        kind=Kind.MODEL if request.script is None else Kind.SCRIPT,
+        script=None if request.script is None else request.script.model_dump(mode="json"),
+        inputs=[{"name": each.name} for each in request.inputs],
+    )
+    rows = [
+        TaskFile(
+            pk=number,
             task=task,
             kind=file.kind,
             name=file.name,
             input=file.input,
             size_bytes=file.size_bytes,
         )
-        if file.kind == TaskFile.Kind.MODEL:
-            _check_start(row, asked.path, request)
-        elif file.kind == TaskFile.Kind.DATA and request.script is None:
-            head = _head(asked.path, bytes_wanted(file.name, file.size_bytes))
-            found = inspect(file.name, head, file.size_bytes, kind=runtime.kind)
-            row.arrays = [array.as_row() for array in found]
-        rows.append(row)
-    check_feeds(task, rows)
+        for number, file in enumerate(request.files, start=1)
+    ]
+    paths = [asked.path for asked in cell.files]
+    look_into(task, rows, dict(_heads(rows, paths)))
 
 
-def _check_start(row: TaskFile, path: Path, request: TaskRequest) -> None:
-    head = _head(path, bytes_wanted_of(row))
-    if request.script is not None:
-        check_program(row.name, head, row.size_bytes, entry=request.script.entry)
-    elif head:
-        check_model(row.name, head)
-
-
-def _head(path: Path, wanted: int) -> bytes:
-    if not wanted:
-        return b""
-    with path.open("rb") as opened:
-        return opened.read(wanted)
+def _heads(rows: Iterable[TaskFile], paths: Iterable[Path]) -> Iterator[tuple[int, bytes]]:
+    for row, path in zip(rows, paths, strict=True):
+        if wanted := head_bytes_of(row):
+            with path.open("rb") as opened:
+                yield row.pk, opened.read(wanted)
