@@ -10,6 +10,8 @@ from tasks.queue.scheduling import assign_waiting
 
 #: what is asked for within this time after a round joins the next one
 JOIN_S = 0.02
+#: so long after the end of that time nobody counts on the thread that waited for it
+GIVEN_UP_S = 1.0
 
 
 class Joined:
@@ -27,9 +29,10 @@ class Joined:
         time and returns the devices of all; the others return none.
         """
         with self._lock:
-            is_somebody_waiting = bool(self._asked)
-            self._asked |= set(worker_ids)
             wait_s = self._next_at - time.monotonic()
+            # one that was ended while it waited takes nothing any more
+            is_somebody_waiting = bool(self._asked) and wait_s > -GIVEN_UP_S
+            self._asked |= set(worker_ids)
         if is_somebody_waiting:
             return set()
         if wait_s > 0:

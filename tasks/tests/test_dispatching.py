@@ -5,6 +5,7 @@ import threading
 import dramatiq
 import pytest
 from dramatiq.errors import ConnectionClosed
+from dramatiq.middleware import TimeLimitExceeded
 
 from agent.protocol import Hello
 from tasks import actors
@@ -116,6 +117,20 @@ def test_what_is_asked_for_in_a_moment_is_looked_at_together():
         thread.join()
     assert sorted(taken, key=len) == [set(), set(), set(), {2, 3, 4, 5, 7}]
     assert joined.take([8]) == {8}
+
+
+def test_what_a_thread_that_was_ended_had_waited_for_is_taken_by_the_next_one(monkeypatch):
+    joined = Joined()
+    joined.take([1])
+    with monkeypatch.context() as patch, pytest.raises(TimeLimitExceeded):
+        patch.setattr(actors.time, "sleep", ended)
+        joined.take([2])
+    monkeypatch.setattr(actors, "GIVEN_UP_S", -1.0)
+    assert joined.take([3]) == {2, 3}
+
+
+def ended(_s: float) -> None:
+    raise TimeLimitExceeded
 
 
 def test_who_asks_alone_waits_for_nobody(monkeypatch):
