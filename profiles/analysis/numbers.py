@@ -1,4 +1,4 @@
-"""Numbers as `profile_analyze` prints them, and shares as pages show them."""
+"""Numbers as `profile_analyze` prints them, and what pages show in another way."""
 
 import math
 
@@ -43,6 +43,16 @@ def memory(size_bytes: float | None) -> tuple[str, str]:
 def bandwidth(bytes_per_s: float | None) -> tuple[str, str]:
     """Return bytes per second: `("1.50", "KiB/s")`."""
     return with_unit(bytes_per_s, ("byte/s", "iB/s"), 1024)
+
+
+def page_operations(count: float | None) -> str:
+    """Return a number of operations as pages show it: `1.77 MFLOP`; `N/A` for None."""
+    return " ".join(with_unit(count, ("FLOP", "FLOP"), 1000))
+
+
+def page_rate(per_second: float | None) -> str:
+    """Return operations per second as pages show them: `72.98 GFLOP/s`; `N/A` for None."""
+    return " ".join(with_unit(per_second, ("FLOP/s", "FLOP/s"), 1000))
 
 
 def with_unit(value: float | None, units: tuple[str, str], base: int) -> tuple[str, str]:

@@ -10,19 +10,27 @@ import contextlib
 import gc
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from profiles.analysis.archive import to_archive
-from profiles.analysis.data import LeftOut
+from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.merging import OtherGraphError
+from profiles.analysis.merging import (
+    OtherGraphError,
+    PassTimes,
+    aligned,
+    leading,
+    merged_data,
+    without_operators,
+)
 from profiles.analysis.totals import totals
 from profiles.derived.progress import Progress
-from profiles.derived.run import Run, second_of_kind
 from profiles.memory_flow.reading import read_memory_flow
+from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
 from profiles.parsers.graph import ExecutedGraph
@@ -64,6 +72,70 @@ class Problem(msgspec.Struct, frozen=True):
     of: str
     code: str
     detail: str
+
+
+class Run:
+    """Filled file by file; a file that cannot be used leaves it as it was.
+
+    left_out: what could not even be fetched
+    lead: operators of the first pass, whose graph is shown and which the others are compared with
+    leads: the kind of file that the passes are of
+    beside: as `ProfileData.beside`
+    company: the first file of each kind, for kinds that are read together
+    told: hears how many bytes of a file were read, of how many
+    """
+
+    def __init__(
+        self,
+        left_out: Sequence[LeftOut],
+        told: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        self._left_out = tuple(left_out)
+        self.told = told
+        self.lead: ProfileColumns | None = None
+        self.leads: FileKind | None = None
+        self.beside: dict[str, bytes] = {}
+        self.company: dict[FileKind, Path] = {}
+        self._graph = empty_graph(())
+        self._passes: list[PassTimes] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file said anything."""
+        return self.lead is None and not self.beside
+
+    def add_pass(
+        self,
+        kind: FileKind,
+        name: str,
+        columns: ProfileColumns,
+        graph: Callable[[], ExecutedGraph],
+    ) -> None:
+        """Add a profiled pass; `graph` is called for the first one. Raises OtherGraphError."""
+        if self.lead is None:
+            self._graph = graph()
+            self._passes.append(leading(name, columns))
+            self.lead, self.leads = columns, kind
+        else:
+            self._passes.append(aligned(self.lead, name, columns))
+
+    def add_beside(self, kind: FileKind, said: bytes) -> None:
+        """Add what a file says beside operators.
+
+        Raises AnalysisError second_of_kind where another file of its kind did before.
+        """
+        if kind in self.beside:
+            raise _second_of_kind()
+        self.beside[kind] = said
+
+    def data(self, unlike: Sequence[LeftOut]) -> ProfileData:
+        """Return all of it; `unlike` are the files that could not be used."""
+        left_out = [*self._left_out, *unlike]
+        if self.lead is None:
+            found = without_operators(self._graph, left_out)
+        else:
+            found = merged_data(self.lead, self._passes, self._graph, left_out)
+        return replace(found, beside=self.beside)
 
 
 def main(folder: Path) -> int:
@@ -155,7 +227,7 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
     index = None if "trace" in run.beside else path.with_name(SPANS)
     found = read_dynamic(path, run.told, index=index)
     if "trace" in run.beside and run.lead is None:
-        raise second_of_kind()  # the first one has no operators, with which this one's could agree
+        raise _second_of_kind()  # the first one has no operators, with which this one's could agree
     # a profile of the same run knows more of each operator
     if run.leads != "profile" and len(found.columns):
         totals(found.columns)
@@ -183,11 +255,18 @@ def _add_graph(run: Run, path: Path, _order: Order) -> None:
     if "static_memory" not in run.beside:
         raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
     if path != run.company["graph"]:
-        raise second_of_kind()
+        raise _second_of_kind()
     state = decode_static_memory(run.beside["static_memory"]).graph
     if state in ("graph_unreadable", "not_a_profile"):
         text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
         raise ProfileFormatError("graph_of_another", f"The plan has no names of tensors. {text}")
+
+
+def _second_of_kind() -> AnalysisError:
+    """What is said of a file whose kind another file of the run has already."""
+    return AnalysisError(
+        "second_of_kind", "Another file of this kind is shown; one run has one of them."
+    )
 
 
 #: how a file of each kind is read, in this order

@@ -10,14 +10,13 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
-from profiles.analysis.numbers import bandwidth, memory, percent
+from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
 from profiles.analysis.ordering import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
 from profiles.parsers.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
-from profiles.shown.amounts import operations, rate
 from profiles.shown.isolating import shortened, visible
 from profiles.templatetags.quantities import seconds
 
@@ -109,9 +108,9 @@ def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
     found = []
     if columns.computation.present[row]:
         flo = float(columns.computation.values[row])
-        found.append((_("Computation"), operations(flo)))
+        found.append((_("Computation"), page_operations(flo)))
         if self_s > 0:
-            found.append(("FLOP/s", rate(flo / self_s)))
+            found.append(("FLOP/s", page_rate(flo / self_s)))
     if columns.memory.present[row]:
         size = float(columns.memory.values[row])
         found.append((_("Bytes read and written"), " ".join(memory(size))))

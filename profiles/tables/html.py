@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import Spread
 from profiles.analysis.durations import ABSENT
-from profiles.analysis.numbers import bandwidth, memory, percent, short
+from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent, short
 from profiles.analysis.table import Row
-from profiles.shown.amounts import operations, rate
 from profiles.shown.isolating import visible
 
 #: tensors of one cell that are written out; the panel of an operator has all
@@ -194,8 +193,8 @@ _MAKERS: Mapping[str, _Maker] = {
     "cv": _cv,
     "n": _count,
     "cum": _cumulative,
-    "flo": _quantity("flo", lambda row: operations(row.computation_flo)),
-    "flops": _quantity("flops", lambda row: rate(row.flops)),
+    "flo": _quantity("flo", lambda row: page_operations(row.computation_flo)),
+    "flops": _quantity("flops", lambda row: page_rate(row.flops)),
     "mem": _quantity("mem", lambda row: " ".join(memory(row.memory_bytes))),
     "bw": _quantity("bw", lambda row: " ".join(bandwidth(row.bandwidth_bytes_per_s))),
     "in": _shapes("in", lambda row: row.in_shapes),
