@@ -17,6 +17,7 @@ from agent.protocol import (
     StoredFile,
     decode_server,
 )
+from tasks.attempts import LEASE_EXPIRED, attempt_lose
 from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
@@ -206,3 +207,29 @@ async def test_rows_that_somebody_has_locked_keep_no_other_report_up():
     assert ack.attempt == stuck_order.attempt
     for agent in (stuck, other):
         await agent.socket.disconnect()
+
+
+@pytest.mark.production
+@threads
+async def test_an_acceptance_that_waited_for_the_end_of_its_attempt_changes_nothing():
+    agent, order = await busy("box")
+    locked, over = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def ends() -> None:
+        with transaction.atomic():
+            attempt = Attempt.objects.select_for_update().get(pk=order.attempt)
+            attempt_lose(attempt, reason=LEASE_EXPIRED)
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
+
+    ending = asyncio.create_task(asyncio.to_thread(ends))
+    await locked.wait()
+    await agent.say(AttemptAccepted(attempt=order.attempt))
+    await asyncio.sleep(0.2)
+    over.set()
+    await ending
+    assert (await agent.hear()).attempt == order.attempt
+    attempt = await Attempt.objects.aget(pk=order.attempt)
+    assert (attempt.end_reason, attempt.accepted_at) == (LEASE_EXPIRED, None)
+    await agent.socket.disconnect()
