@@ -4,6 +4,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
 from workers.models import Grant, Worker
+from workers.status import with_shut_out_at
 
 
 def workers_visible_to(user: User) -> QuerySet[Worker]:
@@ -11,7 +12,8 @@ def workers_visible_to(user: User) -> QuerySet[Worker]:
 
     One that is retired exists in the history of tasks and in the administration alone.
     """
-    workers = Worker.objects.filter(retired_at=None).prefetch_related("runtimes")
+    workers = with_shut_out_at(Worker.objects.filter(retired_at=None))
+    workers = workers.prefetch_related("runtimes")
     if user.is_staff:
         return workers
     granted = Grant.objects.filter(worker=OuterRef("pk"), user=user)

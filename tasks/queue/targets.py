@@ -15,7 +15,7 @@ from webprofile.errors import DomainError
 from workers.labels import labels_of
 from workers.models import Runtime, Worker
 from workers.selectors import workers_visible_to
-from workers.status import status_of, with_shut_out_at
+from workers.status import status_of
 
 MOST_LABELS = 10
 LONGEST_LABEL = 200
@@ -149,11 +149,7 @@ def pools_of(worker: Worker) -> set[str]:
 
 
 def _visible(user: User) -> Any:
-    return (
-        with_shut_out_at(workers_visible_to(user))
-        .prefetch_related("pools", "runtimes__worker")
-        .order_by("name")
-    )
+    return workers_visible_to(user).prefetch_related("pools", "runtimes__worker").order_by("name")
 
 
 def refusal_of(target: Target, *, user: User) -> DomainError:

@@ -184,3 +184,13 @@ def test_a_task_for_a_retired_device_is_refused_with_the_reason():
     Worker.objects.update(is_public=False)
     with pytest.raises(DomainError, match="worker_unknown"):
         make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
+
+
+def test_the_form_names_the_status_of_devices_that_start_nothing(client, shut_out):
+    make_worker("other")
+    make_worker("old", is_enabled=False)
+    client.force_login(make_user())
+    page = client.get("/tasks/new/").content.decode()
+    for told in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
+        assert told in page
+    assert " disabled>other" not in page

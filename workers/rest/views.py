@@ -34,7 +34,6 @@ from workers.rest.answers import (
 )
 from workers.rest.filters import WorkerFilters
 from workers.selectors import workers_visible_to
-from workers.status import with_shut_out_at
 
 
 class QueueQuery(fields.Query):
@@ -55,7 +54,7 @@ class WorkerView(ApiView):
 
     def worker(self, name: str) -> Worker:
         """The device of this name, if the reader may see it. Raises Http404."""
-        rows = with_shut_out_at(workers_visible_to(self.reader))
+        rows = workers_visible_to(self.reader)
         rows = rows.prefetch_related("pools", "runtimes__worker")
         found = rows.filter(name=name).first()
         if found is None:
@@ -77,7 +76,7 @@ class WorkerList(ApiListView):
     filterset_class = WorkerFilters
 
     def rows(self) -> QuerySet[Worker]:
-        return with_shut_out_at(workers_visible_to(self.reader)).prefetch_related("pools")
+        return workers_visible_to(self.reader).prefetch_related("pools")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         if args and not getattr(self, "swagger_fake_view", False):

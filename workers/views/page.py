@@ -20,7 +20,7 @@ from workers import releases
 from workers.labels import labels_of
 from workers.models import Worker
 from workers.selectors import workers_visible_to
-from workers.status import DeviceStatus, status_of, with_shut_out_at
+from workers.status import DeviceStatus, status_of
 
 CHECKS = 15
 #: the badge of each status
@@ -74,7 +74,7 @@ def worker_check(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _worker(reader: User, name: str) -> Worker:
-    worker = with_shut_out_at(workers_visible_to(reader)).filter(name=name).first()
+    worker = workers_visible_to(reader).filter(name=name).first()
     if worker is None:
         raise Http404
     return worker
