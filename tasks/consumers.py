@@ -13,7 +13,6 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.utils import translation
 from structlog.contextvars import bind_contextvars
 
 from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
@@ -22,10 +21,8 @@ from tasks.selectors import (
     events_after,
     last_attempt,
     log_after,
-    progress_words,
     tasks_visible_to,
 )
-from tasks.states import Status
 from webprofile.sockets import BAD_FRAME, TOO_MUCH, ClosesOnce, Pace, Places
 
 _SESSIONS = import_module(settings.SESSION_ENGINE)
@@ -107,15 +104,15 @@ class ReadersConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
 
 class TaskConsumer(ReadersConsumer):
     """Events and log of one task, each after the number that the browser names:
-    {"after": event number, "log_after": log piece's id, "language": the page's language}.
+    {"after": event number, "log_after": log piece's id}. The page fetches what it shows of them.
     """
 
     task: Task
     event_seq = 0
     log_id = 0
     following = False
-    language = settings.LANGUAGE_CODE
-    progress = ""
+    #: passes of the last attempt, and how many have ended
+    progress = (0, 0)
 
     async def connect(self) -> None:
         if not await self.is_let_in():
@@ -137,9 +134,6 @@ class TaskConsumer(ReadersConsumer):
             return
         self.event_seq = _number(content.get("after"))
         self.log_id = _number(content.get("log_after"))
-        language = content.get("language")
-        if isinstance(language, str) and language in dict(settings.LANGUAGES):
-            self.language = language
         self.following = True
         await self._catch_up()
 
@@ -154,9 +148,7 @@ class TaskConsumer(ReadersConsumer):
 
     def _news(self) -> list[dict[str, Any]]:
         """What came after the numbers seen last; moves them on."""
-        with translation.override(self.language):
-            news = [_event(event) for event in events_after(self.task, self.event_seq)]
-            progress = progress_words(self.task, last_attempt(self.task))
+        news = [_event(event) for event in events_after(self.task, self.event_seq)]
         self.event_seq = news[-1]["seq"] if news else self.event_seq
         log: list[dict[str, Any]] = [
             {
@@ -169,9 +161,11 @@ class TaskConsumer(ReadersConsumer):
             for chunk in log_after(self.task, self.log_id)
         ]
         self.log_id = log[-1]["id"] if log else self.log_id
+        attempt = last_attempt(self.task)
+        progress = (attempt.passes, attempt.passes_done) if attempt else (0, 0)
         if progress != self.progress:
             self.progress = progress
-            log.append({"type": "progress", "text": progress})
+            log.append({"type": "progress"})
         return log + news
 
 
@@ -200,16 +194,12 @@ class NoSuchSocket(AsyncJsonWebsocketConsumer):
 
 
 def _event(event: TaskEvent) -> dict[str, Any]:
-    status = event.data.get("status", "")
     return {
         "type": "event",
+        "task": event.task_id,
         "seq": event.seq,
-        "kind": event.kind,
         "state": event.kind.removeprefix("task."),
-        "status": status,
-        "label": str(Status(status).label) if status else "",
         "outcome": event.data.get("outcome", ""),
-        "at": event.at.isoformat(),
     }
 
 

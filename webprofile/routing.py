@@ -4,6 +4,7 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
 from django.urls import path, re_path
 
+from profiles.consumers import OpenedConsumer
 from tasks.consumers import NoSuchSocket, TaskConsumer, TaskListConsumer
 from webprofile.sockets import NoPages, OwnPages
 from workers.consumers.agent import AgentConsumer
@@ -14,6 +15,7 @@ browser = OwnPages(
             [
                 path("ws/tasks/", TaskListConsumer.as_asgi()),
                 path("ws/tasks/<int:task_id>/", TaskConsumer.as_asgi()),
+                path("ws/profiles/opened/<int:upload_id>/", OpenedConsumer.as_asgi()),
                 re_path(r"^.*$", NoSuchSocket.as_asgi()),
             ]
         )

@@ -11,6 +11,7 @@ from django.core.cache import cache
 from django.utils.translation import gettext as _
 
 from profiles.models import ProfileUpload
+from profiles.opened.announce import opened_changed
 
 log = structlog.get_logger()
 
@@ -41,7 +42,8 @@ class Noting:
     """The actor's side: notes how far it is, at most twice a second."""
 
     def __init__(self, upload: ProfileUpload) -> None:
-        self._key, self._size_bytes = _key(upload), upload.size_bytes
+        self._upload_id, self._size_bytes = upload.pk, upload.size_bytes
+        self._key = _key(upload)
         self._next = 0.0
 
     def told(self, step: str, done: int) -> None:
@@ -54,6 +56,7 @@ class Noting:
             step = "adding_up"
         try:
             cache.set(self._key, (step, percent), timeout=_VALID_S)
+            opened_changed(self._upload_id)
         except Exception:  # of whatever kind: the reading goes on
             log.warning("progress_not_noted", exc_info=True)
 

@@ -24,6 +24,7 @@ from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
+from profiles.opened.announce import opened_changed_on_commit
 from profiles.parsers.first_look import FileKind, kind_of, other_kind
 from profiles.size_limits import announced_limit
 from tasks.asking.files import MIB, check_file
@@ -293,6 +294,7 @@ def _move(upload: ProfileUpload, to: State, sources: Iterable[State], **changes:
     moved = found.update(state=to, **changes)
     if moved:  # otherwise even the row may be gone
         upload.refresh_from_db()
+        opened_changed_on_commit(upload.pk)
         log.info("upload_moved", upload=upload.pk, state=str(to), problem=upload.problem)
     return bool(moved)
 

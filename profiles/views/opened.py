@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -109,10 +109,11 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
 @login_required
 @require_GET
 @never_cache
-def status(request: HttpRequest, upload_id: int) -> JsonResponse:
-    """What the page asks for while it waits: the state, and how far reading is, or null."""
+def status(request: HttpRequest, upload_id: int) -> HttpResponse:
+    """The part of the page that changes while it waits."""
     upload = upload_or_404(request, upload_id)
-    return JsonResponse({"state": upload.state, "progress": _progress(upload)})
+    context = {"upload": upload, "progress": reading_of(upload)}
+    return render(request, "profiles/_opened_progress.html", context)
 
 
 @login_required
@@ -171,11 +172,6 @@ def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpRe
         "error": word(error) if error else "",
     }
     return render(request, "profiles/list.html", context, status=error.status if error else 200)
-
-
-def _progress(upload: ProfileUpload) -> dict[str, object] | None:
-    found = reading_of(upload)
-    return {"percent": found.percent, "text": found.text} if found else None
 
 
 def _problem(upload: ProfileUpload) -> str:

@@ -149,12 +149,13 @@ def confirm(visitor: Visitor, task: dict[str, Any]) -> None:
 
 def follow(visitor: Visitor, task: int) -> None:
     """Print the task's states until it has ended. Raises DemoError unless it succeeded."""
-    started, shown = time.monotonic(), ""
+    started, shown = time.monotonic(), None
     for event in visitor.events(task):
         if event["type"] != "event":
             continue
-        if event["label"] not in ("", shown):
-            shown = event["label"]
+        status = visitor.get(f"/api/v1/tasks/{task}/").json()["status"]
+        if status != shown:
+            shown = status
             say(f"  {time.monotonic() - started:6.2f} s  {shown}")
         if event["state"] == "finished":
             if event["outcome"] != "succeeded":

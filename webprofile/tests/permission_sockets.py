@@ -31,7 +31,7 @@ from webprofile.tests.permission_world import World
 AGENTS = "/ws/agent/"
 SITE = "http://testserver"
 HELLO = encode(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
-FOLLOW = '{"after": 0, "log_after": 0, "language": "en"}'
+FOLLOW = '{"after": 0, "log_after": 0}'
 PATIENCE_S = 20
 
 

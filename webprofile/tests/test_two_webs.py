@@ -36,7 +36,7 @@ def test_a_process_that_dies_costs_neither_the_run_nor_the_page_of_the_other(clu
     seen = []
     for message in visitors[1].events(task):
         if message["type"] == "event":
-            seen.append(message["outcome"] or message["status"])
+            seen.append(message["outcome"] or message["state"])
         if seen[-1:] == ["running"] and "web0" in cluster.processes:
             cluster.stop("web0", signal.SIGKILL)
         if message.get("state") == "finished":

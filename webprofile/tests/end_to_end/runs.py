@@ -38,7 +38,7 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
         if message["type"] == "log":
             log += message["text"]
         elif message["type"] == "event":
-            states.append(message["outcome"] or message["status"])
+            states.append(message["outcome"] or message["state"])
             if message["state"] == "finished":
                 if states[-1] != "succeeded":
                     # pytest shows why where a test did not expect it

@@ -23,7 +23,7 @@ def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints
     data = {"data": testdata / "inputs" / "resnet18" / "data.npy"}
     task = send(visitor, model, data)
     states, log = watch(visitor, task)
-    assert states == ["waiting", "waiting", "running", "running", "succeeded"]
+    assert states == ["waiting", "assigned", "running", "processing", "succeeded"]
     assert "=== finished test #0:" in log
     assert "iter 2/3:" in log
 

@@ -1,0 +1,32 @@
+"""The socket of a page that waits until an opened profile has been read."""
+
+from typing import Any
+
+from channels.db import database_sync_to_async
+from structlog.contextvars import bind_contextvars
+
+from profiles.opened.announce import opened_group
+from profiles.selectors import uploads_visible_to
+from tasks.consumers import NOT_FOUND, ReadersConsumer
+
+
+class OpenedConsumer(ReadersConsumer):
+    """Tells that an opened profile changed; the page then fetches its fragment."""
+
+    async def connect(self) -> None:
+        if not await self.is_let_in():
+            return
+        user = self.scope["user"]
+        upload_id = self.scope["url_route"]["kwargs"]["upload_id"]
+        found = uploads_visible_to(user).filter(pk=upload_id)
+        if not await database_sync_to_async(found.exists)():
+            await self.close(code=NOT_FOUND)
+            return
+        bind_contextvars(upload=upload_id, user=user.pk)
+        await self.join(opened_group(upload_id))
+        # whatever changed since the page was made is in what it fetches now
+        await self.send_json({"type": "changed"})
+
+    async def opened_changed(self, event: dict[str, Any]) -> None:
+        if not await self.is_over():
+            await self.send_json({"type": "changed"})
