@@ -4,11 +4,48 @@ All of it is a hint: if it is lost, `tasks.sweeping` finds the same rows within 
 inside the functions are on purpose: what a hint calls builds on the services that give it.
 """
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 
 from django.db import transaction
 
-from webprofile.meters import hint_given
+from webprofile.meters import HINTS_LOST, hint_given
+
+#: how long the broker is not asked after it took no message
+REST_S = 5.0
+#: how long one sender may try whether it is back before another one does
+TRY_S = 15.0
+
+
+class Sender:
+    """Sends messages to the broker, and none for a while after one that it did not take.
+
+    A broker that is silent holds each sender for seconds, and devices wait for the threads that
+    send: so all but one of them go on without it.
+    """
+
+    def __init__(self) -> None:
+        self._is_away = False
+        self._rests_until = 0.0
+
+    def send(self, hint: str, act: Callable[[], object]) -> None:
+        """Do `act`, unless the broker rests. What the broker raises passes through."""
+        now = time.monotonic()
+        if now < self._rests_until:
+            HINTS_LOST.labels(hint).inc()
+            return
+        if self._is_away:
+            self._rests_until = now + TRY_S
+        try:
+            with hint_given(hint):
+                act()
+        except Exception:
+            self._is_away, self._rests_until = True, time.monotonic() + REST_S
+            raise
+        self._is_away, self._rests_until = False, 0.0
+
+
+sender = Sender()
 
 
 def dispatch_on_commit(worker_ids: Collection[int]) -> None:
@@ -18,8 +55,7 @@ def dispatch_on_commit(worker_ids: Collection[int]) -> None:
     asked = sorted(worker_ids)
 
     def send() -> None:
-        with hint_given("dispatch"):
-            dispatch.send(asked)
+        sender.send("dispatch", lambda: dispatch.send(asked))
 
     if asked:
         transaction.on_commit(send, robust=True)
@@ -27,7 +63,12 @@ def dispatch_on_commit(worker_ids: Collection[int]) -> None:
 
 def build_profile_on_commit(attempt_id: str) -> None:
     """Queue the reading of an attempt's files."""
-    transaction.on_commit(lambda: build_profile_soon(attempt_id), robust=True)
+    from profiles.actors import build_profile
+
+    def send() -> None:
+        sender.send("build_profile", lambda: build_profile.send(attempt_id))
+
+    transaction.on_commit(send, robust=True)
 
 
 def build_profile_soon(attempt_id: str) -> None:

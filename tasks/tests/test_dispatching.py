@@ -8,7 +8,7 @@ from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import TimeLimitExceeded
 
 from agent.protocol import Hello
-from tasks import actors
+from tasks import actors, hints
 from tasks.actors import Joined, dispatch
 from tasks.models import Attempt, Task
 from tasks.submitting import task_submit
@@ -99,10 +99,35 @@ def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_gives_the_tas
         raise ConnectionClosed("away")
 
     monkeypatch.setattr(dispatch.broker, "enqueue", away)
+    monkeypatch.setattr(hints, "sender", hints.Sender())
     task = make_waiting_task(make_user(), make_worker())
     assert Task.objects.get().state == "waiting"
     sweep()
     assert task.attempts.count() == 1
+
+
+def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
+    now, sent = 100.0, []
+    monkeypatch.setattr(hints.time, "monotonic", lambda: now)
+    sender = hints.Sender()
+
+    def silent() -> None:
+        sender.send("dispatch", lambda: sent.append("while another one waits"))
+        raise ConnectionClosed("no answer")
+
+    with pytest.raises(ConnectionClosed):
+        sender.send("dispatch", silent)
+    assert sent.pop()  # until it is known that it is silent, each finds it out alone
+    for _ in range(2):
+        sender.send("dispatch", lambda: sent.append("while it rests"))
+        now += hints.REST_S
+        with pytest.raises(ConnectionClosed):
+            sender.send("dispatch", silent)
+    assert sent == []
+    now += hints.REST_S
+    for _ in range(2):
+        sender.send("dispatch", lambda: sent.append("it is back"))
+    assert sent == ["it is back"] * 2
 
 
 def test_what_is_asked_for_in_a_moment_is_looked_at_together():
