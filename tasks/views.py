@@ -2,15 +2,13 @@
 
 import math
 import shlex
-from dataclasses import asdict
-from http import HTTPStatus
 from typing import Any, get_args
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -22,8 +20,7 @@ from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from agent.protocol.options_json import describe
-from profiles.parts import part_targets, parts_join
-from profiles.removal import draft_discard, refuse_removed, task_keep_files
+from profiles.removal import refuse_removed, task_keep_files
 from profiles.selectors import (
     artifacts_of,
     dump_of,
@@ -33,15 +30,12 @@ from profiles.selectors import (
     plan_title,
 )
 from profiles.shown.retention_words import rules_shown
-from profiles.task_files import task_confirm, upload_targets
-from tasks import api, services
-from tasks.asking.copying import form_data
+from tasks import services
 from tasks.asking.file_words import file_words
 from tasks.asking.measuring import most_script_s, plan_fields, plan_rows
-from tasks.cancelling import tasks_cancel, tasks_cancel_own
-from tasks.forms import read_ids_body, read_join_body, read_parts_body, read_priority
+from tasks.cancelling import tasks_cancel_own
 from tasks.listing.acts import cancel_words
-from tasks.models import Task, TaskFile
+from tasks.models import Task
 from tasks.options import rows as option_rows
 from tasks.options.words import NEVER_TAKEN
 from tasks.queue import rebinding
@@ -56,9 +50,10 @@ from tasks.selectors import (
     tasks_visible_to,
 )
 from tasks.states import TaskState
+from tasks.submission.files import cache_choices, task_repeat
+from tasks.submission.form import form_data, outlook_of, read_priority, where_rows
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
-from webprofile.middleware import wants_json
 from webprofile.storage import storage
 from webprofile.wording import WORDINGS
 from workers.models import Worker
@@ -76,17 +71,17 @@ def new(request: HttpRequest) -> HttpResponse:
     number = parse_int(wanted, maximum=LARGEST_KEY)
     origin = None if number is None else tasks_visible_to(reader).filter(pk=number).first()
     context = {
-        "origin": origin.pk if origin else None,
+        "origin": form_data(origin) if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
         "script_times": _script_times(),
         "chosen": request.GET.get("worker", ""),
         "common": option_rows.common_rows(),
-        "groups": option_rows.form_groups(api.cache_choices(reader)),
+        "groups": option_rows.form_groups(cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
         "plan_fields": plan_fields(),
-        **api.where_rows(reader),
+        **where_rows(reader),
         "dtypes": ALL_DTYPES,
         "file_words": file_words(WORDINGS),
         "limits": {
@@ -134,78 +129,10 @@ def status(request: HttpRequest, task_id: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def uploads(request: HttpRequest, task_id: int) -> JsonResponse:
-    """Fresh presigned PUTs, for an upload that broke or took longer than they live."""
-    task = _task(request, task_id)
-    services.initiated_check(task)
-    return JsonResponse({"uploads": upload_targets(task)})
-
-
-@login_required
-@require_POST
-def file_parts(request: HttpRequest, task_id: int, file_id: int) -> JsonResponse:
-    """Presigned PUTs for parts of a large file."""
-    file = _file_on_its_way(request, task_id, file_id)
-    body = read_parts_body(request.body)
-    return JsonResponse({"parts": part_targets(file, body.upload, body.asked())})
-
-
-@login_required
-@require_POST
-def file_join(request: HttpRequest, task_id: int, file_id: int) -> JsonResponse:
-    """Confirm that all parts of a large file are stored."""
-    file = _file_on_its_way(request, task_id, file_id)
-    parts_join(file, read_join_body(request.body).md5s)
-    return JsonResponse({"md5": file.md5})
-
-
-def _file_on_its_way(request: HttpRequest, task_id: int, file_id: int) -> TaskFile:
-    """Raises Http404; DomainError not_initiated."""
-    task = _task(request, task_id)
-    found = get_object_or_404(task.files, pk=file_id)
-    services.initiated_check(task)
-    return found
-
-
-@login_required
-@require_POST
-def submit(request: HttpRequest, task_id: int) -> JsonResponse:
-    """Confirm that all files are stored; the task then waits for its device.
-
-    With `?discard=1` a task whose files or device cannot be used is removed: the form shows the
-    error, and sends a corrected request as another task. Without it the task stays: its own page
-    continues an upload, and must be able to retry and cancel.
-    """
-    task = _task(request, task_id)
-    try:
-        task_confirm(task)
-    except DomainError as error:
-        is_final = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
-        if is_final and request.GET.get("discard") == "1":
-            draft_discard(task)
-        raise
-    return JsonResponse(
-        {"status": task.status.value, "url": reverse("tasks:detail", args=[task.pk])}
-    )
-
-
-@login_required
-@require_POST
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """The same once more, at once: device, version, options, plan, inputs, seed and files."""
-    task = _task(request, task_id)
-    copy, _made = api.task_repeat(task, owner=reader_of(request))
-    if wants_json(request):
-        return JsonResponse({"id": copy.pk, "url": reverse("tasks:detail", args=[copy.pk])})
+    copy, _made = task_repeat(_task(request, task_id), owner=reader_of(request))
     return redirect("tasks:detail", copy.pk)
-
-
-@login_required
-@require_GET
-@never_cache
-def copy_data(request: HttpRequest, task_id: int) -> JsonResponse:
-    """What the form needs to ask for this task once more, with changes."""
-    return JsonResponse(form_data(_task(request, task_id)))
 
 
 @login_required
@@ -213,21 +140,14 @@ def copy_data(request: HttpRequest, task_id: int) -> JsonResponse:
 def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     task = _task(request, task_id)
     services.task_cancel(task)
-    if wants_json(request):
-        return JsonResponse({"status": task.status.value})
     return redirect("tasks:detail", task.pk)
 
 
 @login_required
 @require_POST
-def cancel_several(request: HttpRequest) -> HttpResponse:
-    """Cancel `ids`, or with `all` every task of the reader's own; says what became of each."""
-    reader = reader_of(request)
-    body = read_ids_body(request)
-    report = tasks_cancel_own(owner=reader) if body.all else tasks_cancel(body.ids, by=reader)
-    if wants_json(request):
-        return JsonResponse(asdict(report))
-    messages.info(request, cancel_words(report))
+def cancel_all(request: HttpRequest) -> HttpResponse:
+    """Cancel every task of the reader's own, also those on a device."""
+    messages.info(request, cancel_words(tasks_cancel_own(owner=reader_of(request))))
     return redirect("tasks:list")
 
 
@@ -241,7 +161,7 @@ def move(request: HttpRequest, task_id: int) -> HttpResponse:
     if worker is None:
         raise DomainError("worker_unknown", field="worker")
     rebinding.task_move(task, to=worker)
-    return _moved(request, task)
+    return redirect("tasks:detail", task.pk)
 
 
 @login_required
@@ -251,7 +171,7 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
     task = _task(request, task_id)
     priority = read_priority(request.POST.get("priority", ""))
     rebinding.task_prioritize(task, priority=priority, by=reader_of(request))
-    return _moved(request, task)
+    return redirect("tasks:detail", task.pk)
 
 
 @login_required
@@ -264,18 +184,12 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
     return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
 
 
-def _moved(request: HttpRequest, task: Task) -> HttpResponse:
-    if wants_json(request):
-        return JsonResponse({"worker": task.worker_id, "priority": task.priority})
-    return redirect("tasks:detail", task.pk)
-
-
 @login_required
 @require_GET
 @never_cache
 def outlook(request: HttpRequest) -> HttpResponse:
     """What the form says of the queue that a task would enter, as a piece of HTML."""
-    return render(request, "tasks/_outlook.html", api.outlook_of(request.GET, reader_of(request)))
+    return render(request, "tasks/_outlook.html", outlook_of(request.GET, reader_of(request)))
 
 
 @login_required

@@ -11,7 +11,6 @@ from django.http import (
     HttpResponse,
     HttpResponseNotAllowed,
     HttpResponseNotFound,
-    JsonResponse,
 )
 from django.shortcuts import render
 from django.utils import timezone
@@ -21,12 +20,12 @@ from accounts.models import User
 from accounts.sessions import NO_ADDRESS
 from webprofile.errors import DomainError
 from webprofile.origins import is_viewer_host
-from webprofile.rest.problems import is_api
-from webprofile.wording import as_json, word
+from webprofile.rest.problems import is_api, problem
+from webprofile.wording import word
 
 
 class DomainErrorMiddleware:
-    """JSON for scripts, a page for readers."""
+    """Problem details for programs, a page for readers."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -38,7 +37,7 @@ class DomainErrorMiddleware:
         if not isinstance(error, DomainError):
             return None
         if wants_json(request):
-            return JsonResponse(as_json(error), status=error.status)
+            return problem(error)
         context = {"message": word(error)}
         return render(request, "error.html", context, status=error.status)
 

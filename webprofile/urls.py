@@ -10,7 +10,6 @@ from accounts.views import own as account_views
 from profiles.views import artifacts, compare_io, graph, result
 from profiles.views.netron import netron
 from profiles.views.perfetto import perfetto
-from tasks import drafts
 from tasks import views as task_views
 from tasks.listing import views as list_views
 from webprofile.views import favicon, healthz
@@ -25,21 +24,16 @@ admin.site.site_header = admin.site.site_title = _("MegEngine Web Profile")
 
 task_patterns = (
     [
-        path("", list_views.TaskListView.as_view(), name="list"),
+        path("", list_views.task_list, name="list"),
         path("rows/", list_views.rows, name="rows"),
         path("act/", list_views.act, name="act"),
         path("views/", list_views.save_view, name="save-view"),
         path("views/<int:view_id>/delete/", list_views.delete_view, name="delete-view"),
         path("new/", task_views.new, name="new"),
-        path("command/", drafts.command, name="command"),
         path("outlook/", task_views.outlook, name="outlook"),
-        path("cancel/", task_views.cancel_several, name="cancel-several"),
+        path("cancel/", task_views.cancel_all, name="cancel-all"),
         path("<int:task_id>/", task_views.detail, name="detail"),
         path("<int:task_id>/status/", task_views.status, name="status"),
-        path("<int:task_id>/uploads/", task_views.uploads, name="uploads"),
-        path("<int:task_id>/files/<int:file_id>/parts/", task_views.file_parts, name="file-parts"),
-        path("<int:task_id>/files/<int:file_id>/join/", task_views.file_join, name="file-join"),
-        path("<int:task_id>/submit/", task_views.submit, name="submit"),
         path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
         path("<int:task_id>/move/", task_views.move, name="move"),
         path("<int:task_id>/priority/", task_views.prioritize, name="priority"),
@@ -60,7 +54,6 @@ task_patterns = (
             name="attempt-open",
         ),
         path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
-        path("<int:task_id>/form/", task_views.copy_data, name="copy-data"),
         path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),
         path("<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"),
     ],

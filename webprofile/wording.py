@@ -378,8 +378,3 @@ def word(error: DomainError) -> str:
     if text is None:
         return gettext("Something went wrong (%(code)s).") % {"code": error.code}
     return str(text) % error.data
-
-
-def as_json(error: DomainError) -> dict[str, Any]:
-    """The body of an error's answer: {"error": code, "message": text, "field": name}."""
-    return {"error": error.code, "message": word(error), "field": error.field}

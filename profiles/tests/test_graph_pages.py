@@ -86,7 +86,7 @@ def test_an_operator_that_did_not_run_has_no_place_in_the_graph(client, storage,
     row = parse(good_profile("resnet18")).ids.index("791")
     wants_json = {"Accept": "application/json"}
     told = client.get(address("graph-document", profile), {"op": row}, headers=wants_json)
-    assert (told.status_code, told.json()["error"]) == (404, "operator_not_drawn")
+    assert (told.status_code, told.json()["code"]) == (404, "operator_not_drawn")
 
 
 def test_strangers_get_neither_graph_nor_model(client, storage):

@@ -134,7 +134,7 @@ class TestRefused:
     )
     def test_a_question_that_makes_no_sense(self, client, trace, question, code):
         answer = cut(client, trace, question)
-        assert (answer.status_code, answer.json()["error"]) == (422, code)
+        assert (answer.status_code, answer.json()["code"]) == (422, code)
 
     @pytest.mark.parametrize(
         ("language", "words"),
@@ -143,7 +143,7 @@ class TestRefused:
     def test_what_is_too_large_says_what_to_do(self, client, large, language, words):
         answer = cut(client, large, **{"Accept-Language": language})
         assert answer.status_code == 422
-        assert words in answer.json()["message"]
+        assert words in answer.json()["detail"]
         assert cut(client, large, "?begin_s=0.042&end_s=0.0425").status_code == 200
 
     @pytest.mark.parametrize("path", ["", "cut/"])
@@ -164,7 +164,7 @@ class TestRefused:
     def test_a_file_that_is_gone(self, client, trace):
         (file,) = trace.upload.files.all()
         object_store.delete(file.object_key)
-        assert cut(client, trace).json()["error"] == "object_missing"
+        assert cut(client, trace).json()["code"] == "object_missing"
 
     def test_more_at_a_time_than_the_machine_has_for_it(self, client, trace, monkeypatch):
         monkeypatch.setattr(cuts, "_PATIENCE_S", 0.01)
@@ -175,14 +175,14 @@ class TestRefused:
         finally:
             for _ in range(cuts._AT_ONCE):
                 cuts._turns.release()
-        assert (answer.status_code, answer.json()["error"]) == (503, "cut_busy")
+        assert (answer.status_code, answer.json()["code"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
         # less than the process has already; a small cut would do with what it has free
         monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
         answer = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
-        assert (answer.status_code, answer.json()["error"]) == (422, "cut_heavy")
+        assert (answer.status_code, answer.json()["code"]) == (422, "cut_heavy")
 
 
 class TestPreparedAnew:
@@ -193,7 +193,7 @@ class TestPreparedAnew:
         object_store.write(trace.spans_key, damage)
         with rebuilt():
             answer = cut(client, trace)
-        assert (answer.status_code, answer.json()["error"]) == (409, "cut_unready")
+        assert (answer.status_code, answer.json()["code"]) == (409, "cut_unready")
         assert cut(client, trace).status_code == 200
 
     def test_what_was_derived_before_there_were_overviews_opens_as_it_did(

@@ -12,9 +12,7 @@ const LIVE =
 
 /** Show `message` at the field of that name; at the form's end if there is none. */
 export function showError(field, message) {
-  // a model's and a script's files have the same names: the part that is shown counts
-  const boxes = field ? [...form.querySelectorAll(`[data-field="${CSS.escape(field)}"]`)] : [];
-  const box = boxes.find((each) => !each.closest("[data-of][hidden]")) ?? null;
+  const box = field ? boxOf(field) : null;
   const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
   place.textContent = message;
   place.hidden = false;
@@ -26,6 +24,20 @@ export function showError(field, message) {
   if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
 }
 
+/** The shown part of the form with this field, by the names in its place: script.entry, inputs.0.shape. */
+function boxOf(field) {
+  const parts = field.split(".");
+  for (let end = parts.length; end > 0; end -= 1) {
+    for (const name of [parts.slice(0, end).join("."), parts[end - 1]]) {
+      // a model's and a script's files have the same names: the part that is shown counts
+      const boxes = [...form.querySelectorAll(`[data-field="${CSS.escape(name)}"]`)];
+      const box = boxes.find((each) => !each.closest("[data-of][hidden]"));
+      if (box) return box;
+    }
+  }
+  return null;
+}
+
 /** Bring an option into sight that is folded away, or which a search left out. */
 function reveal(box) {
   if (box) box.hidden = false;
@@ -35,10 +47,10 @@ function reveal(box) {
   }
 }
 
-/** Show each problem, {field, text}, at its field. */
+/** Show each problem, {field, detail}, at its field. */
 export function showProblems(problems) {
   const texts = new Map();
-  for (const { field, text } of problems) texts.set(field, [...(texts.get(field) ?? []), text]);
+  for (const { field, detail } of problems) texts.set(field, [...(texts.get(field) ?? []), detail]);
   for (const [field, found] of texts) showError(field, found.join(" "));
 }
 
@@ -83,7 +95,11 @@ export function focusFirstError() {
  * Show why the server refused the request after its files were uploaded: at the row of the file
  * that the message names, else at its field.
  */
-export function showRefusal({ field, message }, rows) {
+export function showRefusal({ field, message, errors }, rows) {
+  if (errors.length) {
+    showProblems(errors);
+    return;
+  }
   const row = field === "data" && rows.find(({ name, mode }) => mode === "file" && name && message.includes(`“${name}”`));
   if (row) showRowError(row.row, message);
   else showError(field, message);

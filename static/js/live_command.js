@@ -69,19 +69,29 @@ export class LiveCommand {
     const impossible = showUnavailable(answer.unavailable, answer.libraries);
     const told = new Set(answer.problems.map(({ field }) => field));
     const problems = [...answer.problems, ...impossible.filter(({ field }) => !told.has(field))];
-    clearErrors("live");
-    showProblems(problems);
     showImpossible(impossible.map(({ field }) => field));
     this.#show(answer.commands);
-    document.getElementById("command-wrong").hidden = problems.length === 0;
     this.right = problems.length ? null : { text: toJson(draft), until: Date.now() + FRESH_MS };
+    return this.#tell(problems);
+  }
+
+  /** Show what is wrong, each at its field. Returns whether nothing is. */
+  #tell(problems) {
+    clearErrors("live");
+    showProblems(problems);
+    document.getElementById("command-wrong").hidden = problems.length === 0;
     this.onAnswer();
     return problems.length === 0;
   }
 
-  /** Show that nobody knows now whether the request is right. Returns false. */
+  /** Show what is no request at all, or that nobody knows whether it is right. Returns false. */
   #fail(error) {
     this.right = null;
+    if (error instanceof Refusal && error.errors.length) {
+      this.#say("");
+      this.#show([]);
+      return this.#tell(error.errors);
+    }
     if (error instanceof Refusal) this.#say(error.message);
     else if (error instanceof NoAnswer) {
       this.#say(this.box.dataset.unchecked);
@@ -102,10 +112,10 @@ export class LiveCommand {
 
   #show(commands) {
     this.lines.replaceChildren(
-      ...commands.map(({ label, processes, line }) => {
+      ...commands.map(({ title, processes, line }) => {
         const pass = document.getElementById("command-line").content.cloneNode(true).firstElementChild;
         const times = processes > 1 ? ` · ${fill(this.box.dataset.processes, { number: processes })}` : "";
-        pass.querySelector(".command__label").textContent = label + times;
+        pass.querySelector(".command__label").textContent = title + times;
         pass.querySelector(".command__text").textContent = line;
         return pass;
       }),

@@ -70,8 +70,10 @@ function checkOptionFiles() {
 /** Create the task on the server. Returns its answer, or null after showing why not. */
 async function create(request) {
   try {
-    return await postJson(form.dataset.create, request, { login: form.dataset.login });
+    return await postJson(form.dataset.tasks, request, { login: form.dataset.login });
   } catch (error) {
+    // the task that the form was filled from was deleted meanwhile: no reason against this one
+    if (error.field === "copied_from") return create({ ...request, copied_from: null });
     if (error instanceof Refusal) showRefusal(error, readRows());
     else if (error instanceof NoAnswer) return error;
     else throw error;
@@ -103,13 +105,15 @@ async function start() {
 }
 
 async function send(made) {
+  const task = `${form.dataset.tasks}${made.id}/`;
   const urls = {
-    files: `${made.url}files/`,
-    uploads: `${made.url}uploads/`,
-    submit: `${made.url}submit/?discard=1`,
-    cancel: `${made.url}cancel/`,
+    files: `${task}files/`,
+    uploads: `${task}uploads/`,
+    submit: `${task}submit/?discard=true`,
+    cancel: `${task}cancel/`,
+    page: `${form.dataset.pages}${made.id}/`,
   };
-  noteDraft(made.url);
+  noteDraft(urls.page);
   // what cannot be met is corrected in the form: the server has removed the task. A 422 of an
   // upload leaves the task as it is, and can be retried
   const isFinal = (error) => error instanceof Refusal && error.status === 422 && error.isOfSubmit;
@@ -152,10 +156,11 @@ function setUpReturn(live) {
   });
 }
 
-async function fillIn() {
+function fillIn() {
   const kept = recall();
+  const origin = document.getElementById("origin-request");
   if (kept) restore(kept);
-  else if (form.dataset.origin) await prefill().catch(() => showError(null, form.dataset.noOrigin));
+  else if (origin) prefill(JSON.parse(origin.textContent));
 }
 
 async function submit(live) {

@@ -67,7 +67,7 @@ export function takeOption(name, value) {
  * Let only those be chosen that the runtime can do. unavailable: {option: why}.
  *
  * One that is set stays as it is, so that it can be switched off. Returns those, as problems:
- * [{field, text}].
+ * [{field, detail}].
  */
 export function showUnavailable(unavailable, libraries) {
   const problems = [];
@@ -79,8 +79,8 @@ export function showUnavailable(unavailable, libraries) {
     const isOffered = !library || offer(library, libraries);
     showReason(box, why, kept);
     box.classList.toggle("option--wrong", kept || !isOffered);
-    if (kept) problems.push({ field: name, text: why });
-    else if (!isOffered) problems.push({ field: name, text: fill(part.dataset.noLibrary, { name: library.value }) });
+    if (kept) problems.push({ field: name, detail: why });
+    else if (!isOffered) problems.push({ field: name, detail: fill(part.dataset.noLibrary, { name: library.value }) });
   }
   showCounts();
   return problems;

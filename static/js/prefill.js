@@ -3,15 +3,13 @@
 import { addRow, take, takeModel } from "./file_rows.js";
 import { fill } from "./format.js";
 import { takeOption } from "./option_form.js";
-import { getJson } from "./requests.js";
 import { isScript, takeBeside, takeProgram, takeScript } from "./script_form.js";
 import { takeTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
 
-/** Fetch and show the request that the form starts from. Throws NoAnswer. */
-export async function prefill() {
-  const asked = await getJson(form.dataset.origin, { login: form.dataset.login });
+/** Show the request that the form starts from, as the page holds it. */
+export function prefill(asked) {
   form.dataset.copiedFrom = asked.task;
   form.elements.kind.value = asked.kind;
   form.querySelector("[name=kind]:checked").dispatchEvent(new Event("change"));
@@ -29,7 +27,7 @@ export async function prefill() {
   form.dispatchEvent(new Event("change"));
 }
 
-function chooseDevice({ worker, runtime }) {
+function chooseDevice({ worker, runtime_version: runtime }) {
   const device = [...form.elements.worker.options].find((option) => option.value === String(worker));
   if (!device || device.disabled) return false;
   form.elements.worker.value = device.value;

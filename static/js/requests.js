@@ -8,10 +8,10 @@ import { lastHeaders, traceHeaders } from "./trace.js";
  * language, `field` or empty; `errors` [{field, code, detail}] of single fields.
  */
 export class Refusal extends Error {
-  constructor(status, { code, detail, error = code, message = detail, field = "", errors = [] }) {
-    super(message);
+  constructor(status, { code, detail, field = "", errors = [] }) {
+    super(detail);
     this.status = status;
-    this.code = error;
+    this.code = code;
     this.field = field;
     this.errors = errors;
   }
@@ -47,12 +47,11 @@ export async function postJson(url, body, { login }) {
   try {
     data = JSON.parse(text);
   } catch {
-    // Django's page for a token of an earlier session; its word stands there in every language
-    if (response.status === 403 && text.includes("CSRF")) endSession(login);
     throw new NoAnswer(response.status);
   }
+  // the token is one of an earlier session
   if (data?.code === "csrf_failed") endSession(login);
-  if (!response.ok) throw data?.message || data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
+  if (!response.ok) throw data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
   return data;
 }
 

@@ -15,13 +15,16 @@ export const isScript = () => form.elements.kind.value === "script";
 /** What lies beside the program: [{file, taken, name}]; `file` a File, or `taken` a stored one's id. */
 let beside = [];
 
+/** What a run records, by the boxes' values. */
+const FILES = { timeline: "chrome_timeline.json", memory: "memory_flow.svg" };
+
 /** How the program is called, as the server takes it. */
 export function readScript() {
   const { entry, arguments: line, sample_rate, profile_device, time_limit_s } = form.elements;
   return {
     entry: entry.value.trim(),
     arguments: line.value,
-    formats: chosenFormats(),
+    formats: chosenFormats().map((name) => FILES[name]),
     sample_rate: readNumber(sample_rate.value.trim() || "0"),
     profile_device: profile_device.checked,
     time_limit_s: readNumber(time_limit_s.value.trim() || "0"),
@@ -80,7 +83,7 @@ export function takeScript({ entry, arguments: line, formats, sample_rate, profi
   elements.profile_device.checked = profile_device;
   elements.time_limit_s.value = time_limit_s || "";
   for (const box of elements.formats) {
-    box.checked = formats.includes(box.value === "timeline" ? "chrome_timeline.json" : "memory_flow.svg");
+    box.checked = formats.includes(FILES[box.value]);
   }
 }
 

@@ -79,7 +79,7 @@ function common(options) {
     ...readWhere(),
     options,
     plan: readPlan(),
-    seed: form.elements.seed.value.trim() || "0",
+    seed: readNumber(form.elements.seed.value.trim() || "0"),
     time_limit_s: readNumber(form.elements.model_time_limit_s.value.trim() || "0"),
   };
 }

@@ -84,9 +84,8 @@ export class Transfer {
       if (target?.parts) await this.#sendParts(i, file, target, { urls, fresh: () => fresh(i) });
       else await this.#send(i, file, target, () => fresh(i));
     }
-    let answer;
     try {
-      answer = await this.#post(urls.submit);
+      await this.#post(urls.submit);
     } catch (error) {
       error.isOfSubmit = true;
       // storage does not have what it said it had: send everything once more
@@ -94,7 +93,7 @@ export class Transfer {
       throw error;
     }
     this.release();
-    window.location.assign(answer.url ?? urls.page);
+    window.location.assign(urls.page);
   }
 
   /**

@@ -183,7 +183,7 @@ export class PartsUpload {
     if (this.isPaused || this.ending.aborted) return true;
     if (error.code === "parts_restarted" || error.status === 404) throw new Lost();
     // 400 is also what S3 says to one that is too slow
-    const passes = error instanceof NoAnswer || error.kind === "network" || error.status === 400;
+    const passes = error instanceof NoAnswer || error.kind === "network" || [400, 429].includes(error.status);
     if (!passes || (error.status && this.failures > MOST_REFUSALS)) return false;
     // an address that ran out is no sign of a bad network
     if (error.status === 403) this.addresses.forget();
@@ -201,7 +201,8 @@ export class PartsUpload {
       try {
         return await ask();
       } catch (error) {
-        if (error instanceof Refusal || !(error instanceof NoAnswer) || error.status === 401) throw error;
+        const isFull = error instanceof Refusal && error.status === 429;
+        if (!isFull && (!(error instanceof NoAnswer) || error.status === 401)) throw error;
       }
       this.#tell("waiting");
       await patience(failures, this.broken.signal);

@@ -24,12 +24,12 @@ export function readTarget() {
   return target;
 }
 
-/** Worker, runtime, target, priority and title of the request. */
+/** Device, version, target, priority and title of the request. */
 export function readWhere() {
   const { worker, runtime, priority, title } = form.elements;
-  const named = { worker: worker.value ? Number(worker.value) : null, runtime: runtime.value, target: null };
+  const named = { worker: worker.value ? Number(worker.value) : null, runtime_version: runtime.value, target: null };
   return {
-    ...(isForAny() ? { worker: null, runtime: "", target: readTarget() } : named),
+    ...(isForAny() ? { worker: null, runtime_version: "", target: readTarget() } : named),
     priority: readNumber(priority.value.trim() || "0"),
     title: title.value.trim(),
   };

@@ -1,11 +1,8 @@
 """What would make a task once more: its own request, with the stored files to copy."""
 
-import shlex
 from dataclasses import replace
-from typing import Any
 
 from agent.protocol import Plan, Script
-from agent.protocol.options import Value
 from agent.protocol.plan import DEFAULT
 from tasks.asking.request import FileRequest, InputRequest, TaskRequest
 from tasks.models import Task, TaskFile
@@ -79,49 +76,3 @@ def inputs_of(task: Task) -> tuple[InputRequest, ...]:
         )
         for given in task.inputs
     )
-
-
-def form_data(task: Task) -> dict[str, Any]:
-    """What the form needs to show a task's request again, ready for JSON.
-
-    A file is taken over by its id: `{"kind", "from_file"}` in the new request.
-    """
-    return {
-        "task": task.pk,
-        "worker": task.worker_id,
-        "runtime": task.runtime_version,
-        "target": task.target,
-        "priority": task.priority,
-        "title": task.title,
-        "kind": task.kind,
-        "script": None if task.script is None else form_script(task.script),
-        "options": {name: _exact(value) for name, value in task.options.items()},
-        "plan": task.plan,
-        "seed": str(task.seed),
-        "time_limit_s": task.time_limit_s,
-        "inputs": task.inputs,
-        "files": [_file_data(file) for file in task.files.all()],
-    }
-
-
-def form_script(script: dict[str, Any]) -> dict[str, Any]:
-    """As the form's fields show it: the arguments as one would type them."""
-    return {**script, "arguments": shlex.join(script["arguments"])}
-
-
-def _exact(value: Value) -> Value:
-    """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
-    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
-
-
-def _file_data(file: TaskFile) -> dict[str, Any]:
-    return {
-        "id": file.pk,
-        "kind": file.kind,
-        "name": file.name,
-        "size_bytes": file.size_bytes,
-        "input": file.input,
-        "option": file.option,
-        "arrays": file.arrays,
-        "is_stored": file.stored_at is not None and file.purged_at is None,
-    }

@@ -16,12 +16,12 @@ from accounts.models import User
 from profiles.analysis.comparison.comparison import FEWEST, MOST
 from profiles.removal import task_delete
 from profiles.selectors import profile_of
-from tasks.api import task_repeat
 from tasks.cancelling import MOST_IDS, CancelReport, task_is_cancelled
 from tasks.models import Task
 from tasks.pages import PAGE_SIZE
 from tasks.selectors import tasks_listed_for
 from tasks.states import Status, TaskState
+from tasks.submission.files import task_repeat
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word

@@ -4,17 +4,14 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.mixins import LoginRequiredMixin
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import reader_of
-from tasks import api
 from tasks.cancelling import MOST_IDS
 from tasks.listing.acts import Act, act_on, chosen_tasks, compare_address, tell
 from tasks.listing.filters import TaskFilterForm, place_of
@@ -30,14 +27,10 @@ from workers.selectors import workers_visible_to
 MOST_OFFERED = 200
 
 
-class TaskListView(LoginRequiredMixin, View):
-    """GET: the list. POST (JSON): a new task, answered with one presigned PUT for each file."""
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        return render(request, "tasks/list.html", _page_context(request) | _frame_context(request))
-
-    def post(self, request: HttpRequest) -> JsonResponse:
-        return api.create(request)
+@login_required
+@require_safe
+def task_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "tasks/list.html", _page_context(request) | _frame_context(request))
 
 
 @login_required

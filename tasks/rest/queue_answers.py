@@ -1,9 +1,21 @@
 """What goes out about queues: of a task that waits, and of one that could be asked for."""
 
+from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
+from tasks.asking.command_line import Command
 from tasks.queue.facts import Cause, Hint
 from tasks.queue.words import cause_words, hint_words
+from webprofile.errors import DomainError
+from webprofile.wording import word
+
+PASS_KINDS = {
+    "clean": _("clean pass: the time of an iteration"),
+    "profiled": _("profiled pass: the time of each operator"),
+    "dump": _("pass that writes dumps"),
+    "timeline": _("run that records the timeline"),
+    "memory": _("run that records the memory"),
+}
 
 
 class RunningAnswer(serializers.Serializer):
@@ -77,25 +89,48 @@ class QuotaAnswer(serializers.Serializer):
 class CommandAnswer(serializers.Serializer):
     """A command line that the device would run."""
 
-    kind = serializers.CharField(help_text="`clean`, `profiled` or `dump`.")
+    kind = serializers.CharField(
+        help_text="`clean`, `profiled` or `dump`; of a script `timeline` or `memory`."
+    )
+    title = serializers.SerializerMethodField(help_text="What it does, in the reader's words.")
     processes = serializers.IntegerField(help_text="How many processes.")
     line = serializers.CharField(help_text="As one would type it.")
 
+    def get_title(self, command: Command) -> str:
+        return str(PASS_KINDS[command.kind])
+
 
 class RefusalAnswer(serializers.Serializer):
-    """Why a task would be refused."""
+    """What is wrong with a request."""
 
     code = serializers.CharField(help_text="As `code` of the error that asking would end with.")
     field = serializers.CharField(help_text="The field at fault, or empty.", allow_blank=True)
-    detail = serializers.CharField(help_text="What is wrong, in the reader's words.")
+    detail = serializers.SerializerMethodField(help_text="What is wrong, in the reader's words.")
+
+    def get_detail(self, error: DomainError) -> str:
+        return word(error)
 
 
 class JudgedAnswer(serializers.Serializer):
     """What would become of a request for a task."""
 
     refusal = RefusalAnswer(allow_null=True, help_text="Null: the task could be made now.")
+    problems = RefusalAnswer(
+        many=True,
+        help_text="All that is wrong with what is given, whether or not the rest is there.",
+    )
     worker = serializers.IntegerField(allow_null=True, help_text="The device it would go to.")
     runtime_version = serializers.CharField(help_text="The version it would run on, or empty.")
-    commands = CommandAnswer(many=True, help_text="What would run; paths are those of the device.")
+    commands = CommandAnswer(
+        many=True,
+        help_text="What would run, if there are no problems; paths are those of the device.",
+    )
+    unavailable = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Options that the chosen version on its device cannot do, and why.",
+    )
+    libraries = serializers.ListField(
+        child=serializers.CharField(), help_text="Libraries of operators that it has."
+    )
     queue = QueueAnswer(allow_null=True, help_text="The queue that it would enter.")
     quota = QuotaAnswer(help_text="Of the reader.")

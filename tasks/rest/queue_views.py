@@ -12,8 +12,7 @@ from rest_framework.response import Response
 from accounts.models import AccessToken
 from profiles.removal import task_keep_files
 from tasks import saved_views
-from tasks.asking.admission import admit, allowed_priority, quota_of
-from tasks.asking.command_line import commands_of, script_commands_of
+from tasks.asking.admission import allowed_priority, quota_of
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
 from tasks.queue import rebinding
@@ -23,17 +22,15 @@ from tasks.rest.bodies import (
     KeepBody,
     MoveBody,
     SavedViewBody,
-    TaskBody,
     TaskChange,
-    request_asked,
-    worker_asked,
 )
 from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.rest.views import REFUSALS, TaskView
+from tasks.submission.judging import admission_of, draft_of
+from tasks.submission.schema import DraftBody, worker_asked
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView, ApiView
-from webprofile.wording import word
 
 
 class TasksJudge(ApiView):
@@ -43,50 +40,45 @@ class TasksJudge(ApiView):
 
     @documented(
         "Judge a request",
-        body=TaskBody,
+        body=DraftBody,
         answers={200: JudgedAnswer},
         operation_id="tasks_judge",
     )
     def post(self, request: Request) -> Response:
-        """Says of a request for a task, without making it, whether it would be refused, where it
-        would go, what would run there and how long it would wait.
+        """Says of a request for a task, without making it, whether it would be refused, all that is
+        wrong with it as far as it is written, where it would go, what would run there and how long
+        it would wait.
         """
-        body = self.read(TaskBody)
+        body = self.read(DraftBody)
+        draft = draft_of(body, self.reader)
         answer: dict[str, Any] = {
             "refusal": None,
+            "problems": draft.problems,
             "worker": None,
             "runtime_version": "",
-            "commands": [],
+            "commands": draft.commands,
+            "unavailable": draft.unavailable,
+            "libraries": draft.libraries,
             "queue": None,
             "quota": quota_of(self.reader)._asdict(),
         }
         try:
             answer |= self._judged(body)
         except DomainError as error:
-            answer["refusal"] = {"code": error.code, "field": error.field, "detail": word(error)}
+            answer["refusal"] = error
         return Response(JudgedAnswer(answer).data)
 
     def _judged(self, body: dict[str, Any]) -> dict[str, Any]:
-        asked = request_asked(body, self.reader)
-        worker = worker_asked(body["worker"])
-        found = admit(owner=self.reader, worker=worker, request=asked)
-        if asked.script is not None:
-            commands = script_commands_of(asked.script, asked.model_name)
-        else:
-            commands = commands_of(
-                found.options, plan=asked.plan, files=asked.files, inputs=found.inputs
-            )
-        priority = allowed_priority(self.reader, asked.priority)
+        found = admission_of(body, self.reader)
         return {
             "worker": found.worker.pk,
             "runtime_version": found.runtime_version,
-            "commands": commands,
             "queue": outlook(
                 found.worker,
                 found.runtime_version,
                 owner=self.reader,
-                priority=priority,
-                is_script=asked.script is not None,
+                priority=allowed_priority(self.reader, body["priority"]),
+                is_script=body["script"] is not None,
             ),
         }
 

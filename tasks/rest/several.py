@@ -8,17 +8,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.task_files import task_confirm
-from tasks.api import end_refused
 from tasks.cancelling import tasks_cancel, tasks_cancel_own
 from tasks.rest.queue_answers import RefusalAnswer
 from tasks.rest.views import LONG_OF_WORKER
 from tasks.selectors import tasks_visible_to
 from tasks.states import Status
+from tasks.submission.files import end_refused
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiView
-from webprofile.wording import word
 
 MOST_AT_ONCE = 500
 #: each of its files is a question to storage
@@ -119,18 +118,12 @@ class TasksSubmit(ApiView):
                 end_refused(task, error)
         answer: dict[str, Any] = {
             "tasks": [
-                {"id": task.pk, "status": task.status, "refusal": _refusal(refused.get(task.pk))}
+                {"id": task.pk, "status": task.status, "refusal": refused.get(task.pk)}
                 for task in tasks
             ],
             "unknown": [number for number in asked if number not in found],
         }
         return Response(SubmittedAnswer(answer).data)
-
-
-def _refusal(error: DomainError | None) -> dict[str, Any] | None:
-    if error is None:
-        return None
-    return {"code": error.code, "field": error.field, "detail": word(error)}
 
 
 class TasksCancel(ApiView):

@@ -1,5 +1,6 @@
 """The list of tasks, and each of them."""
 
+from http import HTTPStatus
 from typing import Any
 
 from django.db import transaction
@@ -9,10 +10,9 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.removal import task_delete
+from profiles.removal import draft_discard, task_delete
 from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
-from tasks.api import copy_confirm, copy_sources, end_refused, task_repeat
 from tasks.asking.request import TaskRequest
 from tasks.models import Task
 from tasks.queue.eligibility import RULES, SCRIPT
@@ -22,10 +22,12 @@ from tasks.rest.answers import (
     TaskRow,
     UploadsAnswer,
 )
-from tasks.rest.bodies import TaskBody, request_asked, worker_asked
+from tasks.rest.bodies import SubmitQuery
 from tasks.rest.filters import TaskFilters
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
+from tasks.submission.files import copy_confirm, copy_sources, end_refused, task_repeat
+from tasks.submission.schema import TaskBody, request_asked, worker_asked
 from webprofile.errors import DomainError
 from webprofile.rest import idempotency
 from webprofile.rest.schema import documented
@@ -160,6 +162,7 @@ class TaskSubmit(TaskView):
 
     @documented(
         "Submit a task",
+        query=SubmitQuery,
         answers={200: TaskAnswer},
         errors={
             409: ["upload_missing", "upload_damaged", "not_initiated"],
@@ -170,14 +173,18 @@ class TaskSubmit(TaskView):
     def post(self, request: Request, task_id: int) -> Response:
         """Looks whether all files arrived whole, and puts the task into the queue.
 
-        Repeating it changes nothing.
+        Repeating it changes nothing. A task with a file that cannot be what it was sent as fails.
         """
+        is_discarded = self.query(SubmitQuery)["discard"]
         task = self.task(task_id)
         before = task.event_seq if task.state == TaskState.INITIATED else None
         try:
             task_confirm(task)
         except DomainError as error:
-            end_refused(task, error)
+            if is_discarded and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                draft_discard(task)
+            else:
+                end_refused(task, error)
             raise
         return self.shown_submitted(task, before=before)
 

@@ -45,7 +45,7 @@ def test_a_request_is_judged_without_making_a_task(client):
     assert judged["queue"]["position"] == 1
     assert judged["quota"]["live"] == 0
     away = client.post(f"{TASKS}judge/", asked | {"runtime_version": "9"}).json()
-    assert (away["refusal"]["code"], away["commands"]) == ("runtime_missing", [])
+    assert (away["refusal"]["code"], away["queue"]) == ("runtime_missing", None)
     hidden = make_worker(is_public=False)
     none = client.post(f"{TASKS}judge/", asked | {"worker": hidden.pk}).json()
     assert none["refusal"]["code"] == "worker_unknown"

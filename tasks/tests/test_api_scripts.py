@@ -90,7 +90,7 @@ def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
     [
         {"formats": ["flame"]},
         {"formats": []},
-        {"arguments": "--steps 3"},
+        {"arguments": "--name 'two words"},
         {"arguments": ["x" * 1001]},
         {"sample_rate": -1},
         {"profile_device": "yes"},

@@ -29,7 +29,9 @@ def post(client, path, body):
 
 def ask(client, **draft):
     worker = make_worker()
-    answer = post(client, "/tasks/command/", {"worker": worker.pk, "runtime": "1.13.0"} | draft)
+    answer = post(
+        client, "/api/v1/tasks/judge/", {"worker": worker.pk, "runtime_version": "1.13.0"} | draft
+    )
     assert answer.status_code == 200, answer.content
     return answer.json()
 
@@ -59,7 +61,7 @@ def test_each_kind_of_pass_has_its_command(client, alice):
 
 
 def test_nothing_has_to_be_chosen_yet(client, alice):
-    answer = post(client, "/tasks/command/", {}).json()
+    answer = post(client, "/api/v1/tasks/judge/", {}).json()
     kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
     assert kinds == [("clean", 1), ("profiled", 5)]
     assert (answer["problems"], answer["unavailable"]) == ([], {})
@@ -73,13 +75,9 @@ def test_nothing_has_to_be_chosen_yet(client, alice):
         ({"options": {"check_dispatch": True}}, ["check_dispatch"]),
         ({"options": {"fast_run_algo_policy": True}}, ["fast_run_algo_policy"]),
         ({"options": {"check_var_value": "$(id)"}}, ["check_var_value"]),
-        ({"plan": {"profiled": "x"}}, ["profiled"]),
         ({"plan": {"clean": False, "profiled": 0}}, ["profiled"]),
-        ({"seed": "minus one"}, ["seed"]),
-        ({"time_limit_s": "an hour"}, ["time_limit_s"]),
         ({"time_limit_s": 10**8}, ["time_limit_s"]),
-        ({"time_limit_s": 0.5}, ["time_limit_s"]),
-        ({"inputs": [{"name": "x", "literal": "1."}, {"name": "y", "shape": "a"}]},
+        ({"inputs": [{"name": "x", "literal": "1."}, {"name": "y", "shape": [0]}]},
          ["inputs.0", "inputs.1"]),
         ({"inputs": [{"name": "x", "literal": "1"}] * 2}, ["inputs.1"]),
     ],
@@ -90,9 +88,38 @@ def test_everything_wrong_is_named_at_its_field_before_the_task_is_sent(
 ):
     answer = ask(client, **draft)
     assert [problem["field"] for problem in answer["problems"]] == fields
-    assert all(len(problem["text"]) > 15 for problem in answer["problems"])
+    assert all(len(problem["detail"]) > 15 for problem in answer["problems"])
     assert answer["commands"] == []
     assert not Task.objects.exists()
+
+
+def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(client, alice):
+    texts = {
+        "seed": "The seed is a whole number from 0 to",
+        "priority": "The priority is a whole number from -",
+        "time_limit_s": "The time limit is a whole number of seconds, at most",
+        "plan.profiled": "profiled is a number from 0 to",
+        "plan.clean_min_s": "clean_min_s is a number from 0",
+        "inputs.0.shape": "A shape is 1 to 7 whole numbers above 0",
+        "script.arguments": "quotation",
+        "script.sample_rate": "whole number",
+        "script.time_limit_s": "The time limit of a script is a whole number of seconds up to",
+        "title": "A title is one line of at most",
+    }
+    draft = {
+        "seed": "minus one",
+        "priority": 1.5,
+        "time_limit_s": "an hour",
+        "plan": {"preset": "custom", "profiled": "x", "clean_min_s": "1 s"},
+        "inputs": [{"name": "x", "shape": "a"}],
+        "script": {"arguments": "'", "sample_rate": "often", "time_limit_s": 0.5},
+        "title": "x" * 201,
+    }
+    answer = post(client, "/api/v1/tasks/judge/", draft)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    told = {each["field"]: each["detail"] for each in answer.json()["errors"]}
+    assert set(told) == set(texts)
+    assert [field for field, text in texts.items() if text not in told[field]] == []
 
 
 def test_a_file_for_a_cache_takes_the_place_of_choosing(client, alice):
@@ -103,25 +130,27 @@ def test_a_file_for_a_cache_takes_the_place_of_choosing(client, alice):
 
 
 def test_texts_are_in_the_readers_language(client, alice):
-    english = ask(client, options={"iter": 0})["problems"][0]["text"]
+    english = ask(client, options={"iter": 0})["problems"][0]["detail"]
     client.cookies["django_language"] = "zh-hans"
-    assert ask(client, options={"iter": 0})["problems"][0]["text"] != english
+    assert ask(client, options={"iter": 0})["problems"][0]["detail"] != english
 
 
 def test_a_private_device_tells_a_stranger_nothing(client, alice):
     hidden = make_worker(is_public=False)
-    answer = post(client, "/tasks/command/", {"worker": hidden.pk, "runtime": "1.13.0"}).json()
+    answer = post(
+        client, "/api/v1/tasks/judge/", {"worker": hidden.pk, "runtime_version": "1.13.0"}
+    ).json()
     assert answer["unavailable"] == {}
 
 
-@pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": "1"}])
+@pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
 def test_a_draft_that_cannot_be_read_is_refused(client, alice, body):
-    answer = post(client, "/tasks/command/", body)
-    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+    answer = post(client, "/api/v1/tasks/judge/", body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
 def test_the_command_is_for_those_who_logged_in(client):
-    assert client.post("/tasks/command/", {}).status_code == 302
+    assert post(client, "/api/v1/tasks/judge/", {}).status_code == 401
 
 
 def finished_task(owner, name="algo_cache.bin") -> Task:
@@ -141,14 +170,14 @@ def request_with(source: int, **changes):
         {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5},
         {"kind": "option", "option": "fast_run_algo_policy", "from_task": source} | changes,
     ]
-    return {"worker": make_worker().pk, "runtime": "1.13.0", "files": files}
+    return {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": files}
 
 
 def test_a_cache_is_taken_from_an_earlier_task_without_an_upload(client, alice, storage):
     source = finished_task(alice)
     page = client.get("/tasks/new/").content.decode()
     assert f'<option value="{source.pk}">' in page
-    made = post(client, "/tasks/", request_with(source.pk))
+    made = post(client, "/api/v1/tasks/", request_with(source.pk))
     assert made.status_code == 201, made.content
     assert [target["name"] for target in made.json()["uploads"]] == ["net.mge"]
     task = Task.objects.get(pk=made.json()["id"])
@@ -156,15 +185,15 @@ def test_a_cache_is_taken_from_an_earlier_task_without_an_upload(client, alice, 
     assert (cache.option, cache.device_name) == ("fast_run_algo_policy", "algo_cache.bin")
     assert object_store.read(cache.object_key, limit_bytes=100) == CACHE
     assert task.options == {"fast_run_algo_policy": True}
-    again = post(client, f"{made.json()['url']}uploads/", {}).json()
+    again = post(client, f"/api/v1/tasks/{made.json()['id']}/uploads/", {}).json()
     assert [target["name"] for target in again["uploads"]] == ["net.mge"]
 
 
 def test_a_strangers_task_is_as_unknown_as_one_that_never_was(client, alice, storage):
     theirs = finished_task(make_user("bob"))
-    answers = [post(client, "/tasks/", request_with(pk)) for pk in (theirs.pk, 10**6)]
+    answers = [post(client, "/api/v1/tasks/", request_with(pk)) for pk in (theirs.pk, 10**6)]
     assert {a.status_code for a in answers} == {422}
-    assert {a.json()["error"] for a in answers} == {"source_unknown"}
+    assert {a.json()["code"] for a in answers} == {"source_unknown"}
     assert {a.json()["field"] for a in answers} == {"fast_run_algo_policy"}
     assert f'<option value="{theirs.pk}">' not in client.get("/tasks/new/").content.decode()
     assert not Task.objects.filter(owner=alice).exists()
@@ -174,21 +203,21 @@ def test_a_task_without_a_cache_or_not_finished_is_no_source(client, alice, stor
     without = finished_task(alice, name="log.txt")
     live = make_task(alice)
     for source in (without, live):
-        answer = post(client, "/tasks/", request_with(source.pk))
-        assert answer.json()["error"] == "source_missing"
+        answer = post(client, "/api/v1/tasks/", request_with(source.pk))
+        assert answer.json()["code"] == "source_missing"
 
 
 @pytest.mark.parametrize("option", ["iter", "pack_info_json", "", "no_such"])
 def test_only_caches_come_from_other_tasks(client, alice, storage, option):
-    answer = post(client, "/tasks/", request_with(finished_task(alice).pk, option=option))
-    assert answer.json()["error"] == "option_file_unwanted"
+    answer = post(client, "/api/v1/tasks/", request_with(finished_task(alice).pk, option=option))
+    assert answer.json()["code"] == "option_file_unwanted"
 
 
 def test_a_cache_that_storage_lost_is_named_and_no_task_is_made(client, alice, storage):
     source = finished_task(alice)
     object_store.delete(Artifact.objects.get().object_key)
-    answer = post(client, "/tasks/", request_with(source.pk))
-    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    answer = post(client, "/api/v1/tasks/", request_with(source.pk))
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     assert list(Task.objects.all()) == [source]
 
 
@@ -202,8 +231,13 @@ def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, stor
         {"kind": "model", "from_file": model.pk},
         {"kind": "data", "from_file": data.pk, "input": "other"},
     ]
-    body = {"worker": old.worker_id, "runtime": "1.13.0", "files": files, "copied_from": old.pk}
-    made = post(client, "/tasks/", body).json()
+    body = {
+        "worker": old.worker_id,
+        "runtime_version": "1.13.0",
+        "files": files,
+        "copied_from": old.pk,
+    }
+    made = post(client, "/api/v1/tasks/", body).json()
     assert made["uploads"] == []
     task = Task.objects.get(pk=made["id"])
     assert task.copied_from == old
@@ -213,24 +247,26 @@ def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, stor
 
 def test_a_strangers_file_cannot_be_taken_over(client, alice):
     theirs = make_task(make_user("bob"), files=[model_file()]).files.get()
-    body = {"worker": make_worker().pk, "runtime": "1.13.0"}
+    body = {"worker": make_worker().pk, "runtime_version": "1.13.0"}
     for pk in (theirs.pk, 10**6):
-        answer = post(client, "/tasks/", body | {"files": [{"kind": "model", "from_file": pk}]})
-        assert answer.json()["error"] == "file_unknown"
+        answer = post(
+            client, "/api/v1/tasks/", body | {"files": [{"kind": "model", "from_file": pk}]}
+        )
+        assert answer.json()["code"] == "file_unknown"
 
 
 def test_plan_inputs_and_seed_come_with_the_request(client, alice, storage):
     body = {
         "worker": make_worker().pk,
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "files": [{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}],
         "plan": {"clean": True, "clean_min_s": 0.5, "profiled": 0},
         "inputs": [{"name": "x", "literal": "1, 2.0"}, {"name": "y", "shape": "2x3"}],
-        "seed": str(2**63 - 1),
+        "seed": 2**63 - 1,
         "time_limit_s": 90,
         "options": {"thread": 2},
     }
-    task = Task.objects.get(pk=post(client, "/tasks/", body).json()["id"])
+    task = Task.objects.get(pk=post(client, "/api/v1/tasks/", body).json()["id"])
     assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
     assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
     assert (task.seed, task.time_limit_s) == (2**63 - 1, 90)

@@ -13,6 +13,7 @@ from tasks import services
 from tasks.asking.measuring import PRESETS
 from tasks.asking.request import InputRequest
 from tasks.models import IdempotencyKey, Task, TaskFile
+from tasks.submission.form import form_data
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
 from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
@@ -48,7 +49,7 @@ def done(client, storage) -> Task:
     for file, content in zip(task.files.all(), (MODEL, DATA), strict=True):
         object_store.write(file.object_key, content)
     client.force_login(alice)
-    assert client.post(f"/tasks/{task.pk}/submit/").status_code == 200
+    assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
     services.task_cancel(task)
     return Task.objects.get(pk=task.pk)
 
@@ -80,8 +81,8 @@ def test_the_page_of_an_ended_task_offers_both_ways_and_a_live_one_neither(clien
 
 def test_a_file_that_is_gone_is_named_and_nothing_is_made(client, done):
     TaskFile.objects.filter(task=done, kind="data").update(purged_at=done.created_at)
-    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     assert Task.objects.count() == 1
     assert 'id="rerun"' not in client.get(f"/tasks/{done.pk}/").text
 
@@ -95,9 +96,7 @@ def changed_request(task):
 def ways_to_repeat(task):
     """Address, and body, of each request that copies the task's files."""
     changed = changed_request(task)
-    yield f"/tasks/{task.pk}/rerun/", {}
     yield f"/api/v1/tasks/{task.pk}/retry/", {}
-    yield "/tasks/", changed | {"runtime": task.runtime_version}
     yield "/api/v1/tasks/", changed | {"runtime_version": task.runtime_version}
 
 
@@ -116,8 +115,8 @@ def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
     for address, body in ways_to_repeat(done):
         answer = client.post(address, body, content_type="application/json")
         told = answer.json()
-        assert (answer.status_code, told.get("error", told.get("code"))) == (422, code), address
-        words = told.get("message", told.get("detail"))
+        assert (answer.status_code, told["code"]) == (422, code), address
+        words = told["detail"]
         assert (text in words, "choose the file again" in words) == (True, True)
         assert list(Task.objects.all()) == [done]
 
@@ -126,26 +125,26 @@ def test_a_file_that_never_came_is_told_from_one_that_is_gone(client, done):
     TaskFile.objects.filter(task=done, kind="data").update(stored_at=None)
     for address, body in ways_to_repeat(done):
         told = client.post(address, body, content_type="application/json").json()
-        assert told.get("error", told.get("code")) == "file_not_uploaded", address
+        assert told["code"] == "file_not_uploaded", address
         assert list(Task.objects.all()) == [done]
 
 
 def test_a_storage_that_is_away_is_told_before_a_task_is_made(client, done, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (503, "storage_unreachable")
+    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
     assert list(Task.objects.all()) == [done]
 
 
 def test_a_stranger_can_neither_run_nor_read_it(client, done):
     client.force_login(make_user("carol"))
     assert client.post(f"/tasks/{done.pk}/rerun/").status_code == 404
-    assert client.get(f"/tasks/{done.pk}/form/").status_code == 404
 
 
 def test_the_form_gets_all_it_needs(client, done):
-    data = client.get(f"/tasks/{done.pk}/form/").json()
-    assert (data["worker"], data["runtime"]) == (done.worker_id, "1.13.0")
+    data = form_data(done)
+    assert f'"task": {done.pk}' in client.get(f"/tasks/new/?from={done.pk}").text
+    assert (data["worker"], data["runtime_version"]) == (done.worker_id, "1.13.0")
     assert (data["options"], data["seed"], data["plan"]["preset"]) == ({"iter": 3}, "7", "standard")
     assert [file["kind"] for file in data["files"]] == ["model", "data"]
     assert data["files"][1]["input"] == "data"
@@ -171,7 +170,7 @@ def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
 
     monkeypatch.setattr(ObjectStorage, place, fail)
     client.raise_request_exception = False
-    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
+    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
     assert answer.status_code == getattr(error, "status", 500)
     copy = Task.objects.latest("pk")
     assert copy.pk != done.pk
@@ -216,9 +215,9 @@ def test_a_task_from_before_the_sanity_check_was_left_out_still_means_the_same(c
 def test_a_task_with_a_value_that_is_not_accepted_any_more_is_refused_with_words(client, done):
     Task.objects.update(options={"warmup_iter": 0})
     assert client.get(f"/tasks/{done.pk}/").status_code == 200
-    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "option_too_small")
-    assert "warmup_iter" in answer.json()["message"]
+    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "option_too_small")
+    assert "warmup_iter" in answer.json()["detail"]
     assert Task.objects.count() == 1
 
 
@@ -227,8 +226,8 @@ def test_a_copy_whose_file_is_not_accepted_any_more_says_which_and_why(client, d
     content = npy_bytes(dtype="float64")
     object_store.write(data.object_key, content)
     TaskFile.objects.filter(pk=data.pk).update(size_bytes=len(content), md5=md5(content))
-    answer = client.post(f"/tasks/{done.pk}/rerun/", content_type="application/json")
-    assert answer.json()["error"] == "input_no_type"
+    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    assert answer.json()["code"] == "input_no_type"
     copy = Task.objects.latest("pk")
     assert copy.reason == "copy_failed"
     assert "float64" in copy.detail
@@ -256,10 +255,9 @@ def test_a_task_that_has_not_ended_is_not_repeated(client, done):
     client.post(f"/tasks/{done.pk}/rerun/")
     live = Task.objects.latest("pk")
     assert live.state == "waiting"
-    for address in (f"/tasks/{live.pk}/rerun/", f"/api/v1/tasks/{live.pk}/retry/"):
-        answer = client.post(address, content_type="application/json")
-        told = answer.json()
-        assert (answer.status_code, told.get("code", told.get("error"))) == (409, "not_ended")
+    assert client.post(f"/tasks/{live.pk}/rerun/").status_code == 409
+    answer = client.post(f"/api/v1/tasks/{live.pk}/retry/", content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_ended")
     assert Task.objects.count() == 2
 
 
@@ -289,20 +287,20 @@ def test_a_new_task_cannot_take_over_the_model_of_a_deleted_or_a_foreign_task(cl
     model = done.files.get(kind="model")
     body = {
         "worker": done.worker_id,
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "copied_from": done.pk,
         "files": [{"kind": "model", "from_file": model.pk}],
     }
     client.force_login(make_user("carol"))
-    answer = client.post("/tasks/", body, content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "file_unknown")
+    answer = client.post("/api/v1/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_unknown")
     client.force_login(done.owner)
     TaskFile.objects.filter(pk=model.pk).update(purged_at=timezone.now())
-    answer = client.post("/tasks/", body, content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "file_gone")
+    answer = client.post("/api/v1/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     done.delete()
-    answer = client.post("/tasks/", body, content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "file_unknown")
+    answer = client.post("/api/v1/tasks/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_unknown")
     assert not Task.objects.exists()
 
 

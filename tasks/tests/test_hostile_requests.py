@@ -17,7 +17,7 @@ def request_body() -> dict[str, Any]:
 
     return {
         "worker": make_worker().pk,
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "files": [file("model", "net.mge"), file("data", "data.npy", input="data")],
     }
 
@@ -25,8 +25,8 @@ def request_body() -> dict[str, Any]:
 HOSTILE = [
     {"worker": 10**30},
     {"worker": -1},
-    {"runtime": "1.13\x00"},
-    {"runtime": "\ud800"},
+    {"runtime_version": "1.13\x00"},
+    {"runtime_version": "\ud800"},
     {"seed": "\ud800"},
     {"copied_from": 10**30},
     {"options": {"workspace_limit": "\ud800"}},
@@ -40,13 +40,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("changes", HOSTILE, ids=lambda changes: next(iter(changes)))
-@pytest.mark.parametrize("address", ["/tasks/", "/tasks/command/"])
+@pytest.mark.parametrize("address", ["/api/v1/tasks/", "/api/v1/tasks/judge/"])
 def test_json_that_no_database_can_hold_is_refused(client, changes, address):
     client.force_login(make_user())
     body = request_body() | changes
     answer = client.post(address, json.dumps(body), content_type="application/json")
     assert answer.status_code in (200, 400, 422)
-    if address == "/tasks/":
+    if address == "/api/v1/tasks/":
         assert answer.status_code != 200
         assert not Task.objects.exists()
 
@@ -60,7 +60,7 @@ def test_no_text_of_a_file_that_cannot_be_stored_gets_into_the_database(client, 
     for file in body["files"]:
         if file["kind"] == kind:
             file[field] = text + file.get(field, "")
-    answer = client.post("/tasks/", json.dumps(body), content_type="application/json")
+    answer = client.post("/api/v1/tasks/", json.dumps(body), content_type="application/json")
     assert answer.status_code in (201, 400, 422)
     kept = [(f.name, f.input, f.option) for f in TaskFile.objects.all()]
     assert text not in "".join("".join(texts) for texts in kept)

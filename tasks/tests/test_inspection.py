@@ -213,7 +213,7 @@ def task_with(content: bytes, name: str = "data.npy"):
 def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
     task = task_with(npy_bytes((4, 3, 500, 500)))
     client.force_login(task.owner)
-    assert client.post(f"/tasks/{task.pk}/submit/").status_code == 200
+    assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
     held = task.files.get(kind="data").arrays
     assert held == [{"name": "", "dtype": "float32", "shape": [4, 3, 500, 500]}]
     assert "float32 {4,3,500,500}" in client.get(f"/tasks/{task.pk}/").content.decode()
@@ -223,23 +223,25 @@ def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
 def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, storage):
     task = task_with(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
-    answer = client.post(f"/tasks/{task.pk}/submit/?discard=1", content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
-    assert "data.npy" in answer.json()["message"]
+    address = f"/api/v1/tasks/{task.pk}/submit/?discard=true"
+    answer = client.post(address, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "input_cut_short")
+    assert "data.npy" in answer.json()["detail"]
     # the form shows the error: no failed task stays in the list, and no file in storage
     assert not Task.objects.exists()
     assert RemovedObjects.objects.filter(prefix=f"tasks/{task.pk}/").exists()
 
 
 @pytest.mark.django_db
-def test_a_refusal_on_the_page_of_a_task_leaves_the_task_to_retry_and_cancel(client, storage):
+def test_without_a_form_a_task_whose_file_is_refused_fails_and_says_why(client, storage):
     task = task_with(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
-    for _again in range(2):
-        answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
-        assert (answer.status_code, answer.json()["error"]) == (422, "input_cut_short")
-    answer = client.post(f"/tasks/{task.pk}/cancel/", content_type="application/json")
-    assert answer.json() == {"status": "cancelled"}
+    address = f"/api/v1/tasks/{task.pk}/submit/"
+    answer = client.post(address, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "input_cut_short")
+    assert client.post(address, content_type="application/json").json()["code"] == "not_initiated"
+    page = client.get(f"/tasks/{task.pk}/").text
+    assert "is cut short" in page
 
 
 @pytest.mark.django_db
@@ -269,8 +271,8 @@ def test_a_type_that_the_device_would_refuse_is_never_queued(client, storage, ki
     task = task_with(npy_bytes((1, 3), dtype))
     task.worker.runtimes.update(kind=kind)
     client.force_login(task.owner)
-    answer = client.post(f"/tasks/{task.pk}/submit/", content_type="application/json")
-    assert (answer.status_code, answer.json()["error"]) == (422, code)
+    answer = client.post(f"/api/v1/tasks/{task.pk}/submit/", content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
 @pytest.mark.django_db

@@ -148,8 +148,8 @@ def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, abl
     )
     client.force_login(make_user())
     client.cookies["django_language"] = language
-    body = {"worker": worker.pk, "runtime": "1.13.0"}
-    answer = client.post("/tasks/command/", body, content_type="application/json").json()
+    body = {"worker": worker.pk, "runtime_version": "1.13.0"}
+    answer = client.post("/api/v1/tasks/judge/", body, content_type="application/json").json()
     expected = {o.name: code for o in TAKEN if (code := unavailable(o, able))}
     assert set(answer["unavailable"]) == set(expected)
     assert answer["libraries"] == sorted(able.libraries)

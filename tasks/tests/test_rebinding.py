@@ -378,7 +378,7 @@ def test_a_task_cannot_be_moved_by_others_nor_to_where_it_cannot_run(client, ali
         answer = client.post(
             f"/tasks/{task.pk}/move/", {"worker": worker}, headers={"accept": "application/json"}
         )
-        assert (answer.status_code, answer.json()["error"]) == (422, code)
+        assert (answer.status_code, answer.json()["code"]) == (422, code)
     for nonsense in ("", "x", "9" * 30, "²"):
         answer = client.post(f"/tasks/{task.pk}/move/", {"worker": nonsense})
         assert answer.status_code == 422

@@ -9,12 +9,12 @@ from django.utils import translation
 
 from agent.protocol import Plan, Script
 from tasks import services
-from tasks.asking.copying import form_data
 from tasks.asking.programs import check_model, check_program
 from tasks.asking.request import InputRequest, TaskRequest
 from tasks.asking.scripts import read_script
 from tasks.kinds import program_name
 from tasks.models import Task
+from tasks.submission.form import form_data
 from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
 from tasks.tests.scripts import (
     PROGRAM,
@@ -250,18 +250,21 @@ def post(client, url, data=None):
 def asked(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
     return {
         "worker": make_script_worker().pk,
-        "runtime": "1.13.0",
-        "script": {"arguments": "--steps 3", "formats": ["timeline", "memory"]},
+        "runtime_version": "1.13.0",
+        "script": {
+            "arguments": "--steps 3",
+            "formats": ["chrome_timeline.json", "memory_flow.svg"],
+        },
         "files": [announced(content, name)],
     } | changes
 
 
 def sent(client, body, contents) -> dict:
     """The answer to the task's confirmation, its files being uploaded."""
-    made = post(client, "/tasks/", body).json()
+    made = post(client, "/api/v1/tasks/", body).json()
     for target in made["uploads"]:
         httpx2.put(target["url"], content=contents[target["name"]], headers=target["headers"])
-    return {**made, "answer": post(client, f"{made['url']}submit/?discard=1")}
+    return {**made, "answer": post(client, f"/api/v1/tasks/{made['id']}/submit/?discard=true")}
 
 
 def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage):
@@ -292,8 +295,8 @@ def test_a_file_that_is_not_what_it_was_sent_as_is_refused_and_leaves_no_task(
     client, alice, storage, content, name, script, code
 ):
     made = sent(client, asked(content, name, script=script), {name: content})
-    assert made["answer"].json()["error"] == code
-    assert f"“{name}”" in made["answer"].json()["message"]
+    assert made["answer"].json()["code"] == code
+    assert f"“{name}”" in made["answer"].json()["detail"]
     assert not Task.objects.exists()
 
 
@@ -301,17 +304,20 @@ def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
     worker = make_worker()
     draft = {
         "worker": worker.pk,
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "script": {"arguments": "'"},
         "files": [{"kind": "model", "name": "train.py"}],
     }
-    (problem,) = post(client, "/tasks/command/", draft).json()["problems"]
-    assert problem["field"] == "arguments"
-    draft["script"] = {"arguments": "--steps '3 4'", "formats": ["timeline", "memory"]}
-    (problem,) = post(client, "/tasks/command/", draft).json()["problems"]
+    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["errors"]
+    assert problem["field"] == "script.arguments"
+    draft["script"] = {
+        "arguments": "--steps '3 4'",
+        "formats": ["chrome_timeline.json", "memory_flow.svg"],
+    }
+    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["problems"]
     assert (problem["field"], problem["code"]) == ("worker", "scripts_not_allowed")
     draft["worker"] = make_script_worker().pk
-    answer = post(client, "/tasks/command/", draft).json()
+    answer = post(client, "/api/v1/tasks/judge/", draft).json()
     assert answer["problems"] == []
     assert [each["line"] for each in answer["commands"]] == ["python train.py --steps '3 4'"] * 2
     assert [each["kind"] for each in answer["commands"]] == ["timeline", "memory"]

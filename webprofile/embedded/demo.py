@@ -22,6 +22,7 @@ from webprofile.embedded.console import complain, say
 from webprofile.embedded.device import VERSION, WORKER
 from webprofile.embedded.layout import REPOSITORY
 
+TASKS = "/api/v1/tasks/"
 ROWS = 10
 OPTIONS = {"iter": 10, "warmup_iter": 1}
 #: beside other work: the first start also measures what the machine can do
@@ -130,10 +131,10 @@ def announce(
         {"kind": "model", **_described(model)},
         {"kind": "data", "input": "data", **_described(data)},
     ]
-    body = {"worker": worker, "runtime": VERSION, "options": options, "files": wanted}
+    body = {"worker": worker, "runtime_version": VERSION, "options": options, "files": wanted}
     if plan is not None:
         body["plan"] = plan
-    return visitor.post("/tasks/", body)
+    return visitor.post(TASKS, body)
 
 
 def upload(visitor: Visitor, task: dict[str, Any], files: list[Path]) -> None:
@@ -144,7 +145,7 @@ def upload(visitor: Visitor, task: dict[str, Any], files: list[Path]) -> None:
 
 def confirm(visitor: Visitor, task: dict[str, Any]) -> None:
     """Say that all files are stored: the task waits from now on."""
-    visitor.post(f"{task['url']}submit/", {})
+    visitor.post(f"{TASKS}{task['id']}/submit/", {})
 
 
 def follow(visitor: Visitor, task: int) -> None:
@@ -198,7 +199,7 @@ def _checked(answer: httpx2.Response) -> httpx2.Response:
         return answer
     try:
         said = answer.json()
-        text = " ".join([said["message"], *map(str, said.get("fields", {}).values())])
+        text = " ".join([said["detail"], *(each["detail"] for each in said["errors"])])
     except (ValueError, KeyError, TypeError):
         text = answer.text[:300]
     raise DemoError(f"{answer.request.method} {answer.url.path}: {answer.status_code} {text}")

@@ -66,15 +66,7 @@ def second_profile(world: World) -> int:
 
 
 def _api_task(**more: Any) -> str:
-    return _task("runtime_version", more)
-
-
-def _page_task(**more: Any) -> str:
-    return _task("runtime", more)
-
-
-def _task(version: str, more: dict[str, Any]) -> str:
-    chosen = {} if "target" in more else {version: "1.13.0"}
+    chosen = {} if "target" in more else {"runtime_version": "1.13.0"}
     return _with_number(json.dumps({"files": [_MODEL], **chosen, **more}))
 
 
@@ -117,14 +109,7 @@ QUESTIONS = [
     Question("device's id", _GRANTED, "/tasks/outlook/?worker=$value&runtime=1.13.0"),
     Question("device", _GRANTED, "/tasks/outlook/?any=1&labels=at%3D$value"),
     Question("pool", _GRANTED, "/tasks/outlook/?any=1&pool=$value"),
-    Question("device's id", _GRANTED, "/tasks/command/", _page_task(worker=_NUMBER)),
-    Question("device", _GRANTED, "/tasks/command/", _page_task(target=_AT)),
-    Question("pool", _GRANTED, "/tasks/command/", _page_task(target=_IN)),
     # tasks that are asked for
-    Question("device's id", _GRANTED, "/tasks/", _page_task(worker=_NUMBER)),
-    Question("device", _GRANTED, "/tasks/", _page_task(target=_AT)),
-    Question("pool", _GRANTED, "/tasks/", _page_task(target=_IN)),
-    Question("file", _ADMINISTRATOR, "/tasks/", _page_task(worker=_PUBLIC, files=_SOURCE)),
     Question("device's id", _GRANTED, "/api/v1/tasks/", _api_task(worker=_NUMBER)),
     Question("device", _GRANTED, "/api/v1/tasks/", _api_task(worker="$value")),
     Question("device", _GRANTED, "/api/v1/tasks/", _api_task(target=_AT)),
@@ -134,11 +119,11 @@ QUESTIONS = [
     Question("device's id", _GRANTED, "/api/v1/tasks/judge/", _api_task(worker=_NUMBER)),
     Question("device", _GRANTED, "/api/v1/tasks/judge/", _api_task(worker="$value")),
     Question("device", _GRANTED, "/api/v1/tasks/judge/", _api_task(target=_AT)),
+    Question("pool", _GRANTED, "/api/v1/tasks/judge/", _api_task(target=_IN)),
     Question("device's id", _GRANTED, "/tasks/$waiting/move/", "worker=$value", is_json=False),
     Question("device's id", _GRANTED, "/api/v1/tasks/$waiting/move/", '{"worker": $value}'),
     Question("device", _GRANTED, "/api/v1/tasks/$waiting/move/", '{"worker": "$value"}'),
     # several at once
-    Question("task", _OWNER, "/tasks/cancel/", '{"ids": [$value]}'),
     Question("task", _OWNER, "/api/v1/tasks/cancel/", '{"tasks": [$value]}'),
     Question("task", _OWNER, "/api/v1/tasks/submit/", '{"tasks": [$value]}'),
     Question("task", _OWNER, "/tasks/act/", "act=delete&task=$value", is_json=False),

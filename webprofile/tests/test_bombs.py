@@ -31,9 +31,7 @@ def entrances():
     secret = token_issue(root, name="x", scopes=["read", "write", "admin"], days=1)[1]
     agent, bearer = {"Authorization": f"Bearer {token}"}, {"Authorization": f"Bearer {secret}"}
     return {
-        "/tasks/": (page, {}),
-        "/tasks/command/": (page, {}),
-        "/tasks/cancel/": (page, {}),
+        "/api/v1/tasks/cancel/": (page, {}),
         "/api/v1/profiles/opened/": (page, {}),
         "/api/agent/enrol/": (Client(), {}),
         "/api/agent/heartbeat/": (Client(), agent),

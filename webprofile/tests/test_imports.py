@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 APPS = ("accounts", "workers", "tasks", "profiles")
 #: modules that connect the core with the outside: they may import every core, nobody imports them
 EDGE = {
-    "actors", "admin", "api", "apps", "consumers", "drafts", "forms", "gateway", "listing",
-    "management", "receivers", "rest", "tests", "urls", "views",
+    "actors", "admin", "apps", "consumers", "forms", "gateway", "listing",
+    "management", "receivers", "rest", "submission", "tests", "urls", "views",
 }  # fmt: skip
 #: parts of the project package that a core may import
 LEAVES = (

@@ -13,7 +13,7 @@ from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
 from tasks.attempts import leases_renew
 from tasks.reviving import attempts_revive
 from webprofile.errors import DomainError
-from webprofile.wording import as_json
+from webprofile.wording import word
 from workers.services import worker_seen
 from workers.tokens import code_redeem, token_check
 
@@ -76,4 +76,5 @@ def _bearer(request: HttpRequest) -> str:
 
 
 def _refuse(error: DomainError) -> JsonResponse:
-    return JsonResponse(as_json(error), status=error.status)
+    answer = {"error": error.code, "message": word(error), "field": error.field}
+    return JsonResponse(answer, status=error.status)

@@ -21,7 +21,7 @@ export async function fetched(url, read) {
 
 async function words(response) {
   try {
-    return (await response.json()).message ?? "";
+    return (await response.json()).detail ?? "";
   } catch {
     return "";
   }

@@ -23,7 +23,7 @@ test("waits for a reconnect lie between half a second and half a minute and grow
   assert.equal(waitMs(1000, () => 1), 30_000);
 });
 
-test("a session has ended by the login page, 401 or Django's page on its token, not by any 403", async (t) => {
+test("a session has ended by the login page, 401 or a refused CSRF token, not by any 403", async (t) => {
   const before = { document: globalThis.document, fetch: globalThis.fetch };
   t.after(() => Object.assign(globalThis, before));
   globalThis.document = { querySelector: () => ({ value: "token" }) };
@@ -39,8 +39,8 @@ test("a session has ended by the login page, 401 or Django's page on its token, 
     return [ended.mock.callCount(), error.status];
   };
   const post = (url, options) => postJson(url, {}, options);
-  assert.deepEqual(await ask(post, 403, "<p>CSRF verification failed.</p>"), [1, 401]);
-  assert.deepEqual(await ask(post, 403, "<p>CSRF验证失败. 请求被中断.</p>"), [1, 401]);
+  assert.deepEqual(await ask(post, 403, '{"code": "csrf_failed", "detail": "Reload."}'), [1, 401]);
+  assert.deepEqual(await ask(post, 403, '{"code": "forbidden", "detail": "No."}'), [0, 403]);
   assert.deepEqual(await ask(post, 401, "{}"), [1, 401]);
   assert.deepEqual(await ask(post, 200, "<form>", { url: "http://here/accounts/login/?next=/" }), [1, 401]);
   assert.deepEqual(await ask(post, 403, "<h1>Forbidden by the proxy</h1>"), [0, 403]);

@@ -18,8 +18,8 @@ from tasks.asking.admission import quota_of
 from tasks.asking.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
 from tasks.asking.request import TaskRequest
 from tasks.models import Task
-from tasks.rest.bodies import TaskBody, request_asked
 from tasks.states import Status, TaskState
+from tasks.submission.schema import TaskBody, request_asked
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
 from webprofile.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words

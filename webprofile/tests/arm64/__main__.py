@@ -113,13 +113,18 @@ def submit(visitor: Visitor, worker: dict) -> None:
         described("model", files[0]),
         described("data", files[1], input="data"),
     ]
-    body = {"worker": worker["id"], "runtime": "1.13.0", "options": {"iter": 4}, "files": wanted}
-    task = visitor.post("/tasks/", body)
+    body = {
+        "worker": worker["id"],
+        "runtime_version": "1.13.0",
+        "options": {"iter": 4},
+        "files": wanted,
+    }
+    task = visitor.post("/api/v1/tasks/", body)
     upload(visitor, task, files)
     confirm(visitor, task)
     for event in visitor.events(task["id"]):
         if event["type"] == "event" and event["state"] == "finished":
-            assert event["outcome"] == "succeeded", visitor.get(task["url"] + "status/").text
+            assert event["outcome"] == "succeeded", visitor.get(f"/tasks/{task['id']}/status/").text
             break
     table = visitor.get(f"/tasks/{task['id']}/result.txt?rows=5").text
     assert "total device time" in table.lower(), table

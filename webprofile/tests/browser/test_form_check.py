@@ -5,8 +5,8 @@ import threading
 import pytest
 from django.test import Client
 
-from tasks.forms import read_draft_body
 from tasks.models import Task
+from tasks.submission.judging import draft_of
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.tests.browser.form import Form
@@ -49,13 +49,13 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     form.open()
     form.find("#model").send_keys(str(model))
 
-    def refuse(_body):
-        raise DomainError("bad_request", status=400)
+    def refuse(*_):
+        raise DomainError("storage_unreachable", status=503)
 
-    monkeypatch.setattr("tasks.drafts.read_draft_body", refuse)
+    monkeypatch.setattr("tasks.rest.queue_views.draft_of", refuse)
     form.find("#option-iter").send_keys("7")
     form.click("#submit")
-    text = "could not be read"
+    text = "Object storage does not answer"
     form.until(lambda: text in form.text("#command-failed"), "the refusal")
     assert text in form.text("#form-error")
     assert not form.find("#transfer").is_displayed()
@@ -66,11 +66,11 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
     form.open()
     asked = []
 
-    def counted(body):
+    def counted(body, reader):
         asked.append(body)
-        return read_draft_body(body)
+        return draft_of(body, reader)
 
-    monkeypatch.setattr("tasks.drafts.read_draft_body", counted)
+    monkeypatch.setattr("tasks.rest.queue_views.draft_of", counted)
     form.find("#option-iter").send_keys("7")
     form.until(lambda: "--iter=7" in form.lines[-1], "the command line")
     later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
@@ -84,14 +84,14 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
     form.open()
     asked, held = [], threading.Event()
 
-    def slow(body):
+    def slow(body, reader):
         asked.append(body)
         held.wait(30)
-        return read_draft_body(body)
+        return draft_of(body, reader)
 
     form.find("#model").send_keys(str(model))
     form.click("#add-data")
-    monkeypatch.setattr("tasks.drafts.read_draft_body", slow)
+    monkeypatch.setattr("tasks.rest.queue_views.draft_of", slow)
     # without a file: the request itself stays what the server found right
     form.find("[name=data-input]").send_keys("data")
     form.until(lambda: asked, "the question")
@@ -99,7 +99,7 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
     form.until(lambda: form.text(".data-row__error"), "what is missing")
     answers = (
         "return performance.getEntriesByType('resource').filter((each) =>"
-        " each.name.endsWith('/command/')).length"
+        " each.name.endsWith('/judge/')).length"
     )
     before = form.browser.execute_script(answers)
     held.set()

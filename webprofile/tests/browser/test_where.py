@@ -1,11 +1,8 @@
 """Where a task goes, in a real browser: one device or any that matches, and what is said first."""
 
-import time
-
 import pytest
 from django.test import Client
 
-from tasks.asking.copying import form_data
 from tasks.attempts import attempt_assign
 from tasks.models import Task
 from tasks.queue.scheduling import assign_waiting
@@ -90,20 +87,10 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     assert (made.priority, made.title, made.copied_from) == (4, "nightly", old)
 
 
-def test_a_slow_answer_about_the_earlier_task_is_followed_by_what_its_queue_is_like(
-    form, alice, monkeypatch
-):
+def test_the_queue_of_the_earlier_tasks_device_is_told(form, alice):
     make_worker("plain")
     old = make_waiting_task(alice, make_worker("wanted"))
-
-    def slow(task):
-        time.sleep(1.5)
-        return form_data(task)
-
-    # the queue of the device that the empty form shows is answered first
-    monkeypatch.setattr("tasks.views.form_data", slow)
     form.browser.get(f"{form.address}/tasks/new/?from={old.pk}")
-    form.until(lambda: "plain is free" in outlook(form), "the queue of the empty form")
     form.until(lambda: "wanted is" in outlook(form), "the queue of the earlier task's device")
 
 

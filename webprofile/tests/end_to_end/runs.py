@@ -19,15 +19,15 @@ def send(visitor: Visitor, model: Path, data: dict[str, Path], **options) -> int
     files += [described("data", path, input=name) for name, path in data.items()]
     body = {
         "worker": visitor.device()["id"],
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "options": {"iter": 3} | options,
         "plan": {"preset": "quick"},
         "files": files,
     }
-    made = visitor.post("/tasks/", body)
+    made = visitor.post("/api/v1/tasks/", body)
     for target, path in zip(made["uploads"], [model, *data.values()], strict=True):
         visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"{made['url']}submit/", {})
+    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
     return int(made["id"])
 
 

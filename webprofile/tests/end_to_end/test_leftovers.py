@@ -15,7 +15,7 @@ def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testda
     paths = [testdata / "models" / "two_inputs.mge", folder / "data.npy", folder / "mask.npy"]
     body = {
         "worker": visitor.device()["id"],
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "options": {"iter": 3, "bin_io_dump": True},
         "plan": {"preset": "custom", "clean": True, "clean_min_s": 0.05, "profiled": 2},
         "files": [
@@ -24,10 +24,10 @@ def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testda
             described("data", paths[2], input="mask"),
         ],
     }
-    made = visitor.post("/tasks/", body)
+    made = visitor.post("/api/v1/tasks/", body)
     for target, path in zip(made["uploads"], paths, strict=True):
         visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"{made['url']}submit/", {})
+    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
     first = int(made["id"])
     assert watch(visitor, first)[0][-1] == "succeeded", page(visitor, first)
 
@@ -41,7 +41,7 @@ def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testda
     passes = json.loads(httpx2.get(kept.headers["Location"]).text)["passes"]
     assert {each["kind"] for each in passes} >= {"clean", "profiled", "dump"}
 
-    second = int(visitor.post(f"/tasks/{first}/rerun/", {})["id"])
+    second = int(visitor.post(f"/api/v1/tasks/{first}/retry/", {})["id"])
     assert watch(visitor, second)[0][-1] == "succeeded", page(visitor, second)
     compared = visitor.get(f"/tasks/{first}/compare-io/{second}/").text
     assert "equal within the limit" in compared

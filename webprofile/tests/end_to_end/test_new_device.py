@@ -126,14 +126,14 @@ def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted
     model = testdata / "models" / "tiny.mge"
     body = {
         "worker": worker["id"],
-        "runtime": worker["runtimes"][0]["version"],
+        "runtime_version": worker["runtimes"][0]["version"],
         "options": {"iter": 3},
         "plan": {"preset": "quick"},
         "files": [described("model", model)],
     }
-    made = visitor.post("/tasks/", body)
+    made = visitor.post("/api/v1/tasks/", body)
     visitor.put(made["uploads"][0]["url"], made["uploads"][0]["headers"], model)
-    visitor.post(f"{made['url']}submit/", {})
+    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
     assert watch(visitor, int(made["id"]))[0][-1] == "succeeded", page(visitor, made["id"])
 
 

@@ -14,7 +14,7 @@ def test_a_site_that_ran_models_keeps_its_promises(site, visitor, testdata):
     good = send(visitor, model, data)
     bad = send(visitor, testdata / "bad" / "models" / "truncated_half.mge", {})
     gone = send(visitor, model, data)
-    visitor.post(f"/tasks/{gone}/cancel/", {})
+    visitor.post(f"/api/v1/tasks/{gone}/cancel/", {})
     ends = [watch(visitor, task)[0][-1] for task in (good, bad, gone)]
     assert ends == ["succeeded", "failed", "cancelled"]
     assert site.manage("verify", "--grace-hours", "0") == "Every promise holds."

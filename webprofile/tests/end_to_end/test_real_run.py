@@ -160,7 +160,7 @@ def test_a_running_task_can_be_cancelled(visitor, testdata):
     task = send(visitor, model, {data.stem: data}, iter=10_000)
     for message in visitor.events(task):
         if message.get("state") == "running":
-            visitor.post(f"/tasks/{task}/cancel/", {})
+            visitor.post(f"/api/v1/tasks/{task}/cancel/", {})
         if message.get("state") == "finished":
             assert message["outcome"] == "cancelled"
             break

@@ -60,14 +60,14 @@ def send(visitor: Visitor, folder: Path, script: dict[str, object], *names: str)
     kinds = ["model", *["data"] * (len(names) - 1)]
     body = {
         "worker": visitor.device()["id"],
-        "runtime": "1.13.0",
+        "runtime_version": "1.13.0",
         "script": script,
         "files": [described(kind, path) for kind, path in zip(kinds, paths, strict=True)],
     }
-    made = visitor.post("/tasks/", body)
+    made = visitor.post("/api/v1/tasks/", body)
     for target, path in zip(made["uploads"], paths, strict=True):
         visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"{made['url']}submit/", {})
+    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
     return int(made["id"])
 
 
@@ -76,7 +76,10 @@ def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_tra
 ):
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "table.csv").write_text("1,2\n")
-    script = {"arguments": "--name 'two words'", "formats": ["timeline", "memory"]}
+    script = {
+        "arguments": "--name 'two words'",
+        "formats": ["chrome_timeline.json", "memory_flow.svg"],
+    }
     with scripted.login() as visitor:
         visitor.device()
         with pytest.raises(DemoError, match="does not let users run scripts on local"):

@@ -1,0 +1,147 @@
+"""What the form for a new task offers, says of queues, and begins with."""
+
+import re
+import shlex
+from typing import Any
+
+from django.http import QueryDict
+
+from accounts.models import User
+from agent.protocol.options import Value
+from tasks.asking.admission import allowed_priority, candidates_or_refuse, quota_of
+from tasks.models import Task, TaskFile
+from tasks.queue.facts import outlook
+from tasks.queue.loads import loads_of
+from tasks.queue.targets import Candidate, newest_first, pools_of, read_target
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.queue.words import queue_rows
+from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.wording import word
+from workers.labels import labels_of
+from workers.models import Runtime
+from workers.selectors import workers_visible_to
+
+
+def where_rows(reader: User) -> dict[str, Any]:
+    """What the form offers to choose from: devices with their queues, and what they have."""
+    workers = list(workers_visible_to(reader).filter(retired_at=None).prefetch_related("pools"))
+    loads = loads_of(workers)
+    labels: dict[str, set[str]] = {}
+    for worker in workers:
+        for name, value in labels_of(worker).items():
+            labels.setdefault(name, set()).add(value)
+    versions = {runtime.version for worker in workers for runtime in worker.runtimes.all()}
+    limit = ANY_PRIORITY if reader.is_staff else OWN_PRIORITY
+    return {
+        "workers": [(worker, loads[worker.pk]) for worker in workers],
+        "takes_scripts": any(worker.takes_scripts for worker in workers),
+        "labels": [(name, sorted(values)) for name, values in sorted(labels.items())],
+        "pools": sorted({name for worker in workers for name in pools_of(worker)}),
+        "versions": sorted(versions, key=newest_first, reverse=True),
+        "priority_limit": limit,
+    }
+
+
+def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
+    """What `tasks/_outlook.html` shows: the queue that a task asked for like this would enter.
+
+    params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
+    `pool`, `versions`; `priority`, and `script` for one
+    """
+    answer: dict[str, Any] = {"quota": quota_of(reader)}
+    try:
+        place = _place(params, reader)
+        if place is None:
+            return answer
+        facts = outlook(
+            place.worker,
+            place.runtime.version,
+            owner=reader,
+            priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
+            is_script=bool(params.get("script")),
+        )
+    except DomainError as error:
+        return answer | {"problem": word(error)}
+    chosen = place if params.get("any") else None
+    return answer | {"queue": queue_rows(facts), "worker": place.worker, "chosen": chosen}
+
+
+def _place(params: QueryDict, reader: User) -> Candidate | None:
+    """The device and version that are asked for; None if none is chosen yet."""
+    if params.get("any"):
+        pairs = (text.partition("=") for text in params.getlist("labels"))
+        labels = {name: value for name, _, value in pairs}
+        target = read_target(
+            {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}},
+            scripts=bool(params.get("script")),
+        )
+        return candidates_or_refuse(target, user=reader)[0]
+    version = params.get("runtime", "")
+    wanted = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
+    if wanted is None or not version.isprintable():
+        return None
+    found = named_runtime(reader, wanted, version[:40])
+    return None if found is None else Candidate(found.worker, found)
+
+
+def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+    """This version on this device, if the reader may see it."""
+    found = Runtime.objects.filter(
+        worker__in=workers_visible_to(reader), worker=worker_id, version=version
+    )
+    return found.select_related("worker").first()
+
+
+def read_priority(given: str) -> int:
+    """A whole number that a form sends. Raises DomainError priority_bad."""
+    text = given.strip()
+    if re.fullmatch(r"[+-]?[0-9]{1,4}", text):
+        return int(text)
+    raise DomainError("priority_bad", field="priority", low=-OWN_PRIORITY, high=OWN_PRIORITY)
+
+
+def form_data(task: Task) -> dict[str, Any]:
+    """What the form needs to show a task's request again, ready for JSON.
+
+    A file is taken over by its id: `{"kind", "from_file"}` in the new request.
+    """
+    return {
+        "task": task.pk,
+        "worker": task.worker_id,
+        "runtime_version": task.runtime_version,
+        "target": task.target,
+        "priority": task.priority,
+        "title": task.title,
+        "kind": task.kind,
+        "script": None if task.script is None else form_script(task.script),
+        "options": {name: _exact(value) for name, value in task.options.items()},
+        "plan": task.plan,
+        "seed": str(task.seed),
+        "time_limit_s": task.time_limit_s,
+        "inputs": task.inputs,
+        "files": [_file_data(file) for file in task.files.all()],
+    }
+
+
+def form_script(script: dict[str, Any]) -> dict[str, Any]:
+    """As the form's fields show it: the arguments as one would type them."""
+    return {**script, "arguments": shlex.join(script["arguments"])}
+
+
+def _exact(value: Value) -> Value:
+    """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
+
+
+def _file_data(file: TaskFile) -> dict[str, Any]:
+    return {
+        "id": file.pk,
+        "kind": file.kind,
+        "name": file.name,
+        "size_bytes": file.size_bytes,
+        "input": file.input,
+        "option": file.option,
+        "arrays": file.arrays,
+        "is_stored": file.stored_at is not None and file.purged_at is None,
+    }

@@ -1,0 +1,157 @@
+"""What would become of a request, and all that is wrong with it, before a task is made of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from accounts.models import User
+from agent.protocol.options import OPTIONS, check_options, unavailable
+from agent.protocol.plan import DEFAULT, Plan
+from tasks.asking.admission import (
+    Admitted,
+    admit,
+    candidates_or_refuse,
+    check_priority,
+    check_time_limit,
+    option_refusals,
+    refusal_of_script,
+)
+from tasks.asking.command_line import Command, commands_of, script_commands_of
+from tasks.asking.inputs import read_inputs
+from tasks.asking.measuring import read_plan
+from tasks.asking.request import FileRequest, InputRequest
+from tasks.asking.scripts import read_script
+from tasks.kinds import program_name
+from tasks.queue.targets import Candidate
+from tasks.submission.files import announced
+from tasks.submission.form import named_runtime
+from tasks.submission.schema import input_asked, request_asked, target_asked, worker_asked
+from webprofile.errors import DomainError
+from webprofile.wording import word
+from workers.models import Runtime
+
+
+@dataclass
+class Draft:
+    """What can be told of a request that may be unfinished.
+
+    `problems` are all that is wrong, each at its field; `commands` what would run, empty if
+    anything is wrong. `unavailable` maps options that the chosen version cannot do to why, in
+    words; `libraries` are those of operators that it has.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+    problems: list[DomainError] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    libraries: list[str] = field(default_factory=list)
+
+
+def admission_of(body: dict[str, Any], reader: User) -> Admitted:
+    """The request of a validated `DraftBody` as a task would be made of it. Raises DomainError."""
+    asked = request_asked(body, reader)
+    return admit(owner=reader, worker=worker_asked(body["worker"]), request=asked)
+
+
+def draft_of(body: dict[str, Any], reader: User) -> Draft:
+    """Look at each part of a validated `DraftBody`; files may be missing."""
+    draft = Draft()
+    runtime = _runtime(reader, body, draft.problems)
+    files = tuple(announced(file) for file in body["files"])
+    try:
+        check_priority(reader, body["priority"])
+    except DomainError as error:
+        draft.problems.append(error)
+    if body["script"] is not None:
+        draft.commands = _script_commands(body, files, runtime, draft.problems)
+        return draft
+    if runtime:
+        draft.unavailable, draft.libraries = _unavailable(runtime), list(runtime.libraries)
+    plan = _plan(body, draft.problems)
+    inputs = _inputs(body["inputs"], files, runtime, draft.problems)
+    options = frozenset(file.option for file in files if file.kind == "option")
+    capabilities = runtime.capabilities if runtime else None
+    draft.problems += option_refusals(
+        body["options"], runtime=capabilities, files=options, plan=plan
+    )
+    if not draft.problems:
+        chosen = check_options(body["options"], files=options, profiled=False)
+        draft.commands = commands_of(chosen, plan=plan, files=files, inputs=inputs)
+    return draft
+
+
+def _script_commands(
+    body: Mapping[str, Any],
+    files: Iterable[FileRequest],
+    runtime: Runtime | None,
+    problems: list[DomainError],
+) -> list[Command]:
+    """What a script becomes; what is wrong with it is added to `problems`."""
+    try:
+        script = read_script(body["script"])
+    except DomainError as error:
+        problems.append(error)
+        return []
+    refusal = refusal_of_script(Candidate(runtime.worker, runtime)) if runtime else None
+    if refusal is not None:
+        problems.append(refusal)
+    # as on the device, until a program is chosen
+    program = program_name(next((file.name for file in files if file.kind == "model"), ""))
+    return script_commands_of(script, program) if script and not problems else []
+
+
+def _runtime(reader: User, body: dict[str, Any], problems: list[DomainError]) -> Runtime | None:
+    """The runtime that is chosen, or the best for a target, if the reader may see it."""
+    try:
+        target = target_asked(body)
+        if target is not None:
+            return candidates_or_refuse(target, user=reader)[0].runtime
+    except DomainError as error:
+        problems.append(error)
+        return None
+    worker = worker_asked(body["worker"])
+    return named_runtime(reader, worker.pk, body["runtime_version"]) if worker else None
+
+
+def _plan(body: Mapping[str, Any], problems: list[DomainError]) -> Plan:
+    """What is measured; what is wrong with it or its time limit is added to `problems`."""
+    plan = DEFAULT
+    try:
+        plan = read_plan(body["plan"])
+    except DomainError as error:
+        problems.append(error)
+    try:
+        check_time_limit(body["time_limit_s"], plan=plan)
+    except DomainError as error:
+        problems.append(error)
+    return plan
+
+
+def _inputs(
+    given: Iterable[dict[str, Any]],
+    files: tuple[FileRequest, ...],
+    runtime: Runtime | None,
+    problems: list[DomainError],
+) -> list[InputRequest]:
+    """The inputs that are right; what is wrong with the others is added to `problems`."""
+    named = {file.input for file in files if file.kind == "data" and file.input}
+    kind = runtime.kind if runtime else "wheel"
+    found = list[InputRequest]()
+    for number, each in enumerate(map(input_asked, given)):
+        try:
+            found += read_inputs([each], named=named, kind=kind)
+        except DomainError as error:
+            error.field = f"inputs.{number}"
+            problems.append(error)
+        named.add(each.name)
+    return found
+
+
+def _unavailable(runtime: Runtime) -> dict[str, str]:
+    """Why options cannot be chosen with this runtime, in words."""
+    able = runtime.capabilities
+    found = {name: unavailable(option, able) for name, option in OPTIONS.items()}
+    return {
+        name: word(DomainError(f"option_{code}", option=name, limit=""))
+        for name, code in found.items()
+        if code and code != "never"
+    }

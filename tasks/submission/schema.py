@@ -1,0 +1,457 @@
+"""The one schema of a request for a task: JSON of pages, scripts and files becomes a `TaskRequest`.
+
+Shape and types are checked here; the rules are in `tasks.asking.admission`.
+"""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+from django.utils.functional import lazy
+from django.utils.translation import gettext_lazy as _
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounts.models import User
+from agent.protocol import Script, TraceFormat
+from agent.protocol.input_rules import MOST_AXES
+from agent.protocol.parts import MIB, PART_BYTES
+from agent.protocol.plan import PRESETS, Plan
+from agent.protocol.script import MAX_ARGUMENTS
+from tasks.asking.admission import SEED_LIMIT, TITLE_LIMIT
+from tasks.asking.inputs import read_shape
+from tasks.asking.measuring import limits_of, most_script_s, read_plan, timeout_s_of
+from tasks.asking.request import InputRequest, TaskRequest
+from tasks.asking.scripts import (
+    LARGEST_SAMPLE_RATE,
+    LONGEST_ARGUMENT,
+    read_script,
+    split_arguments,
+)
+from tasks.models import TaskFile
+from tasks.queue.targets import Target, read_target
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.selectors import tasks_visible_to
+from tasks.submission.files import completed
+from webprofile.batchfile.calls import FORMATS
+from webprofile.errors import DomainError
+from webprofile.rest import fields
+from webprofile.wording import word
+from workers.models import Worker
+
+MOST_FILES = 200
+
+
+def _words(code: str, **data: Any) -> dict[str, Any]:
+    """Error messages of a field in the words of the rule that it belongs to, for whoever types it.
+
+    data: what is filled in; a value that depends on settings is given as a function
+    """
+
+    def text() -> str:
+        filled = {name: value() if callable(value) else value for name, value in data.items()}
+        return word(DomainError(code, **filled))
+
+    found = lazy(text, str)()
+    return dict.fromkeys(("invalid", "min_value", "max_value", "min_length", "max_length"), found)
+
+
+def _plan_words(name: str) -> dict[str, Any]:
+    low, high = limits_of(name)
+    return _words("plan_field", name=name, low=f"{low:g}", high=f"{high:g}")
+
+
+def _longest_s() -> int:
+    """The most that the site allows a model, s."""
+    return timeout_s_of(Plan(preset="custom", clean=True, profiled=int(limits_of("profiled")[1])))
+
+
+def _longest_script_s() -> int:
+    """The most that the site allows a script, s."""
+    return most_script_s(Script(formats=get_args(TraceFormat)))
+
+
+class FileAsked(fields.Body):
+    """A file: announced for an upload, or taken over from an earlier task."""
+
+    kind = fields.Choice(
+        TaskFile.Kind.choices,
+        help_text="`model` (one: the model, or the program of a script), `data` for inputs or to "
+        "lie beside a script, or the content of an `option`.",
+    )
+    name = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        trim_whitespace=False,
+        help_text="Its name, without a path. Data for inputs ends in .npy, .json, .ppm or .pgm.",
+    )
+    size_bytes = fields.Integer(
+        required=False, default=0, help_text="Its exact size in bytes: the upload must have it."
+    )
+    md5 = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it. "
+        f"Leave it out to send a file of more than {PART_BYTES // MIB} MiB in parts.",
+    )
+    input = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        help_text="The input variable that it feeds; none for .json, which names its own.",
+    )
+    option = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="The option whose content it is.",
+    )
+    from_file = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Take over this file of an earlier task, instead of an upload.",
+    )
+    from_task = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="For an option: take over the cache that this task left.",
+    )
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "maxItems": 20},
+            {"type": "string", "maxLength": 1000},
+        ],
+    }
+)
+class Shape(fields.List):
+    """Lengths along each axis, as a list or as it is typed: `1,3,224,224`."""
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if not isinstance(data, str):
+            return super().run_validation(data)
+        try:
+            return read_shape(data, self.field_name or "")
+        except DomainError as error:
+            raise serializers.ValidationError(word(error), code=error.code) from error
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {
+                "type": "array",
+                "items": {"type": "string", "maxLength": LONGEST_ARGUMENT},
+                "maxItems": MAX_ARGUMENTS,
+            },
+            {"type": "string"},
+        ],
+    }
+)
+class Arguments(fields.List):
+    """Arguments, as a list or as a line that a shell would split; nothing is expanded."""
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if isinstance(data, str):
+            try:
+                data = list(split_arguments(data))
+            except DomainError as error:
+                raise serializers.ValidationError(word(error), code=error.code) from error
+        return super().run_validation(data)
+
+
+class InputAsked(fields.Body):
+    """An input variable without a file: numbers, or random values."""
+
+    name = fields.Text(max_length=1000, help_text="The variable.")
+    literal = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100_000,
+        help_text="Its numbers, such as `[[1,2.5],[3,4]]`.",
+    )
+    shape = Shape(
+        child=fields.Integer(error_messages=_words("shape_bad", limit=MOST_AXES)),
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=20,
+        error_messages=_words("shape_bad", limit=MOST_AXES),
+        help_text="Of random values, as a list or as `1,3,224,224`; null: the model's own.",
+    )
+    dtype = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="Of random values, such as `float32`; empty: the model's own.",
+    )
+
+
+class PlanAsked(fields.Body):
+    """What is measured: a preset, or `custom` with its numbers."""
+
+    preset = fields.Choice(
+        [*PRESETS, "custom"], required=False, help_text="The numbers are for `custom` alone."
+    )
+    clean = fields.Flag(required=False, help_text="A run without profiling.")
+    clean_min_s = fields.Number(
+        required=False,
+        error_messages=_plan_words("clean_min_s"),
+        help_text="It lasts at least so long, s.",
+    )
+    clean_min_iterations = fields.Integer(
+        required=False,
+        error_messages=_plan_words("clean_min_iterations"),
+        help_text="It has at least so many iterations.",
+    )
+    profiled = fields.Integer(
+        required=False,
+        max_value=int(limits_of("profiled")[1]),
+        error_messages=_plan_words("profiled"),
+        help_text="How many profiled runs.",
+    )
+
+
+_ARGUMENTS_BAD = _words("script_arguments_bad", limit=MAX_ARGUMENTS, length=LONGEST_ARGUMENT)
+
+
+class ScriptAsked(fields.Body):
+    """A Python program in place of a model: how it is called, and what is recorded of it."""
+
+    entry = fields.Text(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        default=None,
+        max_length=1200,
+        help_text="Path of the program within a .zip, such as `train/main.py`; none for a .py.",
+    )
+    arguments = Arguments(
+        child=fields.Text(
+            allow_blank=True,
+            max_length=LONGEST_ARGUMENT,
+            trim_whitespace=False,
+            error_messages=_ARGUMENTS_BAD,
+        ),
+        required=False,
+        default=list,
+        max_length=MAX_ARGUMENTS,
+        error_messages=_ARGUMENTS_BAD,
+        help_text="What it is called with: a list of texts, or a line as one types it into a "
+        "shell. No shell reads them.",
+    )
+    formats = fields.List(
+        child=fields.Choice([*FORMATS.values()]),
+        required=False,
+        min_length=1,
+        max_length=len(FORMATS),
+        error_messages=_words("script_formats", choices=", ".join(FORMATS.values())),
+        help_text="What is recorded, each in a run of its own; the timeline if nothing is given.",
+    )
+    sample_rate = fields.Integer(
+        required=False,
+        default=0,
+        max_value=LARGEST_SAMPLE_RATE,
+        error_messages=_words("script_sample_rate", limit=LARGEST_SAMPLE_RATE),
+        help_text="Memory is counted every so many operators; 0: never.",
+    )
+    profile_device = fields.Flag(
+        required=False, default=True, help_text="Whether the device's times are recorded too."
+    )
+    time_limit_s = fields.Integer(
+        required=False,
+        default=0,
+        error_messages=_words("script_time_limit", limit=_longest_script_s),
+        help_text="Of all runs together; 0: the site's, the longest.",
+    )
+
+
+class TargetAsked(fields.Body):
+    """What any device must have; each key is optional."""
+
+    labels = fields.Table(
+        child=fields.Text(max_length=200),
+        required=False,
+        help_text='Labels with their values, such as `{"chip": "Kirin 990"}`.',
+    )
+    pool = fields.Text(
+        required=False, allow_blank=True, max_length=200, help_text="Name of a pool of devices."
+    )
+    versions = fields.Text(
+        required=False,
+        allow_blank=True,
+        max_length=200,
+        help_text="Range of MegEngine versions, such as `>=1.12,<1.14`.",
+    )
+
+
+@extend_schema_field(
+    {"oneOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "maxLength": 10_000}]}
+)
+class OptionValue(serializers.Field):
+    """true, a number or a text."""
+
+    default_error_messages = {"invalid": _("Give true, false, a number or a text.")}
+
+    def to_internal_value(self, data: Any) -> bool | int | float | str:
+        if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):
+            return data
+        self.fail("invalid")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class TaskBody(fields.Body):
+    """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
+
+    worker = fields.Named(
+        required=False, allow_null=True, default=None, help_text="The device, by number or name."
+    )
+    runtime_version = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="One of the device's versions of MegEngine.",
+    )
+    target = TargetAsked(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Instead of `worker` and `runtime_version`: what any device must have.",
+    )
+    title = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=TITLE_LIMIT,
+        error_messages=_words("title_bad", limit=TITLE_LIMIT),
+        help_text="Your own words, to find it again.",
+    )
+    priority = fields.Integer(
+        required=False,
+        default=0,
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        error_messages=_words("priority_bad", low=-OWN_PRIORITY, high=OWN_PRIORITY),
+        help_text="More goes first, among your own tasks; more than a little is for "
+        "administrators.",
+    )
+    options = fields.Table(
+        child=OptionValue(help_text="true, a number or a text."),
+        required=False,
+        default=dict,
+        help_text="Options of load_and_run by name, as `/docs/options/?format=json` lists them.",
+    )
+    plan = PlanAsked(
+        required=False, default=dict, help_text="What is measured; `standard` if nothing is given."
+    )
+    seed = fields.Integer(
+        required=False,
+        default=0,
+        max_value=SEED_LIMIT,
+        error_messages=_words("seed_bad", limit=SEED_LIMIT),
+        help_text="Of all random values.",
+    )
+    time_limit_s = fields.Integer(
+        required=False,
+        default=0,
+        error_messages=_words("time_limit", limit=_longest_s),
+        help_text="Of all passes of a model together, s; 0: the site's, the longest. A script has "
+        "its own within `script`.",
+    )
+    inputs = InputAsked(  # type: ignore[call-arg]
+        many=True,
+        required=False,
+        default=list,
+        max_length=MOST_FILES,
+        help_text="Input variables that no file feeds; the rest get random values.",
+    )
+    files = FileAsked(  # type: ignore[call-arg]
+        many=True, max_length=MOST_FILES, help_text="The model, data, and content of options."
+    )
+    script = ScriptAsked(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="To run a program instead of a model; options, plan, seed and inputs are not "
+        "given then. It runs on devices that take scripts, in a sandbox.",
+    )
+    copied_from = fields.Key(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The task that this one repeats with changes.",
+    )
+
+
+class DraftBody(TaskBody):
+    """A task that may still be described: its files may be missing, or known by name alone."""
+
+    files = FileAsked(  # type: ignore[call-arg]
+        many=True,
+        required=False,
+        default=list,
+        max_length=MOST_FILES,
+        help_text="The model, data, and content of options, as far as they are chosen.",
+    )
+
+
+def worker_asked(named: int | str | None) -> Worker | None:
+    """The device of this number or name; whether the reader may use it is judged by admission."""
+    if named is None:
+        return None
+    key = {"pk": named} if isinstance(named, int) else {"name": named}
+    return Worker.objects.filter(**key).first()
+
+
+def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:
+    """The request of a validated `TaskBody`; files of earlier tasks are looked up.
+
+    Raises DomainError, naming the field.
+    """
+    asked = TaskRequest(
+        runtime_version=body["runtime_version"],
+        options=body["options"],
+        files=tuple(completed(file, reader) for file in body["files"]),
+        inputs=tuple(input_asked(given) for given in body["inputs"]),
+        plan=read_plan(body["plan"]),
+        seed=body["seed"],
+        target=target_asked(body),
+        priority=body["priority"],
+        title=body["title"],
+        script=read_script(body["script"]),
+        time_limit_s=body["time_limit_s"],
+    )
+    if body["copied_from"] is None:
+        return asked
+    origin = tasks_visible_to(reader).filter(pk=body["copied_from"]).first()
+    if origin is None:
+        raise DomainError("source_unknown", field="copied_from", task=body["copied_from"])
+    return replace(asked, copied_from=origin)
+
+
+def input_asked(given: dict[str, Any]) -> InputRequest:
+    """An input of a validated `TaskBody`."""
+    shape = given["shape"]
+    return InputRequest(
+        given["name"], given["literal"], None if shape is None else tuple(shape), given["dtype"]
+    )
+
+
+def target_asked(body: dict[str, Any]) -> Target | None:
+    """The target of a validated `TaskBody`. Raises DomainError target_*, naming the field."""
+    target = body["target"]
+    return None if target is None else read_target(target, scripts=body["script"] is not None)
