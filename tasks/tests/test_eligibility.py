@@ -42,9 +42,10 @@ def make_world() -> None:
         )
         for number in range(NUMBER)
     )
-    silent = [datetime.timedelta(seconds=each) for each in (0, 1, 5, 10, 3600)]
+    # far from the moment that parts online and offline, which moves while the test runs
+    hour = datetime.timedelta(hours=1)
     Pulse.objects.bulk_create(
-        Pulse(worker=each, last_seen_at=now - draw.choice(silent))
+        Pulse(worker=each, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
         for each in workers
         if draw.random() < 0.9
     )
