@@ -45,10 +45,6 @@ REST: dict[str, Any] = {
         "Task #%(task)s left no profile: it is %(state)s. The task itself says why; ask for it "
         "once more with a plan that profiles."
     ),
-    "opened_not_yet": _(
-        "Opened profile %(opened)s is %(state)s. Upload and submit its files, then ask again."
-    ),
-    "opened_failed": _("Opened profile %(opened)s could not be read; it says why itself."),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
     "window_bad": _("Give both ends of the window, the first below the second."),
     "comparison_choice": _("These cannot be compared: %(detail)s"),

@@ -39,7 +39,6 @@ MEANINGS: dict[str, Any] = {
     "name": _("what was given: the name of a file, a thing or a parameter"),
     "names": _("those of which it is true, with commas between"),
     "number": _("number of the row, from 1 on"),
-    "opened": _("number of the opened profile"),
     "operators": _("how many operators the results have together"),
     "option": _("name of an option of load_and_run"),
     "other": _("name of the other file"),

@@ -1,4 +1,4 @@
-"""Results side by side: rows, totals, waterfall, graph, files; and the values of two tasks."""
+"""Results side by side: rows, totals, waterfall, files; and the values of two tasks."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -14,17 +14,14 @@ from profiles.analysis.comparison.waterfall import waterfall
 from profiles.comparisons import export
 from profiles.comparisons.choosing import candidates, chosen_profiles, problem_of
 from profiles.comparisons.dumps import dumps_compare
-from profiles.comparisons.graph import graph_document
 from profiles.comparisons.loading import Compared, comparison_of
 from profiles.comparisons.request import Asked, read_asked
 from profiles.models import Profile
 from profiles.rest import compare_answers as answers
 from profiles.rest.access import NOT_READY, AnyFile, ResultView, written
 from profiles.rest.compare_totals import totals_of
-from profiles.rest.graph_answers import NetronAnswer
 from profiles.rest.questions import (
     CandidatesQuery,
-    ChangeGraphQuery,
     ChosenQuery,
     CompareQuery,
     RowsQuery,
@@ -121,25 +118,6 @@ class CompareCsv(CompareView):
     def _answer(self) -> tuple[Compared, Asked, Answer]:
         compared, asked, _ = self.compared(RowsQuery)
         return compared, asked, ask(compared.comparison, asked.question)
-
-
-class CompareGraph(CompareView):
-    """A graph in the colours of the difference."""
-
-    @documented(
-        "Show the graph of a comparison",
-        answers={200: NetronAnswer},
-        query=ChangeGraphQuery,
-        errors=TOGETHER | {404: ["not_found", "operator_not_drawn"]},
-        operation_id="profiles_compare_graph",
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """One view of the graph of one of the profiles, as Netron reads it."""
-        compared, asked, wanted = self.compared(ChangeGraphQuery)
-        body = graph_document(compared, asked, scope=wanted["scope"], row=wanted["op"])
-        if body is None:
-            raise DomainError("operator_not_drawn", status=404)
-        return HttpResponse(body, content_type="application/json")
 
 
 class CompareCandidates(CompareView):

@@ -55,31 +55,3 @@ class GraphAnswer(serializers.Serializer):
     problems = serializers.ListField(
         child=serializers.CharField(), help_text="Sections of the raw file that are damaged."
     )
-
-
-class NetronAnswer(serializers.Serializer):
-    """A view of a graph as Netron reads it."""
-
-    signature = serializers.CharField(help_text="Begins with `netron:`.")
-    format = serializers.CharField(help_text="What it is.")
-    modules = serializers.ListField(
-        child=serializers.JSONField(), help_text="Nodes and values, as Netron 9 reads them."
-    )
-    view = serializers.JSONField(
-        help_text="`place`, `path` (address and name from the whole graph to here), `nodes` (name, "
-        "row or null, address that it opens or null), `rows` (row and name of constants), numbers "
-        "of `operators`, `shown` and `left_out`, `problems`, and the `scale` of colours."
-    )
-
-
-class ModelAnswer(serializers.Serializer):
-    """The model that was uploaded with the task."""
-
-    address = serializers.CharField(
-        required=False, help_text="Where it lies in storage, for some minutes."
-    )
-    name = serializers.CharField(required=False, help_text="Its file name.")
-    size_bytes = serializers.IntegerField(required=False, help_text="Its size in bytes.")
-    reason = serializers.CharField(
-        required=False, help_text="Why it cannot be drawn, instead of an address."
-    )

@@ -1,4 +1,4 @@
-"""The executed graph of a profile: as nodes and edges, for Netron, and the uploaded model."""
+"""The executed graph of a profile, as nodes and edges."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,15 +6,13 @@ from typing import Any
 import msgspec
 from django.http import HttpResponse
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.drawing.wiring import Wiring, wire
 from profiles.parsers.columns import MISSING, TextColumn
 from profiles.rest.access import NOT_READY, DataView, written
-from profiles.rest.graph_answers import GraphAnswer, ModelAnswer, NetronAnswer
-from profiles.rest.questions import GraphQuery, NetronQuery
-from profiles.shown.graph_view import graph_document, model_view
+from profiles.rest.graph_answers import GraphAnswer
+from profiles.rest.questions import GraphQuery
 from webprofile.rest.schema import documented
 
 
@@ -48,42 +46,6 @@ class Graph(DataView):
                 "problems": data.graph.problems,
             }
         )
-
-
-class NetronGraph(DataView):
-    """One view of the graph."""
-
-    @documented(
-        "Show a view of the graph",
-        answers={200: NetronAnswer},
-        query=NetronQuery,
-        errors=NOT_READY | {404: ["not_found", "operator_not_drawn"]},
-        operation_id="profiles_graph_netron",
-    )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """The document that the page gives to Netron: above 1,000 operators blocks, at most 200."""
-        asked = self.asked(NetronQuery)
-        body = graph_document(
-            self.profile(profile_id),
-            scope=asked["scope"],
-            row=asked["op"],
-            colour=asked["colour"],
-            side=asked.get("side"),
-        )
-        return HttpResponse(body, content_type="application/json")
-
-
-class GraphModel(DataView):
-    """The uploaded model."""
-
-    @documented(
-        "Find the model",
-        answers={200: ModelAnswer},
-        operation_id="profiles_graph_model",
-    )
-    def get(self, request: Request, profile_id: int) -> Response:
-        """Where a viewer gets the model of the task, or why it cannot be drawn."""
-        return Response(model_view(self.profile(profile_id)))
 
 
 def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:

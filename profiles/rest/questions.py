@@ -10,7 +10,6 @@ from profiles.analysis.comparison.classify import STATUSES
 from profiles.analysis.comparison.comparison import FEWEST, MOST
 from profiles.analysis.comparison.question import SORTS
 from profiles.analysis.comparison.waterfall import BYS
-from profiles.analysis.drawing.colours import METRICS
 from profiles.analysis.query import Order
 from profiles.tables.request import (
     AGGREGATES,
@@ -230,24 +229,6 @@ class GraphQuery(fields.Query):
     )
 
 
-class ViewQuery(fields.Query):
-    """One view of the graph."""
-
-    scope = _text("Address of a block, as `view` names them; empty, or of none: all of the graph.")
-    op = _row("Instead of `scope`: the view that shows this operator (its `row`).")
-
-
-class NetronQuery(ViewQuery):
-    """One view of the graph, in colours."""
-
-    colour = _choice(METRICS, "time", "What colours say.")
-    side = fields.Choice(
-        ["device", "host"],
-        required=False,
-        help_text="Whose times; usually the device's, where there are any.",
-    )
-
-
 class TasksQuery(fields.Query):
     """Which tasks, and how they are written."""
 
@@ -309,23 +290,6 @@ class CompareQuery(RowsQuery):
             low=1,
             high=MOST - 1,
         )
-        return found
-
-
-class ChangeGraphQuery(ChosenQuery, ViewQuery):
-    """The graph of one of the profiles, in the colours of the difference."""
-
-    side = _choice(("device", "host"), "device", "Whose times.")
-    graph = fields.Whole(
-        required=False,
-        min_value=0,
-        max_value=MOST - 1,
-        help_text="Whose graph: a place in `p`, from 0; that of `with` if not given.",
-    )
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        found = super().get_fields()
-        found["with"] = _whole("Who is compared with the baseline.", low=1, high=MOST - 1)
         return found
 
 

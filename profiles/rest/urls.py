@@ -17,7 +17,6 @@ urlpatterns = [
     path("opened/<int:upload_id>/uploads/", opened.OpenedUploads.as_view(), name="opened-uploads"),
     path("opened/<int:upload_id>/submit/", opened.OpenedSubmit.as_view(), name="opened-submit"),
     path("opened/<int:upload_id>/retry/", opened.OpenedRetry.as_view(), name="opened-retry"),
-    path("opened/<int:upload_id>/profile/", views.ProfileOfOpened.as_view(), name="opened-profile"),
     path(
         "opened/<int:upload_id>/files/<int:number>/",
         opened.OpenedContent.as_view(),
@@ -42,7 +41,6 @@ urlpatterns = [
     ),
     path("compare/", compare.Compare.as_view(), name="compare"),
     path("compare/csv/", compare.CompareCsv.as_view(), name="compare-csv"),
-    path("compare/graph/", compare.CompareGraph.as_view(), name="compare-graph"),
     path("compare/candidates/", compare.CompareCandidates.as_view(), name="compare-candidates"),
     path("values/<int:task_id>/", compare.ValuesBeside.as_view(), name="values-beside"),
     path("values/<int:task_id>/<int:other_id>/", compare.Values.as_view(), name="values"),
@@ -71,8 +69,6 @@ urlpatterns = [
     path("<int:profile_id>/trace/cut/", figures.TraceCut.as_view(), name="profile-trace-cut"),
     path("<int:profile_id>/advice/", figures.Advice.as_view(), name="profile-advice"),
     path("<int:profile_id>/graph/", graph.Graph.as_view(), name="profile-graph"),
-    path("<int:profile_id>/graph/netron/", graph.NetronGraph.as_view(), name="profile-netron"),
-    path("<int:profile_id>/graph/model/", graph.GraphModel.as_view(), name="profile-model"),
     path(
         "<int:profile_id>/pictures/operators/",
         pictures.PictureOperators.as_view(),

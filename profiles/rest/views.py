@@ -12,14 +12,13 @@ from rest_framework.response import Response
 
 from profiles.bulk_exports import task_columns
 from profiles.exporting.many import ROWS, WRITERS
-from profiles.models import Profile, ProfileUpload
+from profiles.models import Profile
 from profiles.rest.access import AnyFile, ResultView, without_result
 from profiles.rest.answers import ProfileAnswer, ProfileRow
 from profiles.rest.filters import ProfileFilters
 from profiles.rest.questions import TasksQuery
 from profiles.selectors import profile_of, profiles_visible_to
 from tasks.selectors import tasks_visible_to
-from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
 from webprofile.rest.views import ApiListView
 
@@ -97,23 +96,3 @@ class ProfileOfTask(ResultView):
         if found is not None:
             return Response(ProfileAnswer(self.profile(found.pk)).data)
         raise without_result(task)
-
-
-class ProfileOfOpened(ResultView):
-    """The result of an opened profile."""
-
-    @documented(
-        "Show an opened profile's result",
-        answers={200: ProfileAnswer},
-        errors={409: ["opened_not_yet", "opened_failed"]},
-        operation_id="profiles_of_opened",
-    )
-    def get(self, request: Request, upload_id: int) -> Response:
-        """What was made of the files. While they are not read, 409 tells the state."""
-        upload = self.upload(upload_id)
-        if upload.state == ProfileUpload.State.READY:
-            return Response(ProfileAnswer(self.profile(upload.profile.pk)).data)
-        failed = upload.state == ProfileUpload.State.FAILED
-        code = "opened_failed" if failed else "opened_not_yet"
-        state = ProfileUpload.State(upload.state).label
-        raise DomainError(code, status=409, opened=upload.pk, state=state)

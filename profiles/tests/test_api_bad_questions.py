@@ -67,8 +67,6 @@ def test_a_number_of_nothing_is_not_found(alice, path):
         ("export/csv/?name=(", 422, "export_question"),
         ("export/csv/?limit=1", 400, "query_unknown"),
         ("graph/?limit=2001", 400, "query_invalid"),
-        ("graph/netron/?scope=nowhere", 200, ""),
-        ("graph/netron/?op=99", 404, "operator_not_drawn"),
         ("pictures/timeline/?from=1", 422, "window_bad"),
         ("pictures/timeline/?from=nan&to=inf", 400, "query_invalid"),
         ("pictures/memory/?device=nowhere", 200, ""),

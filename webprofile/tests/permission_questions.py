@@ -138,5 +138,4 @@ QUESTIONS = [
     Question("second profile", _OWNER, "/profiles/compare.json?p=$profile&p=$value"),
     Question("second profile", _OWNER, "/api/v1/profiles/compare/?p=$profile&p=$value"),
     Question("second profile", _OWNER, "/api/v1/profiles/compare/csv/?p=$profile&p=$value"),
-    Question("second profile", _OWNER, "/api/v1/profiles/compare/graph/?p=$profile&p=$value"),
 ]

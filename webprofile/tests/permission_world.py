@@ -277,7 +277,6 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
         "profiles:compare-graph": both,
         "api:compare": both,
         "api:compare-csv": both,
-        "api:compare-graph": both,
         "api:compare-candidates": f"p={profile.pk}",
     }
 

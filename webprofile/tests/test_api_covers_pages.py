@@ -36,7 +36,7 @@ SAME = {
     "workers:detail": ["worker"],
     "profiles:list": ["opened-list", "profiles"],
     "profiles:opened-list": ["opened-list"],
-    "profiles:opened": ["opened", "opened-profile"],
+    "profiles:opened": ["opened"],
     "profiles:opened-status": ["opened"],
     "profiles:opened-retry": ["opened-retry"],
     "profiles:opened-rename": ["opened"],
@@ -45,7 +45,6 @@ SAME = {
     "profiles:exports": ["schema"],
     "profiles:guide": ["schema"],
     "profiles:compare": ["compare", "compare-candidates"],
-    "profiles:compare-graph": ["compare-graph"],
     "profiles:compare-csv": ["compare-csv"],
     "profiles:compare-json": ["compare"],
     "profiles:detail": [
@@ -58,8 +57,6 @@ SAME = {
     "profiles:operator-order": ["profile-operators"],
     "profiles:operator": ["profile-operator"],
     "profiles:graph": ["profile-graph"],
-    "profiles:graph-document": ["profile-netron"],
-    "profiles:graph-model": ["profile-model"],
     "profiles:memory-flow": ["profile-memory-flow"],
     "profiles:memory-flow-tensors": ["profile-memory-flow"],
     "profiles:memory-flow-image": ["profile-raw"],
@@ -78,6 +75,7 @@ SAME = {
 OF_BROWSERS = [
     "home", "healthz", "readyz", "metrics", "/favicon.ico", "netron", "/netron/*", "perfetto",
     "/perfetto/*", "agent*",
+    "profiles:graph-document", "profiles:graph-model", "profiles:compare-graph",
     "api:*", "account_*", "mfa_*", "socialaccount_*", "openid_*", "/accounts/*",
     # people change their own account on its pages
     "accounts:profile", "accounts:token-revoke", "accounts:session-end*", "usersessions_list",
