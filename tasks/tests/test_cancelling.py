@@ -68,7 +68,7 @@ def test_all_of_ones_own_are_cancelled_also_an_administrators(client):
     own = [make_task(root, worker), make_waiting_task(root, worker)]
     check = make_waiting_task(root, worker, purpose=Purpose.HEALTH)
     foreign = make_waiting_task(make_user("bob"), worker)
-    page = client.post("/tasks/cancel/", follow=True).text
+    page = client.post("/tasks/cancel-all/", follow=True).text
     assert "2 tasks were cancelled." in page
     assert {state_of(task) for task in own} == {("finished", "cancelled")}
     assert state_of(check) == state_of(foreign) == ("waiting", "")
@@ -79,17 +79,23 @@ def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(c
     running = make_attempt(make_waiting_task(alice, worker)).task
     waiting = make_waiting_task(alice, worker)
     sure = client.post("/tasks/act/", {"act": "cancel-waiting"}).content.decode()
-    assert 'formaction="/tasks/cancel/"' in sure
-    page = client.post("/tasks/cancel/", {"query": "", "sure": "1"}, follow=True)
+    assert 'formaction="/tasks/cancel-all/"' in sure
+    page = client.post("/tasks/cancel-all/", {"query": "", "sure": "1"}, follow=True)
     assert "2 tasks were cancelled." in page.content.decode()
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running) == ("cancelling", "")
 
 
+def test_who_names_tasks_at_the_address_of_before_cancels_none(client, alice):
+    tasks = [make_waiting_task(alice) for _ in range(2)]
+    assert client.post("/tasks/cancel/", {"ids": [tasks[0].pk]}).status_code == 404
+    assert [state_of(task) for task in tasks] == [("waiting", "")] * 2
+
+
 def test_strangers_are_sent_to_the_login_and_get_needs_post(client):
-    assert client.post("/tasks/cancel/").status_code == 302
+    assert client.post("/tasks/cancel-all/").status_code == 302
     client.force_login(make_user())
-    assert client.get("/tasks/cancel/").status_code == 405
+    assert client.get("/tasks/cancel-all/").status_code == 405
 
 
 def test_a_copy_keeps_target_priority_and_title(alice):

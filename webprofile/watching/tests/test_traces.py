@@ -159,15 +159,15 @@ def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
 )
 def test_times_that_cannot_be_are_left_out(client, collected, phases):
     client.force_login(make_user("alice"))
-    client.post("/tasks/cancel/", headers=PARENT | {"x-trace-phases": phases})
+    client.post("/tasks/cancel-all/", headers=PARENT | {"x-trace-phases": phases})
     assert [span.service for span in collected()] == ["mgw-server"]
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_request_that_a_server_of_asgi_takes_is_a_span_too(async_client, collected, caplog):
-    await async_client.post("/tasks/cancel/?key=of-somebody", headers=PARENT)
+    await async_client.post("/tasks/cancel-all/?key=of-somebody", headers=PARENT)
     (span,) = collected()
-    assert (span.trace, span.parent, span.name) == (TRACE, SPAN, "POST /tasks/cancel/")
+    assert (span.trace, span.parent, span.name) == (TRACE, SPAN, "POST /tasks/cancel-all/")
     assert not any("of-somebody" in value for value in span.attributes.values())
     assert [r for r in caplog.records if r.name.startswith("opentelemetry")] == []
 
@@ -175,7 +175,7 @@ async def test_a_request_that_a_server_of_asgi_takes_is_a_span_too(async_client,
 @pytest.mark.django_db
 def test_a_caller_that_keeps_no_trace_has_none_here(client, collected):
     client.force_login(make_user("alice"))
-    client.post("/tasks/cancel/", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
+    client.post("/tasks/cancel-all/", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
     assert collected() == []
 
 
