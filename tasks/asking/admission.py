@@ -219,11 +219,7 @@ def check_time_limit(time_limit_s: float | str, *, plan: Plan) -> int:
 
 def check_seed(seed: int) -> None:
     if not 0 <= seed <= SEED_LIMIT:
-        raise seed_refusal()
-
-
-def seed_refusal() -> DomainError:
-    return DomainError("seed_bad", field="seed", limit=SEED_LIMIT)
+        raise DomainError("seed_bad", field="seed", limit=SEED_LIMIT)
 
 
 def option_refusals(

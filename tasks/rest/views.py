@@ -165,6 +165,7 @@ class TaskSubmit(TaskView):
         query=SubmitQuery,
         answers={200: TaskAnswer},
         errors={
+            400: ["query_invalid"],
             409: ["upload_missing", "upload_damaged", "not_initiated"],
             422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
         },
