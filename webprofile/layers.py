@@ -90,8 +90,8 @@ class PatientLayer:
 
     All messages go to one group of channels_redis, each with the groups that it is for; every event
     loop listens to that group and hands on what is for its own channels. So a message to thousands
-    of groups is one PUBLISH, and to join a group needs no Redis. There is no `send`: nobody here
-    speaks to a single channel.
+    of groups is one PUBLISH, and to join a group needs no Redis. There is no `send`: all messages
+    go to groups.
     """
 
     extensions = ("groups", "flush")
@@ -128,7 +128,7 @@ class PatientLayer:
             self._away(error)
 
     async def new_channel(self, prefix: str = "specific.") -> str:
-        """A channel that hears its groups from now on, or once Redis is there."""
+        """Return a new channel. It receives messages from now on, or as soon as Redis is back."""
         here = self._here()
         if here.task is None or here.task.done():
             here.task = asyncio.create_task(self._listen(here))
@@ -140,7 +140,7 @@ class PatientLayer:
         return channel
 
     async def receive(self, channel: str) -> dict[str, Any]:
-        """The next message; who is cancelled while waiting has no channel any more."""
+        """Return the next message. A cancelled call removes the channel: its consumer ended."""
         queues = self._here().queues
         try:
             return await queues[channel].get()
@@ -191,7 +191,7 @@ class PatientLayer:
                         queue.put_nowait(told["message"])
 
     def _away(self, error: Exception) -> None:
-        """Let nobody send for a moment."""
+        """Log the error and let no sender try for `REST_S`."""
         log.warning("redis_away", cause=type(error).__name__)
         self.rests_until = time.monotonic() + REST_S
 

@@ -10,7 +10,7 @@ from webprofile.errors import DomainError
 
 
 def head_bytes_of(file: TaskFile) -> int:
-    """How many bytes from its begin are looked at; 0 for a file that nobody looks into."""
+    """Return how many bytes of its start are read; 0 for a file that is not looked into."""
     if file.kind == TaskFile.Kind.DATA and not file.task.is_script:
         return bytes_wanted(file.name, file.size_bytes)
     return bytes_wanted_of(file)

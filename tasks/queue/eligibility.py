@@ -81,12 +81,12 @@ _IS_CHECK = Q(purpose=Purpose.HEALTH)
 
 
 def _but(exempt: Q, path: str, condition: Q) -> Q:
-    """The condition; where tasks are filtered, those that are exempt meet it too."""
+    """Return the condition; where tasks are filtered (a path), exempt ones meet it, too."""
     return condition | exempt if path else condition
 
 
 def _runtimes(**having: Any) -> Q:
-    """Tasks whose device has their version, and it has that."""
+    """Tasks whose device has their version, where the version's row matches `having`."""
     found = Runtime.objects.filter(worker=OuterRef("worker"), version=OuterRef("runtime_version"))
     return Q(Exists(found.filter(**having)))
 
@@ -206,7 +206,7 @@ RULES = (ACCESS, *DEVICE, *RUNTIME)
 
 
 def obstacles(placement: Placement, rules: Iterable[Rule] = RULES) -> Iterator[Rule]:
-    """The rules that do not hold, without those that go without saying."""
+    """The rules that do not hold, without those that another one of them hides."""
     hidden = frozenset[str]()
     for rule in rules:
         if rule.code not in hidden and not rule.holds(placement):

@@ -103,7 +103,7 @@ def end_refused(task: Task, error: DomainError) -> None:
 
 
 def end_copy(task: Task, error: Exception) -> None:
-    """End a task that could not take over its files, in the words of what went wrong."""
+    """End a task whose files could not be copied; its detail is the text of the error."""
     with translation.override("en"):  # as all details
         detail = word(error) if isinstance(error, DomainError) else ""
     services.task_copy_failed(task, detail=detail)
@@ -161,7 +161,7 @@ def completed(file: Mapping[str, Any], reader: User) -> FileRequest:
 
 
 def announced(file: Mapping[str, Any]) -> FileRequest:
-    """The file of a request, as it says itself; shape as in `completed`."""
+    """A file that will be uploaded, from what the request says of it; `file` as in `completed`."""
     return FileRequest(**{name: file[name] for name in _OWN_FIELDS})
 
 

@@ -42,7 +42,7 @@ MOST_FILES = 200
 
 
 def _words(code: str, **data: Any) -> dict[str, Any]:
-    """Error messages of a field in the words of the rule that it belongs to, for whoever types it.
+    """Error messages of a field: the text of the error code of its rule, whatever is wrong.
 
     data: what is filled in; a value that depends on settings is given as a function
     """
@@ -398,7 +398,7 @@ class TaskBody(fields.Body):
 
 
 class DraftBody(TaskBody):
-    """A task that may still be described: its files may be missing, or known by name alone."""
+    """A request that may be incomplete: files may be missing, or have nothing but a name."""
 
     files = FileAsked(  # type: ignore[call-arg]
         many=True,

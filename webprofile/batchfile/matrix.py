@@ -124,7 +124,7 @@ class Cell:
 
     @property
     def request_key(self) -> tuple[object, ...]:
-        """What tells requests apart that are judged alike: repeats differ in their titles alone."""
+        """Equal for cells whose requests are judged alike; repeats differ only in their titles."""
         return (id(self.block), self.model, self.worker, self.version, self.option_set)
 
     @property
@@ -137,7 +137,7 @@ class Cell:
 
     @property
     def result_row(self) -> dict[str, int | str]:
-        """How the results in JSON name it."""
+        """The fields that identify this cell in the results in JSON."""
         return {
             "model": str(self.model),
             "worker": self.worker,
