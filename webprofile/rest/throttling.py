@@ -31,7 +31,7 @@ class CallerThrottle(SimpleRateThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         self.scope = "user" if request.user.is_authenticated else "anonymous"
-        # a script that used up its owner's requests must not lock him out of the pages
+        # a script that used up all requests must not lock its owner out of the pages
         if isinstance(request.successful_authenticator, SessionAuthentication):
             self.scope = "session"
         return self._allow(request, view)
