@@ -23,7 +23,7 @@ from tasks.asking.request import FileRequest, InputRequest
 from tasks.asking.scripts import read_script
 from tasks.kinds import program_name
 from tasks.queue.targets import Candidate
-from tasks.submission.files import announced
+from tasks.submission.files import announced, completed
 from tasks.submission.form import named_runtime
 from tasks.submission.schema import input_asked, request_asked, target_asked, worker_asked
 from webprofile.errors import DomainError
@@ -56,7 +56,7 @@ def draft_of(body: dict[str, Any], reader: User) -> Draft:
     """Look at each part of a validated `DraftBody`; files may be missing."""
     draft = Draft()
     runtime = _runtime(reader, body, draft.problems)
-    files = tuple(announced(file) for file in body["files"])
+    files = tuple(_file(file, reader, draft.problems) for file in body["files"])
     try:
         check_priority(reader, body["priority"])
     except DomainError as error:
@@ -77,6 +77,15 @@ def draft_of(body: dict[str, Any], reader: User) -> Draft:
         chosen = check_options(body["options"], files=options, profiled=False)
         draft.commands = commands_of(chosen, plan=plan, files=files, inputs=inputs)
     return draft
+
+
+def _file(file: Mapping[str, Any], reader: User, problems: list[DomainError]) -> FileRequest:
+    """A file as a task would have it; as it is announced if it is one that cannot be taken over."""
+    try:
+        return completed(file, reader)
+    except DomainError as error:
+        problems.append(error)
+        return announced(file)
 
 
 def _script_commands(

@@ -245,6 +245,21 @@ def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, stor
     assert all(object_store.head(f.object_key) for f in task.files.all())
 
 
+def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(client, alice):
+    old = make_task(alice)
+    old.files.update(stored_at=old.created_at)
+    files = [{"kind": file.kind, "from_file": file.pk} for file in old.files.all()]
+    answer = ask(client, plan={"preset": "quick"}, files=files)
+    assert answer["problems"] == []
+    (told,) = answer["commands"]
+    (data,) = old.files.filter(kind="data")
+    assert f"--input={data.input}:input-0.npy" in told["line"]
+    files[0]["from_file"] = 10**6
+    answer = ask(client, files=files)
+    assert [each["code"] for each in answer["problems"]] == ["file_unknown"]
+    assert answer["commands"] == []
+
+
 def test_a_strangers_file_cannot_be_taken_over(client, alice):
     theirs = make_task(make_user("bob"), files=[model_file()]).files.get()
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0"}
