@@ -111,7 +111,7 @@ def answers_of(world: World) -> list[Answer]:
     """Pages that a form is answered with."""
     root = world.asked["administrator"].session
     device = f"/admin/workers/worker/{world.box.pk}/"
-    user = f"/admin/accounts/user/{world.values['user_id']}/"
+    user = f"/admin/accounts/user/{world.values['*accounts_user*.pk']}/"
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
     return [
