@@ -220,7 +220,6 @@ bench-lists: setup $(POSTGRES)
 
 # thousands of simulated agents at a site as production has it
 bench-fleet: setup $(POSTGRES)
-	$(PY) -m bench.fleet.steps
 	$(PY) -m bench.fleet $(ARGS)
 
 # an hour each: SECONDS and SEED choose, ARGS="--only npy" one part
