@@ -24,6 +24,8 @@ DEVICES = (
     "/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dri", "/dev/mali*", "/dev/davinci*",
     "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/cambricon*",
 )  # fmt: skip
+#: what load_and_run on the wheel reads beside its own folder
+_TABLE = Path(__file__).resolve().parent / "protocol" / "options.json"
 #: a folder in memory counts for nobody's limit
 _MEMORY_FOLDER_BYTES = 256 << 20
 #: below a prefix that is shared with other things, what a program may need
@@ -88,7 +90,7 @@ class Sandbox:
         back: dict[str, None] = {}
         for path in needed:
             back.update(dict.fromkeys(map(str, needs_of(path, self.homes))))
-        for shown in (*back, *map(str, self.shown)):
+        for shown in (*back, *map(str, self.shown), str(_TABLE)):
             if _lies_in(Path(shown), self.homes):
                 prefix += ["--ro-bind-try", shown, shown]
         return prefix

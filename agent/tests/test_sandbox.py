@@ -1,6 +1,7 @@
 """What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,8 @@ from agent.protocol import AttemptStarted, Cancel, EndReason
 from agent.sandbox import find_sandbox
 from agent.tests.warmed import LOOK_AROUND
 from webprofile.tests.needs import need
+
+AGENT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -118,3 +121,32 @@ def test_the_cpu_time_of_a_sandboxed_run_is_not_taken_for_that_of_others():
         [sys.executable, "-c", ACCOUNT], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) > 0.5
+
+
+HELP_IN_SANDBOX = """
+import subprocess, sys
+from pathlib import Path
+from agent.runtimes.command import command_for
+from agent.sandbox import find_sandbox
+sandbox, work = find_sandbox((Path(sys.argv[1]),), ()), Path(sys.argv[1])
+command = [*command_for("wheel", sys.executable), "--help"]
+subprocess.run(sandbox.wrap(command, work))
+"""
+
+
+def test_the_wheels_load_and_run_starts_for_an_agent_that_lies_in_a_home():
+    need("bubblewrap")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home, tempfile.TemporaryDirectory() as work:
+        if problem := find_sandbox((Path(work),), ()).problem:
+            pytest.skip(problem)
+        source = Path(home) / "lib"
+        shutil.copytree(AGENT, source / "agent", ignore=shutil.ignore_patterns("tests"))
+        done = subprocess.run(
+            [sys.executable, "-c", HELP_IN_SANDBOX, work],
+            cwd=source,
+            env=os.environ | {"HOME": home, "PYTHONPATH": str(source)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "-warmup_iter" in done.stdout, done.stderr
