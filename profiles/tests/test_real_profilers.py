@@ -78,7 +78,7 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(
         assert f'id="{part}"' in page
     assert "ConvolutionBackwardFilter" in client.get(f"{place}export/csv/").text
     for picture in PICTURES:
-        answer = client.get(f"{place}pictures/{picture}/")
+        answer = client.get(f"/api/v1{place}pictures/{picture}/")
         assert answer.status_code == 200, picture
         assert len(answer.content) > 300, picture
     other = make_opened(alice, files_of(again)["json"])
