@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
@@ -78,6 +78,8 @@ def provider(service: str) -> TracerProvider:
         # without a parent: a parent's flag says whether its trace is kept
         sampler=ParentBased(root=_NotReading()),
         resource=Resource.create({"service.name": f"mgw-{service}"}),
+        # the instrumentation records exceptions as events, with names of users' files and stacks
+        span_limits=SpanLimits(max_events=0),
         shutdown_on_exit=False,
         id_generator=_Ids(),
     )

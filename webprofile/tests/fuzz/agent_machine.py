@@ -39,7 +39,6 @@ from webprofile.errors import DomainError
 from webprofile.tests.fuzz.json_changes import change, nested
 from workers.consumers.agent import AgentConsumer
 from workers.consumers.beats import BEATS
-from workers.consumers.reports import reports
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
 
@@ -281,5 +280,5 @@ class AgentMachine(RuleBasedStateMachine):
 
 async def _settled() -> None:
     """Until all is done that was said: threads tell others over a loop that must still run."""
-    while tasks := {*reports()._tasks, *(t for t in asyncio.all_tasks() if t.get_name() == BEATS)}:
+    while tasks := {task for task in asyncio.all_tasks() if task.get_name() == BEATS}:
         await asyncio.wait(tasks, timeout=60)

@@ -25,6 +25,7 @@ class Span:
     ended_ns: int
     failed: bool
     attributes: dict[str, str]
+    events: int
 
 
 class Collector(ThreadingHTTPServer):
@@ -74,6 +75,7 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
                     span.end_time_unix_nano,
                     span.status.code == 2,
                     {each.key: each.value.string_value for each in span.attributes},
+                    len(span.events),
                 )
 
 
