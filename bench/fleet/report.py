@@ -7,9 +7,9 @@ from bench.fleet.meter import Taken
 from bench.fleet.rows import percentile
 
 GOAL_AGENTS = 2_000
-GOAL_PER_S = 50.0
+GOAL_PER_S = 20.0
 #: the server's part of a start, as `bench_dispatch` has it
-GOAL_P99_MS = 250.0
+GOAL_P99_MS = 350.0
 
 
 def report(nobody: Taken, empty: dict[str, int], found: list[Found]) -> str:

@@ -44,12 +44,12 @@ def told(*sizes: Found) -> str:
 def test_goals_that_are_met_and_missed_are_told():
     text = told(found(100), found(2000))
     assert "connected agents: 2,000, goal 2,000, met" in text
-    assert "tasks/s with 2,000 agents: 50.0, goal 50, met" in text
+    assert "tasks/s with 2,000 agents: 50.0, goal 20, met" in text
     assert "MISSED" not in text
-    slow = told(found(100), found(2000, per_s=20.0, connected=1990, starts_ms=[300.0, 400.0]))
+    slow = told(found(100), found(2000, per_s=12.0, connected=1990, starts_ms=[300.0, 400.0]))
     assert "connected agents: 1,990, goal 2,000, MISSED" in slow
-    assert "tasks/s with 2,000 agents: 20.0, goal 50, MISSED" in slow
-    assert "goal 250 ms, MISSED" in slow
+    assert "tasks/s with 2,000 agents: 12.0, goal 20, MISSED" in slow
+    assert "goal 350 ms, MISSED" in slow
 
 
 def test_costs_are_told_for_each_heartbeat_task_and_agent():
