@@ -28,8 +28,9 @@ from workers.models import HealthCheck, Runtime, Worker
 MODEL = Path(__file__).with_name("health.mge")
 #: a clean pass for the time of an iteration, and one profile: all that a task of a user needs
 PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=5, profiled=1)
-#: attempts that ended so say something of the device, its agent or its network
-SPOILED = {str(reason) for reason in RETRIED} | {
+#: attempts that ended so say something of the device, its agent or its network; a cancelled one
+#: says nothing, since users cancel theirs
+SPOILED = {str(reason) for reason in RETRIED - {EndReason.CANCELLED}} | {
     EndReason.NO_RUNTIME.value,
     EndReason.NO_SANDBOX.value,
     "lease_expired",

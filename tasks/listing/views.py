@@ -67,6 +67,8 @@ def act(request: HttpRequest) -> HttpResponse:
             "query": request.POST.get("query", ""),
             "is_cut": len(found.tasks) == MOST_IDS,
             "back": back,
+            # this page answers a form: the language switch cannot come back to it
+            "language_next": back,
         }
         return render(request, "tasks/sure.html", context)
     tell(request, chosen, act_on(chosen, found, by=reader))

@@ -145,3 +145,9 @@ def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, a
     assert both
     assert {int(number) for number in both.groups()} == {over.pk, read}
     assert "<br>#987654: There is no such task of yours." in answer
+
+
+def test_the_language_switch_of_the_question_leads_back_to_the_list(client, alice):
+    task = make_waiting_task(alice)
+    page = client.post("/tasks/act/", {"act": "delete", "task": [task.pk]}).content.decode()
+    assert 'name="next" value="/tasks/"' in page

@@ -128,6 +128,13 @@ def test_failures_of_models_are_no_failures_of_the_device():
     assert due() == {}
 
 
+def test_tasks_that_users_cancel_are_no_failures_of_the_device():
+    worker = make_worker()
+    for _ in range(3):
+        make_ended(worker, "cancelled")
+    assert due() == {}
+
+
 def test_a_success_between_two_failures_breaks_the_row():
     worker = make_worker()
     for reason in ("agent_error", "exited", "agent_error"):

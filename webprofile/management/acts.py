@@ -20,11 +20,10 @@ def act_verbs(
     """
     found = {act.name.replace("_", "-"): act for act in acts}
     for verb, act in found.items():
-        told = act.words([metavar])
-        added = verbs.add_parser(verb, help=told)
+        added = verbs.add_parser(verb, help=act.label)
         last = " --yes" if act.is_final else ""
         explain_command(added, example.format(verb=verb) + last)
-        added.description = f"{told} {act.warning}".strip()
+        added.description = f"{act.label}. {act.warning}".strip()
         added.add_argument("names", nargs="+", metavar=metavar)
         if act.is_final:
             added.add_argument("--yes", action="store_true", help="do not ask")
