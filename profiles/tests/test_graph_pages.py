@@ -161,3 +161,11 @@ def test_the_form_of_real_models_is_told_by_their_start(name):
     assert model_form(start) == wanted
     assert model_form(b"mgbtest0\x01\x00\x00\x00" + start) == wanted
     assert model_form(start[:3]) == "other"
+
+
+def test_a_profile_without_a_model_offers_none_to_draw(client, storage):
+    upload = make_opened(make_user(), good_profile("tiny"))
+    client.force_login(upload.owner)
+    page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+    assert 'value="executed"' in page
+    assert 'name="graph-source" value="model"' not in page
