@@ -32,10 +32,14 @@ _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__t
 
 
 def attempt_held(attempts: QuerySet[Attempt]) -> Attempt | None:
-    """The one of these attempts, locked with its task until the commit."""
+    """Return the one of these attempts, locked with its task until the commit.
+
+    Raises OperationalError if another transaction has locked one of them (PostgreSQL): a thread
+    that waited for it would be missing to other devices.
+    """
     # new rows that refer to these need not wait
     rows = attempts.select_related("task", "worker").defer(*_LONG)
-    return rows.select_for_update(of=("self", "task"), no_key=True).first()
+    return rows.select_for_update(of=("self", "task"), no_key=True, nowait=True).first()
 
 
 @transaction.atomic(savepoint=False)

@@ -149,11 +149,17 @@ def on_report(worker: Worker, report: Report, token: str | None = None) -> Repli
     return []
 
 
+@transaction.atomic
 def _is_accepted(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
-    """Note it, most often the first time that it is said: one statement."""
+    """Note it, most often the first time that it is said: one statement.
+
+    Raises OperationalError as `attempt_held`.
+    """
     new = _attempts(worker, report.attempt, token).filter(accepted_at=None, ended_at=None)
+    locked = new.select_for_update(no_key=True, nowait=True).values("pk")
     now, end = timezone.now(), attempts.lease_end()
-    return bool(new.update(accepted_at=now, lease_expires_at=end))
+    rows = Attempt.objects.filter(pk__in=locked)
+    return bool(rows.update(accepted_at=now, lease_expires_at=end))
 
 
 @transaction.atomic
@@ -214,6 +220,7 @@ def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Repl
 
     token: is looked up together with what the message is about. Raises DomainError as
     `token_check`; None: that was done
+    Raises OperationalError at once if another transaction has locked the attempt of a report.
     """
     about = {"worker": worker.name}
     if attempt := getattr(message, "attempt", None):
@@ -297,7 +304,7 @@ def _attempts(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Query
     rows = Attempt.objects.filter(pk=attempt_id, worker=worker)
     if token is None:
         return rows
-    # no join: an UPDATE would ask its conditions before it waits for the row, and not once more
+    # no join, so that the attempt alone is locked
     return rows.filter(Exists(tokens.usable(token).filter(worker=worker)))
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.db import OperationalError
 from pydantic import BaseModel, ValidationError
 
 from agent.protocol import (
@@ -35,6 +36,11 @@ log = structlog.get_logger()
 
 #: RFC 6455, 7.4.1: the server met an unexpected condition
 INTERNAL_ERROR = 1011
+#: PostgreSQL's code of a row that another transaction has locked
+LOCK_NOT_AVAILABLE = "55P03"
+#: how long a message waits for such a row before the connection ends, s; heartbeats stand behind it
+LOCKED_S = 5.0
+AGAIN_S = 0.05
 #: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 #: shorter than what a heartbeat waits, which counts from the row (`gateway.ORDER_PATIENCE`)
@@ -101,7 +107,7 @@ class AgentConsumer(ClosesOnce):
         assert self.worker is not None
         about = {"worker": self.worker.name, "kind": kind}
         try:
-            replies = await in_thread(gateway.handle)(self.worker, message, self.token)
+            replies = await self._handle(message)
         except DomainError as error:
             if error.code in _CLOSE_CODES:
                 await self.close(code=_CLOSE_CODES[error.code])
@@ -118,6 +124,22 @@ class AgentConsumer(ClosesOnce):
             return
         AGENT_FRAMES.labels(kind, "done").inc()
         await self.send_all(replies)
+
+    async def _handle(self, message: BaseModel) -> list[BaseModel]:
+        """Do what a message asks for; while its rows are locked try again, and hold no thread."""
+        deadline = time.monotonic() + LOCKED_S
+        while True:
+            try:
+                replies: list[BaseModel] = await in_thread(gateway.handle)(
+                    self.worker, message, self.token
+                )
+            except OperationalError as error:
+                is_locked = getattr(error.__cause__, "sqlstate", "") == LOCK_NOT_AVAILABLE
+                if not is_locked or self.is_closed or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return replies
 
     async def _replace_others(self) -> None:
         """Before any order is given, or two programs with one token would begin it."""

@@ -183,30 +183,58 @@ def _revoke_silently(attempt) -> None:
 
 @pytest.mark.production
 @threads
-async def test_rows_that_somebody_has_locked_keep_no_other_report_up():
-    (stuck, stuck_order), (other, order) = await busy("stuck"), await busy("other")
+async def test_rows_that_somebody_has_locked_keep_no_other_report_up(settings):
+    # more devices than there are threads
+    stuck = [await busy(f"stuck-{n}") for n in range(settings.AGENT_THREADS + 1)]
+    other, order = await busy("other")
+    keys = [stuck_order.attempt for _, stuck_order in stuck]
     locked, over = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def hold() -> None:
         with transaction.atomic():
-            Attempt.objects.select_for_update().get(pk=stuck_order.attempt)
+            assert len(Attempt.objects.select_for_update().filter(pk__in=keys)) == len(keys)
             loop.call_soon_threadsafe(locked.set)
             asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
 
     holding = asyncio.create_task(asyncio.to_thread(hold))
     await locked.wait()
-    await stuck.say(_end_of(stuck_order))
+    for agent, stuck_order in stuck:
+        await agent.say(_end_of(stuck_order))
     await asyncio.sleep(0.2)
     await other.say(_end_of(order))
     assert (await other.hear()).attempt == order.attempt
-    assert await stuck.socket.receive_nothing(0.2)
+    assert await stuck[0][0].socket.receive_nothing(0.2)
     over.set()
     await holding
-    ack = decode_server(await stuck.socket.receive_from(timeout=10))
-    assert ack.attempt == stuck_order.attempt
-    for agent in (stuck, other):
+    for agent, stuck_order in stuck:
+        ack = decode_server(await agent.socket.receive_from(timeout=10))
+        assert ack.attempt == stuck_order.attempt
         await agent.socket.disconnect()
+    await other.socket.disconnect()
+
+
+@pytest.mark.production
+@threads
+async def test_a_report_whose_rows_stay_locked_ends_the_connection(monkeypatch):
+    monkeypatch.setattr("workers.consumers.agent.LOCKED_S", 0.3)
+    agent, order = await busy("box")
+    locked, over = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Attempt.objects.select_for_update().get(pk=order.attempt)
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
+
+    holding = asyncio.create_task(asyncio.to_thread(hold))
+    await locked.wait()
+    await agent.say(AttemptAccepted(attempt=order.attempt))
+    # over a new one it says what was not acknowledged once more
+    assert (await agent.socket.receive_output(5))["code"] == 1011
+    over.set()
+    await holding
 
 
 @pytest.mark.production
