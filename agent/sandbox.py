@@ -24,7 +24,7 @@ DEVICES = (
     "/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dri", "/dev/mali*", "/dev/davinci*",
     "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/cambricon*",
 )  # fmt: skip
-#: what load_and_run on the wheel reads beside its own folder
+#: a file outside its own folder that load_and_run of the wheel reads
 _TABLE = Path(__file__).resolve().parent / "protocol" / "options.json"
 #: a folder in memory counts for nobody's limit
 _MEMORY_FOLDER_BYTES = 256 << 20

@@ -5,8 +5,8 @@ preset is quick: one profiled process. Wall time by hand is that of the process;
 is from "all files confirmed" until the page hears `succeeded`, with download, upload and the
 profile's analysis. Before each step the device settles, so that the process that waits for the next
 task disturbs neither; `--cold` keeps the agent from making one (`warm = false`). The start-up of
-the runner (imports, load, compile, end: what the process does beside iterations) is reported apart
-for both, then what it costs to watch the device during a run.
+the runner (imports, load, compile, end: all but the iterations) is reported separately for both,
+then what it costs to watch the device during a run.
 """
 
 import argparse

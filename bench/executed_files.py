@@ -1,9 +1,9 @@
-"""How many Python files of this repository two parts of a task's way execute, in all processes.
+"""Count the Python files of this repository that two parts of a task's way execute.
 
-`python -m bench.executed_files [--list]` starts a whole embedded site in a folder of its own. The
-first part is from the POST of a task to the start of its process on the device, the second, without
-the agent's files, from there to the rows of the result's table.
-Threads that wait, heartbeats and the sweep are counted where they run meanwhile.
+`python -m bench.executed_files [--list]` starts a whole embedded site in a folder of its own and
+counts in all of its processes. The first part is from the POST of a task to the start of its
+process on the device, the second, without the agent's files, from there to the rows of the result's
+table. Heartbeats and the sweep are counted where they run meanwhile.
 """
 
 import argparse

@@ -15,7 +15,7 @@ GIVEN_UP_S = 1.0
 
 
 class Joined:
-    """The devices that were asked for and that no thread of this process looks at yet."""
+    """Devices to dispatch to that no thread of this process has taken yet; joins calls in time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -18,7 +18,7 @@ TRY_S = 15.0
 
 
 class Sender:
-    """Sends messages to the broker, and none for a while after one that it did not take.
+    """Send messages to the broker; pause for `REST_S` after it refused one.
 
     A broker that is silent holds each sender for seconds, and devices wait for the threads that
     send: so all but one of them go on without it.

@@ -25,8 +25,8 @@ _MOST_INPUTS = 64
 _SHOWN = 100
 _SPACE = r"[ \t\n\r]*+"
 _NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+" + _SPACE
-#: strings as they are, so that nothing is looked for in them; flat lists of numbers; and what
-#: Python's reader takes for a number, though it is none of JSON
+#: whole strings, so that their content matches nothing else; flat lists of numbers; and NaN and
+#: Infinity, which Python's parser accepts although JSON has no such numbers
 _TOKENS = re.compile(
     rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\[{_SPACE}(?:{_NUMBER}(?:,{_SPACE}{_NUMBER})*+)?+\]'
     r"|NaN|-?Infinity",

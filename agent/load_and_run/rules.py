@@ -122,7 +122,7 @@ def _needs(flags):
     cache = flags["fast_run_algo_policy"]
     for name in _set(flags, OPTIONS):
         if name == "fast_run_algo_policy" and os.path.exists(cache):
-            continue  # it is used without choosing anew
+            continue  # the cache replaces the search for algorithms
         for needs in (OPTIONS[name].get("needs"), OPTIONS[name].get("wheel_needs")):
             if needs and not _set(flags, needs):
                 _refuse("--{} needs {}", name, " or ".join("--" + other for other in needs))

@@ -44,11 +44,11 @@ class Option:
     all.
     `file_taken`: an uploaded file may be its content at the start (caches).
 
-    A row of `options.json` leaves out what is as by default here, and has these beside: `help`,
-    what load_and_run's help says; `flag_default`, load_and_run's default where ours differs;
-    `not_with_mdl`, why the wheel cannot do it in the graph interface (then `wheel_mdl` is false);
-    `disturbs`, `once` and `kept_by_fitting`, the sets of `option_table`; `note`, the reason for a
-    value. `excludes` follows from the table's conflicts.
+    A row of `options.json` omits fields that have the default of this class, and has these in
+    addition: `help`, the text of load_and_run's help; `flag_default`, load_and_run's default where
+    ours differs; `not_with_mdl`, why the wheel cannot do it in the graph interface (then
+    `wheel_mdl` is false); `disturbs`, `once` and `kept_by_fitting`, the sets of `option_table`;
+    `note`, the reason for a value. `excludes` follows from the table's conflicts.
     """
 
     name: str

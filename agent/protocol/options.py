@@ -15,7 +15,7 @@ from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIO
 
 #: the first run computes nothing: a second one warms up
 _FAKE_WARM_UPS = 2
-#: an uploaded cache of algorithms is used without choosing anew
+#: an uploaded cache of algorithms replaces the search for algorithms
 _SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
 _THREADED = ("multithread", "multithread_default")
 

@@ -1,4 +1,4 @@
-"""Bodies and questions in addresses about tasks; a task's own is `tasks.submission.schema`."""
+"""Request bodies and query parameters of the task endpoints; a new task: `submission.schema`."""
 
 from rest_framework import serializers
 

@@ -1,1 +1,1 @@
-"""A request for a task, as pages, scripts and files send it, and what becomes of it."""
+"""Submission of tasks: the request schema, its files, and checks before a task is created."""

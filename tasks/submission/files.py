@@ -1,4 +1,4 @@
-"""The files of a request: announced, or copied from an earlier task; and the way of such copies."""
+"""Files of a request: announce them for an upload, or copy those of an earlier task."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What would become of a request, and all that is wrong with it, before a task is made of it."""
+"""Check a request without creating a task: its problems, its commands, and its admission."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

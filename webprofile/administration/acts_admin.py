@@ -66,8 +66,8 @@ class ActsAdmin(AuditedAdmin):
             "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
             **context,
         }
-        # a page that answers a form: the language switch cannot come back to it
-        whole.setdefault("language_next", whole["back"])
+        if request.method == "POST":  # the language switch cannot come back to such a page
+            whole.setdefault("language_next", whole["back"])
         return TemplateResponse(request, template, whole)
 
     def perform(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse | None:

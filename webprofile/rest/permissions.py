@@ -8,7 +8,6 @@ from rest_framework.request import Request
 
 from webprofile.errors import DomainError
 from webprofile.rest.authentication import Scope, is_access_token, scopes_of
-from webprofile.watching.facts import note
 
 
 class MayCall(BasePermission):
@@ -17,7 +16,6 @@ class MayCall(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         if not request.user.is_authenticated:
             return False
-        note(request, user=request.user.pk)
         wanted = scope_wanted(view, request.method or "")
         if wanted not in scopes_of(request):
             raise DomainError("scope_missing", status=403, scope=wanted)

@@ -23,6 +23,7 @@ from accounts.models import User
 from webprofile.rest.fields import Body, Query
 from webprofile.rest.problems import QueryInvalid
 from webprofile.rest.schema import documented
+from webprofile.watching.facts import note
 from webprofile.wording import WORDINGS
 from webprofile.wording_values import template, values_in
 
@@ -49,6 +50,12 @@ class ApiView(APIView):
         if not found.is_valid():
             raise QueryInvalid(found.errors)
         return cast(dict[str, Any], found.validated_data)
+
+    def perform_authentication(self, request: Request) -> None:
+        """Also name the user in the line of the log that tells of the request."""
+        super().perform_authentication(request)
+        if request.user.is_authenticated:
+            note(request, user=request.user.pk)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """No row is called by a NUL, and PostgreSQL would not even look for one."""

@@ -136,6 +136,16 @@ def test_lines_of_a_request_name_the_user_and_the_task_but_no_mail(client):
     assert user.email not in "".join(lines.texts)
 
 
+@pytest.mark.django_db
+def test_a_request_of_a_public_resource_names_the_user_too(client, monkeypatch):
+    user = make_user("alice")
+    client.force_login(user)
+    noted = {}
+    monkeypatch.setattr("webprofile.rest.views.note", lambda request, **facts: noted.update(facts))
+    assert client.get("/api/v1/problems/").status_code == 200
+    assert noted == {"user": user.pk}
+
+
 @pytest.mark.parametrize(
     ("path", "word"),
     [
