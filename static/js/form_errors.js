@@ -70,7 +70,11 @@ export function showRowError(row, message) {
 
 /** Take all messages away; `scope` "live": only those that the server gives at every change. */
 export function clearErrors(scope = "all") {
-  const parts = scope === "live" ? [...form.querySelectorAll(LIVE)] : [form];
+  clearParts(scope === "live" ? form.querySelectorAll(LIVE) : [form]);
+}
+
+/** Take away the messages of these parts of the form. */
+export function clearParts(parts) {
   for (const part of parts) {
     // what is said of a chosen file holds as long as it is chosen
     for (const place of part.querySelectorAll(".field__error:not([data-about]), #form-error")) {

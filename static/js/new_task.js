@@ -3,7 +3,7 @@
 import { checkChosen, setUpChosenFiles } from "./chosen_files.js";
 import { acceptDrops } from "./drops.js";
 import { addFiles, addRow, give, readRows } from "./file_rows.js";
-import { checkFiles, clearErrors, focusFirstError, showError, showRefusal } from "./form_errors.js";
+import { checkFiles, clearErrors, clearParts, focusFirstError, showError, showRefusal } from "./form_errors.js";
 import { bringBack, noteDraft, recall, remember, restore } from "./form_memory.js";
 import { LiveCommand } from "./live_command.js";
 import { readOptions, setUpOptions } from "./option_form.js";
@@ -27,6 +27,10 @@ function setUpFiles() {
     const file = model.files[0];
     note.textContent = file && !/\.mge$/i.test(file.name) ? note.dataset.unusual : "";
   });
+  // that none was chosen is not true any more
+  for (const chooser of [model, form.elements.program]) {
+    chooser.addEventListener("change", () => clearParts([chooser.closest("[data-field]")]));
+  }
   acceptDrops(form.querySelector("[data-drop=model]"), (files) => give(model, files[0]));
   const several = document.getElementById("data-files");
   several.addEventListener("change", () => {

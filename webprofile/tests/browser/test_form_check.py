@@ -121,3 +121,11 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
     form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")
     assert form.find("#submit").is_enabled()
     assert form.find("#model").is_enabled()
+
+
+def test_a_chosen_model_takes_away_that_none_was_chosen(form, model):
+    form.open()
+    form.click("#submit")
+    form.until(lambda: form.text("#model-error"), "that there is no model")
+    form.find("#model").send_keys(str(model))
+    form.until(lambda: not form.text("#model-error"), "that the message is gone")
