@@ -4,12 +4,15 @@ import logging
 
 import structlog
 
-#: said by the access line in our own words, without the query
-_SAID_ALREADY = {
+#: least levels of libraries that repeat the access line or write what no log may hold
+_LEAST_LEVELS = {
     "django.request": logging.ERROR,
     "uvicorn.access": logging.CRITICAL,
     # ten lines for each connection that was refused, beside the exception that dramatiq logs
     "pika": logging.CRITICAL,
+    # at DEBUG it writes the whole context of a page beside a variable that the page lacks, with
+    # the seed of a second factor or a token that is shown once
+    "django.template": logging.INFO,
 }
 _NOISY = ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2")
 _ORDER = ["timestamp", "level", "event"]
@@ -51,7 +54,7 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     root.setLevel(level)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    for name, least in _SAID_ALREADY.items():
+    for name, least in _LEAST_LEVELS.items():
         logging.getLogger(name).setLevel(least)
     logging.getLogger("django.request").filters = [_is_bug]
     # uvicorn's own handlers would write its lines in another form
