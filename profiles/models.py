@@ -1,35 +1,11 @@
-"""What an attempt left behind: its files in storage, and the profile made of them."""
+"""Profiles: summaries of what attempts measured and of files that users uploaded."""
 
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import profile_name
-
-
-class Artifact(models.Model):
-    """A file of an attempt in object storage, kept as uploaded: it is the truth."""
-
-    attempt = models.ForeignKey("tasks.Attempt", models.CASCADE, related_name="artifacts")
-    name = models.CharField(max_length=100)
-    size_bytes = models.PositiveBigIntegerField()
-    md5 = models.CharField("MD5", max_length=32)
-    #: false between the agent's question where to put it and its word that it is there
-    is_stored = models.BooleanField(default=True)
-    #: when a rule removed it, and after how many days (`profiles.retention`)
-    removed_at = models.DateTimeField(null=True)
-    kept_days = models.PositiveSmallIntegerField(null=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(name="artifact_name", fields=["attempt", "name"])]
-
-    def __str__(self) -> str:
-        return f"{self.attempt} {self.name}"
-
-    @property
-    def object_key(self) -> str:
-        return artifact_key(str(self.attempt_id), self.name)
+from tasks.models import artifact_key
 
 
 class ProfileUpload(models.Model):
@@ -279,10 +255,6 @@ class RemovedObjects(models.Model):
 
     def __str__(self) -> str:
         return self.prefix
-
-
-def artifact_key(attempt_id: str, name: str) -> str:
-    return f"attempts/{attempt_id}/{name}"
 
 
 def upload_key(upload_id: int, name: str) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
-from profiles.models import Artifact, Profile
+from profiles.models import Profile
 from profiles.parsers.first_look import FileKind
+from tasks.models import Artifact
 
 #: of artifacts; every other raw one is a profiled pass
 _KINDS: dict[str, FileKind] = dict(zip(TRACE_NAMES, ("trace", "memory_flow"), strict=True))

@@ -16,9 +16,9 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
-from profiles.models import Artifact, RemovedObjects, artifact_key
+from profiles.models import RemovedObjects
 from tasks.announce import task_changed_on_commit
-from tasks.models import Task, TaskFile
+from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.storage import storage

@@ -31,10 +31,20 @@ from agent.protocol.artifacts import (
     TRACE_NAMES,
     artifact_of,
 )
-from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload, artifact_key
+from profiles.models import AttemptMeasurement, Profile, ProfileUpload
 from profiles.opened.uploads import upload_delete
 from profiles.removal import objects_remove_soon, task_erase
-from tasks.models import Attempt, IdempotencyKey, LogChunk, Mark, Purpose, Task, TaskFile
+from tasks.models import (
+    Artifact,
+    Attempt,
+    IdempotencyKey,
+    LogChunk,
+    Mark,
+    Purpose,
+    Task,
+    TaskFile,
+    artifact_key,
+)
 from tasks.states import TaskState
 from webprofile.meters import SWEEP_MOVED
 from workers.models import HealthCheck

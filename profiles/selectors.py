@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.numbers import share
-from profiles.models import Artifact, AttemptMeasurement, Profile, ProfileUpload
+from profiles.models import AttemptMeasurement, Profile, ProfileUpload
 from profiles.opened.of_attempts import attempts_to_open
 from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import (
@@ -21,7 +21,7 @@ from profiles.shown.device_rows import device_rows
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.statistics import has_noisy_overhead, overhead_percent
 from tasks.asking.measuring import plan_rows
-from tasks.models import Task
+from tasks.models import Artifact, Task
 from tasks.selectors import tasks_listed_for
 from webprofile.errors import DomainError
 

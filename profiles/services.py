@@ -14,8 +14,7 @@ from agent.protocol import FileOffer
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles.derived.deriving import derived_store
 from profiles.derived.results import Results, UnusableError, results_read
-from profiles.models import Artifact
-from tasks.models import Attempt, Task, TaskFile
+from tasks.models import Artifact, Attempt, Task, TaskFile
 from tasks.services import task_complete, task_fail, task_is_read
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage

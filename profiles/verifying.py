@@ -13,15 +13,8 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agent.protocol import EndReason
-from profiles.models import (
-    Artifact,
-    OpenedFile,
-    PartedUpload,
-    Profile,
-    ProfileUpload,
-    RemovedObjects,
-)
-from tasks.models import Attempt, Task, TaskFile
+from profiles.models import OpenedFile, PartedUpload, Profile, ProfileUpload, RemovedObjects
+from tasks.models import Artifact, Attempt, Task, TaskFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int

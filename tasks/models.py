@@ -327,6 +327,33 @@ class TaskEvent(models.Model):
         return f"{self.task} {self.seq} {self.kind}"
 
 
+class Artifact(models.Model):
+    """A file of an attempt in object storage, kept as uploaded: it is the truth."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="artifacts")
+    name = models.CharField(max_length=100)
+    size_bytes = models.PositiveBigIntegerField()
+    md5 = models.CharField("MD5", max_length=32)
+    #: false between the agent's question where to put it and its word that it is there
+    is_stored = models.BooleanField(default=True)
+    #: when a rule removed it, and after how many days (`profiles.retention`)
+    removed_at = models.DateTimeField(null=True)
+    kept_days = models.PositiveSmallIntegerField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        #: from when it belonged to the app `profiles`
+        db_table = "profiles_artifact"
+        constraints = [models.UniqueConstraint(name="artifact_name", fields=["attempt", "name"])]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} {self.name}"
+
+    @property
+    def object_key(self) -> str:
+        return artifact_key(str(self.attempt_id), self.name)
+
+
 class LogChunk(models.Model):
     """A piece of an attempt's log. `offset` and `size` count bytes of UTF-8."""
 
@@ -407,3 +434,7 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+def artifact_key(attempt_id: str, name: str) -> str:
+    return f"attempts/{attempt_id}/{name}"

@@ -37,12 +37,11 @@ from agent.protocol import (
     UploadTarget,
     Welcome,
 )
-from profiles.models import artifact_key
 from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
 from tasks.asking.copying import script_of
 from tasks.hints import dispatch_on_commit
-from tasks.models import Attempt
+from tasks.models import Attempt, artifact_key
 from tasks.queue.eligibility import is_script_forbidden
 from tasks.reports import Report, attempt_held, report_take
 from tasks.reviving import attempts_revive

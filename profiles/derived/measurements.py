@@ -11,8 +11,8 @@ from agent.protocol.measurement import Measurement
 from profiles.analysis.archive import VERSION
 from profiles.analysis.histogram import histogram
 from profiles.analysis.measuring import figures, times_of, variation
-from profiles.models import AttemptMeasurement, artifact_key
-from tasks.models import Attempt
+from profiles.models import AttemptMeasurement
+from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 

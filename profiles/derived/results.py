@@ -21,11 +21,11 @@ from profiles.analysis.measuring import latency, times_of
 from profiles.analysis.stability import totals_of_passes
 from profiles.derived.deriving import Derived, Told, derive, profile_row, untold
 from profiles.derived.measurements import MeasurementFormatError, measurement_read, measurement_row
-from profiles.models import AttemptMeasurement, Profile, artifact_key
+from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.run_log import parse_run_log, parse_warnings
-from tasks.models import Attempt, Task
+from tasks.models import Attempt, Task, artifact_key
 from tasks.reasons import Reason
 from webprofile.errors import DomainError
 from webprofile.storage import storage

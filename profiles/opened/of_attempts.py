@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from accounts.models import User
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
-from profiles.models import Artifact, Profile, ProfileUpload
+from profiles.models import Profile, ProfileUpload
 from profiles.opened.importing import Imported, opened_before
 from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create, upload_delete
 from profiles.parsers.first_look import HEAD_BYTES, other_kind
 from profiles.removal import refuse_removed
-from tasks.models import Attempt, Task
+from tasks.models import Artifact, Attempt, Task
 from tasks.submitting import StoredObject
 from webprofile.errors import DomainError
 from webprofile.storage import storage

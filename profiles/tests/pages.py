@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
-from profiles.models import AttemptMeasurement, Profile, artifact_key
+from profiles.models import AttemptMeasurement, Profile
 from profiles.services import artifacts_record, profile_build
-from tasks.models import Attempt, Task
+from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
 from webprofile.storage import storage

@@ -10,12 +10,11 @@ from django.core.management import call_command
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles.analysis.io_dump import compare
-from profiles.models import Artifact, artifact_key
 from profiles.services import artifacts_record
 from profiles.shown.attempt_words import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
 from tasks.attempts import attempt_lose
-from tasks.models import Task, TaskFile
+from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.selectors import files_with_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
 from webprofile.storage import storage as object_store

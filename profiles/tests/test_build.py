@@ -8,10 +8,10 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.table import rows
 from profiles.derived.loading import profile_data
-from profiles.models import Profile, artifact_key
+from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.make import LOG, finished_attempt
-from tasks.models import Attempt
+from tasks.models import Attempt, artifact_key
 from tasks.tests.make import make_user
 from testdata import bad_profile
 from webprofile.errors import DomainError

@@ -6,9 +6,10 @@ import pytest
 
 from agent.protocol import AttemptFinished, EndReason, FileOffer, Script
 from profiles.actors import build_opened
-from profiles.models import Artifact, ProfileUpload, artifact_key
+from profiles.models import ProfileUpload
 from profiles.services import artifacts_record, profile_build
 from profiles.tests.pages import ended_attempt
+from tasks.models import Artifact, artifact_key
 from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 from webprofile.storage import storage as object_store

@@ -13,13 +13,13 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 from accounts.models import AuditEntry
 from accounts.refresh_tokens import RefreshPart
 from profiles import retention
-from profiles.models import Artifact, Profile, ProfileUpload, RemovedObjects, artifact_key
+from profiles.models import Profile, ProfileUpload, RemovedObjects
 from profiles.removal import removed_sweep, task_delete, task_keep_files
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from tasks import services
 from tasks.attempts import attempt_assign
-from tasks.models import IdempotencyKey, LogChunk, Purpose, Task, TaskFile
+from tasks.models import Artifact, IdempotencyKey, LogChunk, Purpose, Task, TaskFile, artifact_key
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store

@@ -10,12 +10,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from profiles.models import Artifact, AttemptMeasurement, Profile, RemovedObjects, artifact_key
+from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.removal import removed_sweep, task_keep_files
 from profiles.retention import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.pages import make_result
-from tasks.models import Attempt, LogChunk, Mark, Task, TaskFile
+from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of
 from webprofile.storage import storage as object_store

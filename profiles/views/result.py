@@ -14,7 +14,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data, run_data
 from profiles.exports import text_of
-from profiles.models import Artifact, Profile
+from profiles.models import Profile
 from profiles.originals import are_of_trace
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.shown.advising import advice_of, facts_of
@@ -31,6 +31,7 @@ from profiles.tables.request import TableRequest, read_request
 from profiles.views.access import profile_or_404, task_or_404
 from profiles.views.addresses import page_of, places_of
 from profiles.views.memory_flow import original_of
+from tasks.models import Artifact
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from webprofile.streaming import answer_of

@@ -11,10 +11,9 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.models import Artifact
 from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import artifact_title
-from tasks.models import Attempt, LogChunk, Task
+from tasks.models import Artifact, Attempt, LogChunk, Task
 from tasks.rest.answers import ArtifactAnswer, EventAnswer, EventsAnswer
 from tasks.rest.bodies import AttemptQuery, EventsQuery, LogQuery
 from tasks.rest.views import TaskView

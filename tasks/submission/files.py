@@ -12,12 +12,11 @@ from django.utils import translation
 from accounts.models import User
 from agent.protocol.artifacts import artifact_of
 from agent.protocol.options import OPTIONS
-from profiles.models import Artifact
 from profiles.task_files import sources_check, task_confirm
 from tasks import services
 from tasks.asking.copying import copy_of, request_of
 from tasks.asking.request import FileRequest
-from tasks.models import Task, TaskFile
+from tasks.models import Artifact, Task, TaskFile
 from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState

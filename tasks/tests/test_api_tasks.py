@@ -6,9 +6,9 @@ from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
-from profiles.models import Artifact, RemovedObjects
+from profiles.models import RemovedObjects
 from profiles.removal import removed_sweep
-from tasks.models import Attempt, IdempotencyKey, LogChunk, Task
+from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
 from tasks.services import task_cancel
 from tasks.tests.make import (
     FILES,

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from profiles.models import Artifact, artifact_key
 from tasks import submitting
-from tasks.models import Task
+from tasks.models import Artifact, Task, artifact_key
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker, model_file
 from tasks.transitions import transition_if

@@ -27,8 +27,7 @@ from agent.protocol import (
     EndReason,
     FileOffer,
 )
-from profiles.models import artifact_key
-from tasks.models import Task
+from tasks.models import Task, artifact_key
 from tasks.tests.make import TASKS, asked, make_user, make_worker, upload
 from webprofile.storage import storage as object_storage
 from webprofile.tests.documented_api import DocumentedClient

@@ -25,7 +25,7 @@ from django.urls import reverse
 from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry
 from accounts.webhooks.registering import webhook_add
-from profiles.models import Artifact, Profile
+from profiles.models import Profile
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
@@ -35,7 +35,7 @@ from profiles.tests.static_plans import chunk, plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import around, operator, span, to_trace
 from profiles.viewer import viewer_tag
-from tasks.models import SavedView, Task, TaskFile
+from tasks.models import Artifact, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile
 from webprofile.storage import storage

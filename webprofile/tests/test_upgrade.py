@@ -16,6 +16,7 @@ import pytest
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client, override_settings
@@ -191,6 +192,13 @@ def test_people_may_do_what_they_might_before() -> None:
             app, _, codename = name.partition(".")
             kind = Permission.objects.get(content_type__app_label=app, codename=codename)
             assert kind.content_type.model_class() is not None, name
+
+
+def test_permissions_follow_a_model_to_its_new_app() -> None:
+    kinds = ContentType.objects.filter(model="artifact")
+    assert [kind.model_class() for kind in kinds] == [MODELS["Artifact"]]
+    granted = Permission.objects.filter(content_type=kinds.get()).values_list("pk", flat=True)
+    assert set(granted) == {149, 150, 151, 152}  # the recorded rows, not new ones
 
 
 def test_entries_of_the_administration_name_what_was_changed() -> None:
