@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.selectors import reader_of
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened.uploads import upload_delete
-from profiles.templatetags.quantities import bytesize
+from profiles.shown.quantities import bytesize
 from webprofile.administration.audited import AuditedAdmin, is_administrator
 from webprofile.templatetags.moments import moment
 

@@ -22,7 +22,7 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
 from profiles.shown.attempt_words import contamination_word
 from profiles.shown.isolating import shortened
-from profiles.templatetags.quantities import listed
+from profiles.shown.quantities import listed
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"

@@ -22,7 +22,7 @@ from profiles.comparisons.request import SIDES, Asked
 from profiles.comparisons.steps import steps_of_all
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import shortened, visible
-from profiles.templatetags.quantities import listed
+from profiles.shown.quantities import listed
 
 PAGE_SIZE = 100
 #: operators of a group that the table names; the selected row names all

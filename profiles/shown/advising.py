@@ -17,9 +17,9 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.originals import are_of_trace
 from profiles.shown.advice_words import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
 from profiles.shown.isolating import shortened
+from profiles.shown.quantities import bytesize, listed, seconds
 from profiles.shown.roofs import roofs_of
 from profiles.shown.trace_advice_words import TRACE_RULES
-from profiles.templatetags.quantities import bytesize, listed, seconds
 from profiles.traces.summary import decode_summary
 
 #: operators that a finding links to; the rest is counted

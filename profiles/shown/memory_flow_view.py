@@ -11,7 +11,7 @@ from django.utils.translation import ngettext, pgettext
 from profiles.analysis.data import ProfileData
 from profiles.memory_flow.summary import MemoryFlowSummary, TensorRow, decode_summary, tag_of
 from profiles.shown.isolating import shortened, visible
-from profiles.templatetags.quantities import bytesize, seconds
+from profiles.shown.quantities import bytesize, seconds
 from webprofile.integers import parse_int
 
 Json = dict[str, Any]

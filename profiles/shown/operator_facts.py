@@ -18,7 +18,7 @@ from profiles.parsers.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.parsers.graph import ExecutedGraph, Index
 from profiles.parsers.shapes import tensor_text
 from profiles.shown.isolating import shortened, visible
-from profiles.templatetags.quantities import seconds
+from profiles.shown.quantities import seconds
 
 SIDES: tuple[Side, ...] = ("device", "host")
 #: variables and parameters that are listed; the graph has all

@@ -22,7 +22,7 @@ from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
 from profiles.parsers.columns import MISSING, Side
 from profiles.shown.isolating import isolated
-from profiles.templatetags.quantities import bytesize, seconds
+from profiles.shown.quantities import bytesize, seconds
 from profiles.traces.device_times import on_several_lanes
 
 Json = dict[str, Any]

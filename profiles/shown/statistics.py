@@ -29,7 +29,7 @@ from profiles.parsers.columns import Side
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.file_names import own_names
 from profiles.shown.isolating import isolated
-from profiles.templatetags.quantities import seconds
+from profiles.shown.quantities import seconds
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100

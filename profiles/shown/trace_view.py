@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
+from profiles.shown.quantities import seconds
 from profiles.shown.time_axis import time_axis
-from profiles.templatetags.quantities import seconds
 from profiles.traces.curves import Curve
 from profiles.traces.summary import TraceSummary, WaitRow, decode_summary
 

@@ -19,7 +19,7 @@ from profiles.comparisons.words import letter, signed, signed_percent, verdict_w
 from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.load_and_run import parse, parse_whole
-from profiles.templatetags.quantities import seconds
+from profiles.shown.quantities import seconds
 
 #: of an operator in the table
 LONGEST_NAME = 60

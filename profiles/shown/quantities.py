@@ -1,0 +1,53 @@
+"""Numbers with units as pages show them; `static/js/format.js` does the same in the browser."""
+
+import math
+from collections.abc import Iterable
+
+from django.utils.translation import pgettext
+
+from profiles.analysis.durations import ABSENT, TimeUnit, duration
+
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def seconds(value: float | None, unit: TimeUnit | None = None) -> str:
+    """A time with four significant digits: `12.35 ms`, `0.01235 ms`; see `duration`."""
+    return duration(value, unit)
+
+
+def milliseconds(value: float | None, unit: TimeUnit | None = None) -> str:
+    """As `seconds`, for a value in ms."""
+    return seconds(None if value is None else value / 1000, unit)
+
+
+def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
+    """As `seconds`, for a value in µs."""
+    return seconds(None if value is None else value / 1e6, unit)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts one after the other: `A, B`."""
+    return pgettext("between items", ", ").join(texts)
+
+
+def bytesize(value: float | None) -> str:
+    """A size in binary units: `1.5 MiB`, `200 B`."""
+    if value is None:
+        return ABSENT
+    step = 0
+    while value >= 1024 and step < len(_SIZES) - 1:
+        value /= 1024
+        step += 1
+    return f"{value:.{1 if step else 0}f} {_SIZES[step]}"
+
+
+def giga(value: float | None) -> str:
+    """A rate in units of 10^9 with four significant digits: `109.6`."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return ABSENT
+    return _four_digits(value / 1e9)
+
+
+def _four_digits(value: float) -> str:
+    whole = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - whole)}f}"
