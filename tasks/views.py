@@ -7,7 +7,7 @@ from typing import Any, get_args
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +19,6 @@ from accounts.selectors import reader_of
 from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
-from agent.protocol.options_json import describe
 from profiles.removal import refuse_removed, task_keep_files
 from profiles.selectors import (
     artifacts_of,
@@ -101,9 +100,7 @@ def _script_times() -> dict[str, int]:
 
 @require_GET
 def options(request: HttpRequest) -> HttpResponse:
-    """The table of options, for readers and (`?format=json`) for programs."""
-    if request.GET.get("format") == "json" or not request.accepts("text/html"):
-        return JsonResponse({"options": describe()})
+    """The table of options; `/api/v1/options/` has it for programs."""
     context = {
         "groups": option_rows.all_groups(),
         "never": NEVER_TAKEN.items(),

@@ -353,7 +353,7 @@ class TaskBody(fields.Body):
         child=OptionValue(help_text="true, a number or a text."),
         required=False,
         default=dict,
-        help_text="Options of load_and_run by name, as `/docs/options/?format=json` lists them.",
+        help_text="Options of load_and_run by name, as `/api/v1/options/` lists them.",
     )
     plan = PlanAsked(
         required=False, default=dict, help_text="What is measured; `standard` if nothing is given."

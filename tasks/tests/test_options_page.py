@@ -8,7 +8,6 @@ from django.utils import translation
 
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.options import OPTIONS, unavailable
-from agent.protocol.options_json import describe
 from tasks.models import Task
 from tasks.options.help import OPTION_HELP
 from tasks.options.rows import COMMON
@@ -114,18 +113,6 @@ def test_the_page_of_options_is_for_everybody_and_can_be_found(client, form, lan
     assert 'href="/docs/options/"' in form
     client.logout()
     assert client.get("/docs/options/").status_code == 200
-
-
-def test_programs_get_the_table_as_json(client):
-    for answer in (
-        client.get("/docs/options/?format=json"),
-        client.get("/docs/options/", headers={"Accept": "application/json"}),
-    ):
-        rows = answer.json()["options"]
-        assert rows == describe()
-        assert [row["name"] for row in rows] == list(OPTIONS)
-    row = next(row for row in rows if row["name"] == "fast_run_algo_policy")
-    assert (row["artifact"], row["file_taken"]) == ("algo_cache.bin", True)
 
 
 RUNTIMES = [

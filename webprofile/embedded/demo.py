@@ -95,8 +95,8 @@ class Visitor:
         """Return this machine, when it is online."""
         deadline = time.monotonic() + ONLINE_WITHIN_S
         while time.monotonic() < deadline:
-            for worker in self.get("/workers/list.json").json()["workers"]:
-                if worker["name"] == WORKER and worker["online"]:
+            for worker in self.get("/api/v1/workers/").json()["results"]:
+                if worker["name"] == WORKER and worker["is_online"]:
                     found: dict[str, Any] = worker
                     return found
             time.sleep(0.2)

@@ -32,7 +32,6 @@ SAME = {
     "tasks:compare-io": ["values"],
     "workers:list": ["workers"],
     "workers:rows": ["workers"],
-    "workers:list-json": ["workers"],
     "workers:detail": ["worker"],
     "profiles:list": ["opened-list", "profiles"],
     "profiles:opened-list": ["opened-list"],

@@ -33,7 +33,7 @@ SHUT = {"login", "401", "403", "404"}
 #: they have no form of their own
 READ_ONLY = (
     "tasks:detail", "tasks:status", "tasks:rows", "workers:list", "workers:rows",
-    "workers:list-json", "workers:detail", "api:docs", "healthz", "readyz", "/favicon.ico",
+    "workers:detail", "api:docs", "healthz", "readyz", "/favicon.ico",
 )  # fmt: skip
 #: look at no session, so that another site's page gains nothing by them
 NO_SESSION = {

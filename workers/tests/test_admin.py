@@ -104,7 +104,7 @@ def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
     page = act(client, worker, "retire", confirm="yes")
     assert f"box.retired-{worker.pk}" in page
     assert 'name="_save"' not in page
-    for url in (LIST, "/workers/", "/workers/list.json", "/tasks/new/"):
+    for url in (LIST, "/workers/", "/api/v1/workers/", "/tasks/new/"):
         assert "box.retired" not in client.get(url, follow=True).content.decode().replace(
             f"box.retired-{worker.pk} is out of service for good.", ""
         )
@@ -352,7 +352,7 @@ def test_a_private_device_is_on_the_page_of_those_granted_only(client):
     Grant.objects.create(worker=worker, user=bob)
     for user, sees in ((bob, True), (carol, False)):
         client.force_login(user)
-        for path in ("/workers/", "/workers/rows/", "/workers/list.json", "/tasks/new/"):
+        for path in ("/workers/", "/workers/rows/", "/api/v1/workers/", "/tasks/new/"):
             assert ("secret-board" in client.get(path).content.decode()) is sees
 
 
@@ -367,17 +367,17 @@ def test_where_a_device_stands_in_the_network_is_for_administrators(client):
     worker = make_worker("box")
     worker_introduce(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
     client.force_login(make_user())
-    for path in ("/workers/", "/workers/list.json"):
+    for path in ("/workers/", "/api/v1/workers/"):
         assert FACTS.hostname not in client.get(path).content.decode()
     client.force_login(make_user("root", is_staff=True))
-    assert client.get("/workers/list.json").json()["workers"][0]["facts"]["hostname"]
+    assert client.get("/api/v1/workers/").json()["results"][0]["facts"]["hostname"]
 
 
 def test_a_device_that_was_not_seen_for_a_while_is_offline(client):
     worker = make_worker("box")
     client.force_login(make_user())
-    (shown,) = client.get("/workers/list.json").json()["workers"]
-    assert shown["online"]
+    (shown,) = client.get("/api/v1/workers/").json()["results"]
+    assert shown["is_online"]
     last_seen(timezone.now() - datetime.timedelta(seconds=60), worker.pk)
-    (shown,) = client.get("/workers/list.json").json()["workers"]
-    assert not shown["online"]
+    (shown,) = client.get("/api/v1/workers/").json()["results"]
+    assert not shown["is_online"]

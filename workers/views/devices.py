@@ -7,10 +7,9 @@ from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from accounts.selectors import reader_of
@@ -54,38 +53,6 @@ def worker_list(request: HttpRequest) -> HttpResponse:
 def rows(request: HttpRequest) -> HttpResponse:
     """The list's body alone, for a page that refreshes itself."""
     return render(request, "workers/_rows.html", _context(request))
-
-
-@login_required
-@require_safe
-@never_cache
-def worker_list_json(request: HttpRequest) -> JsonResponse:
-    staff = reader_of(request).is_staff
-    return JsonResponse({"workers": [as_dict(worker, staff=staff) for worker in _visible(request)]})
-
-
-def as_dict(worker: Worker, *, staff: bool) -> dict[str, Any]:
-    """A worker as scripts see it; where it stands in the network is for administrators."""
-    private = set() if staff else {"hostname", "ip"}
-    return {
-        "id": worker.pk,
-        "name": worker.name,
-        "online": worker.is_online,
-        "enabled": worker.is_enabled,
-        "last_seen_at": worker.last_seen_at,
-        "facts": {name: fact for name, fact in worker.facts.items() if name not in private},
-        "runtimes": [
-            {
-                "version": r.version,
-                "kind": r.kind,
-                "python": r.python,
-                "problem": r.problem,
-                "builds": r.builds,
-                "libraries": r.libraries,
-            }
-            for r in worker.runtimes.all()
-        ],
-    }
 
 
 def _visible(request: HttpRequest) -> Any:

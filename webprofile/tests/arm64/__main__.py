@@ -93,8 +93,8 @@ def enrol(machine: Machine, site: Site) -> subprocess.Popen[str]:
 def online(visitor: Visitor) -> dict:
     deadline = time.monotonic() + _WITHIN_S
     while time.monotonic() < deadline:
-        for worker in visitor.get("/workers/list.json").json()["workers"]:
-            if worker["name"] == _NAME and worker["online"]:
+        for worker in visitor.get("/api/v1/workers/").json()["results"]:
+            if worker["name"] == _NAME and worker["is_online"]:
                 return worker
         time.sleep(1)
     raise AssertionError(f"{_NAME} did not come online")

@@ -74,8 +74,8 @@ def device(visitor: Visitor, name: str) -> dict:
     """The device of this name, when it is online and offers something."""
     deadline = time.monotonic() + ONLINE_WITHIN_S
     while time.monotonic() < deadline:
-        for worker in visitor.get("/workers/list.json").json()["workers"]:
-            if worker["name"] == name and worker["online"]:
+        for worker in visitor.get("/api/v1/workers/").json()["results"]:
+            if worker["name"] == name and worker["is_online"]:
                 return worker
         time.sleep(0.2)
     raise AssertionError(f"{name} did not come online")

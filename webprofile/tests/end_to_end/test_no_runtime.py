@@ -22,7 +22,7 @@ def test_the_site_starts_all_the_same_and_explains_itself(tmp_path: Path, monkey
     with running_site(tmp_path / "home") as site, site.login() as visitor:
         worker = visitor.device()
         (runtime,) = worker["runtimes"]
-        assert worker["online"]
+        assert worker["is_online"]
         assert "3.10" in runtime["problem"]
         page = visitor.get("/workers/").text
         assert runtime["problem"].split(":")[0] in page

@@ -1,0 +1,43 @@
+"""URL routes of the pages of tasks, below `/tasks/`."""
+
+from django.urls import path
+
+from profiles.views import artifacts, compare_io, graph, result
+from tasks import views as task_views
+from tasks.listing import views as list_views
+
+app_name = "tasks"
+urlpatterns = [
+    path("", list_views.task_list, name="list"),
+    path("rows/", list_views.rows, name="rows"),
+    path("act/", list_views.act, name="act"),
+    path("views/", list_views.save_view, name="save-view"),
+    path("views/<int:view_id>/delete/", list_views.delete_view, name="delete-view"),
+    path("new/", task_views.new, name="new"),
+    path("outlook/", task_views.outlook, name="outlook"),
+    path("cancel-all/", task_views.cancel_all, name="cancel-all"),
+    path("<int:task_id>/", task_views.detail, name="detail"),
+    path("<int:task_id>/status/", task_views.status, name="status"),
+    path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
+    path("<int:task_id>/move/", task_views.move, name="move"),
+    path("<int:task_id>/priority/", task_views.prioritize, name="priority"),
+    path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),
+    path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
+    path("<int:task_id>/result/", result.result, name="result"),
+    path("<int:task_id>/model/", graph.task_model, name="model"),
+    path("<int:task_id>/result.txt", result.result_text, name="result-text"),
+    path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
+    path(
+        "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",
+        artifacts.artifact,
+        name="attempt-artifact",
+    ),
+    path(
+        "<int:task_id>/attempts/<int:number>/open/",
+        artifacts.attempt_open_profile,
+        name="attempt-open",
+    ),
+    path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
+    path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),
+    path("<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"),
+]
