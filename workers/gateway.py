@@ -37,8 +37,8 @@ from agent.protocol import (
     UploadTarget,
     Welcome,
 )
-from profiles.services import artifacts_judge, artifacts_offer, artifacts_record
 from tasks import attempts
+from tasks.artifacts import artifacts_judge, artifacts_offer, artifacts_record
 from tasks.asking.copying import script_of
 from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, artifact_key

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles.analysis.io_dump import compare
-from profiles.services import artifacts_record
 from profiles.shown.attempt_words import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
+from tasks.artifacts import artifacts_record
 from tasks.attempts import attempt_lose
 from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.selectors import files_with_sums
