@@ -1,12 +1,15 @@
-"""Wake-ups over the channel layer.
+"""Wake-ups: over the channel layer for browsers and agents, as messages for the dispatcher.
 
 They carry no data: delivery is at most once, so listeners read rows.
 """
+
+from collections.abc import Collection
 
 import structlog
 from django.db import transaction
 
 from tasks.models import Task
+from webprofile.background import enqueue_on_commit
 from webprofile.layers import tell
 from webprofile.meters import hint_given
 from workers.announce import worker_group
@@ -42,6 +45,12 @@ def poke_worker_on_commit(worker_id: int) -> None:
     """Tell the connection of this worker's agent to compare its rows with what the agent does."""
     group = worker_group(worker_id)
     transaction.on_commit(lambda: _send({group}, "worker.poke"), robust=True)
+
+
+def dispatch_on_commit(worker_ids: Collection[int]) -> None:
+    """Have the dispatcher give these devices the next of their waiting tasks."""
+    if worker_ids:
+        enqueue_on_commit("dispatch", sorted(worker_ids), queue="dispatch")
 
 
 def _send(groups: set[str], kind: str) -> None:

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from agent.protocol import AttemptLog
 from tasks import announce
+from tasks.announce import dispatch_on_commit
 from tasks.ends import attempt_again, attempt_cancelled
-from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, LogChunk, Task
 from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState

@@ -16,13 +16,14 @@ from structlog.contextvars import bound_contextvars
 
 from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
 from tasks import announce
+from tasks.announce import dispatch_on_commit
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
 from tasks.ends import RETRIED, about, attempt_again, attempt_cancelled, attempt_fail
-from tasks.hints import build_profile_on_commit, dispatch_on_commit
 from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
+from webprofile.background import enqueue_on_commit
 from webprofile.meters import DISPATCH_SECONDS
 
 Report = AttemptAccepted | AttemptStarted | AttemptFinished
@@ -115,7 +116,7 @@ def _have_read(attempt: Attempt) -> None:
     facts: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **facts):
-        build_profile_on_commit(str(attempt.pk))
+        enqueue_on_commit("build_profile", str(attempt.pk), queue="profiles")
 
 
 def _diagnosed(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str, str]:

@@ -9,10 +9,10 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from tasks.announce import dispatch_on_commit
 from tasks.asking.admission import misfit
 from tasks.asking.contents import look_into
 from tasks.asking.copying import described
-from tasks.hints import dispatch_on_commit
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import candidates, target_of
 from tasks.states import TaskState

@@ -11,7 +11,6 @@ from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
 from tasks.attempts import LEASE_EXPIRED, attempt_lose
-from tasks.hints import build_profile_soon
 from tasks.models import Attempt, Task
 from tasks.queue.eligibility import (
     CONSENT,
@@ -29,6 +28,7 @@ from tasks.selectors import last_attempt
 from tasks.services import task_abandon, task_fail
 from tasks.states import TaskState
 from tasks.tallies import ends_count
+from webprofile.background import enqueue
 from webprofile.meters import SWEEP_FAILURES, SWEEP_MOVED
 
 log = structlog.get_logger()
@@ -134,7 +134,7 @@ def _hint_unread(now: datetime.datetime) -> int:
         if attempt is None:
             continue
         try:
-            build_profile_soon(str(attempt.pk))
+            enqueue("build_profile", str(attempt.pk), queue="profiles")
         except Exception:
             log.exception("result_not_hinted", task=task.pk)
             break

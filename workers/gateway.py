@@ -38,9 +38,9 @@ from agent.protocol import (
     Welcome,
 )
 from tasks import attempts
+from tasks.announce import dispatch_on_commit
 from tasks.artifacts import artifacts_judge, artifacts_offer, artifacts_record
 from tasks.asking.copying import script_of
-from tasks.hints import dispatch_on_commit
 from tasks.models import Attempt, artifact_key
 from tasks.queue.eligibility import is_script_forbidden
 from tasks.reports import Report, attempt_held, report_take

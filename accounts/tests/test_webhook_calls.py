@@ -5,6 +5,7 @@ import json
 import socket
 import time
 
+import dramatiq
 import pytest
 from django.utils import timezone
 from prometheus_client import REGISTRY
@@ -197,7 +198,7 @@ def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enable
 
 def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypatch):
     hinted = []
-    monkeypatch.setattr(delivering, "deliver_soon", lambda *args: hinted.append(args))
+    monkeypatch.setattr(delivering, "enqueue", lambda _, *args, queue: hinted.append(args))
     webhook, _ = hook(receiver)
     delivery = webhook_test(webhook)
     delivery_try(delivery.pk)
@@ -219,7 +220,7 @@ def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(rec
 
 def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkeypatch):
     hinted = []
-    monkeypatch.setattr(delivering, "deliver_soon", hinted.append)
+    monkeypatch.setattr(delivering, "enqueue", lambda _, pk, queue: hinted.append(pk))
     webhook, _ = hook(receiver)
     delivery = webhook_test(webhook)
     for _ in range(3):
@@ -239,14 +240,14 @@ def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
 ):
     sent = []
 
-    def silent(delivery):
-        sent.append(delivery)
+    def silent(message):
+        sent.append(message)
         raise ConnectionError
 
     webhook, _ = hook(receiver)
     for _ in range(3):
         webhook_test(webhook)
-    monkeypatch.setattr("accounts.actors.deliver_webhook.send", silent)
+    monkeypatch.setattr(dramatiq.get_broker(), "enqueue", silent)
     lost = ("mgw_hints_lost_total", {"hint": "deliver_webhook"})
     before = REGISTRY.get_sample_value(*lost) or 0
     deliveries_sweep()

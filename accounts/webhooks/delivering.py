@@ -10,10 +10,10 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from accounts.audit import audit_record
-from accounts.hints import deliver_soon
 from accounts.models import Webhook, WebhookDelivery
 from accounts.webhooks.sending import send
 from accounts.webhooks.signing import signed_headers
+from webprofile.background import enqueue
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -76,7 +76,7 @@ def deliveries_sweep() -> None:
     due = WebhookDelivery.objects.filter(unasked, next_at__lte=now).order_by("next_at")
     for row in due.values_list("pk", flat=True)[:DUE_LIMIT]:
         try:
-            deliver_soon(row)
+            enqueue("deliver_webhook", row, queue="webhooks")
         except Exception:
             log.exception("delivery_not_hinted", delivery=row)
             return

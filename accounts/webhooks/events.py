@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from accounts.hints import deliver_on_commit
 from accounts.models import Webhook, WebhookDelivery
+from webprofile.background import enqueue_on_commit
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def delivery_add(
         defaults={"event": event, "data": dict(data), "next_at": timezone.now()},
     )
     if new:
-        deliver_on_commit(row.pk)
+        enqueue_on_commit("deliver_webhook", row.pk, queue="webhooks")
     return row
 
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from profiles.derived import cut_reader, readers
 from profiles.derived.cut_reader import CutOrder
 from profiles.derived.fork_server import SAID
-from profiles.hints import rebuild_profile_soon
+from profiles.derived.loading import request_rebuild
 from profiles.models import Profile
 from profiles.traces.choosing import Chosen, Range, TooLargeError, choose
 from profiles.traces.span_index import (
@@ -65,7 +65,7 @@ def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
     except _NotReadyError:
         if profile.problem:  # it was tried: the file is not there, or cannot be read any more
             raise DomainError("profile_damaged", status=409) from None
-        rebuild_profile_soon(profile.pk)
+        request_rebuild(profile.pk)
         raise DomainError("cut_unready", status=409) from None
     finally:
         _turns.release()

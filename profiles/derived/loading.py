@@ -5,18 +5,21 @@ import threading
 
 from cachetools import LRUCache, cached
 from django.conf import settings
+from django.core.cache import cache
 
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import ProfileData
-from profiles.hints import rebuild_profile_soon
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
+from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
 #: archives are made by our own reader, whose memory is limited: none becomes nearly as large
 _ARCHIVE_LIMIT_BYTES = 1 << 30
 _CACHE_BYTES: int = settings.PROFILE_CACHE_BYTES
+#: a profile is not asked for again so soon
+REBUILD_PAUSE_S = 60
 
 
 def profile_data(profile: Profile) -> ProfileData:
@@ -67,5 +70,11 @@ def _outdated(profile: Profile) -> DomainError:
     """Have the data made anew by an actor, unless that failed before: parsing has no place here."""
     if profile.problem:
         return DomainError("profile_damaged", status=404)
-    rebuild_profile_soon(profile.pk)
+    request_rebuild(profile.pk)
     return DomainError("profile_outdated", status=503)
+
+
+def request_rebuild(profile_id: int) -> None:
+    """Have derived data made again; every reader asks, once in `REBUILD_PAUSE_S` is enough."""
+    if cache.add(f"profile-rebuild:{profile_id}", "asked", timeout=REBUILD_PAUSE_S):
+        enqueue_on_commit("rebuild_profile", profile_id, queue="profiles")

@@ -7,9 +7,9 @@ import structlog
 from django.db.models import Q
 from django.utils import timezone
 
-from profiles.hints import build_opened_soon
 from profiles.models import ProfileUpload, upload_prefix
 from profiles.opened.uploads import upload_delete, upload_fail, upload_purged
+from webprofile.background import enqueue
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -55,7 +55,7 @@ def _hint(unread: Iterable[ProfileUpload]) -> None:
     """Until the first that a broker does not take, which may be away (as `tasks.sweeping`)."""
     for upload in unread:
         try:
-            build_opened_soon(upload.pk)
+            enqueue("build_opened", upload.pk, queue="profiles")
         except Exception:
             log.exception("upload_not_hinted", upload=upload.pk)
             return

@@ -1,6 +1,7 @@
 """Everything that changes a profile which a user opened. No function here talks to a network.
 
 A row goes from initiated (files on their way) over processing to ready or failed, and to deleted
+from webprofile.background import enqueue_on_commit
 from each of them. `_move` alone writes the state: the row count of its UPDATE decides who won.
 The rows are the outbox, as those of tasks are: what is queued after a commit only shortens the
 wait, `profiles.opened.sweeping` finds the same rows.
@@ -22,7 +23,6 @@ from django.utils import timezone
 from accounts.audit import audit_record
 from accounts.models import User
 from agent.protocol.parts import part_bytes_of
-from profiles.hints import build_opened_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.opened.announce import opened_changed_on_commit
 from profiles.parsers.first_look import FileKind, kind_of, other_kind
@@ -30,6 +30,7 @@ from profiles.size_limits import announced_limit
 from tasks.asking.files import MIB, check_file
 from tasks.asking.request import FileRequest
 from tasks.submitting import StoredObject
+from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -197,7 +198,7 @@ def _queue(upload: ProfileUpload, source: State) -> None:
         claimed_until=None,
     )
     if moved:
-        build_opened_on_commit(upload.pk)
+        enqueue_on_commit("build_opened", upload.pk, queue="profiles")
 
 
 @transaction.atomic

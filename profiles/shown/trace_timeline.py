@@ -7,8 +7,7 @@ import numpy as np
 from django.conf import settings
 from django.http import QueryDict
 
-from profiles.derived.loading import run_data
-from profiles.hints import rebuild_profile_soon
+from profiles.derived.loading import request_rebuild, run_data
 from profiles.models import Profile
 from profiles.shown.time_axis import time_axis
 from profiles.shown.trace_file import TRACE_LIMIT_BYTES
@@ -33,7 +32,7 @@ def timeline_view(profile: Profile) -> dict[str, Any] | None:
     found = decode_summary(run_data(profile).beside["trace"]).overview
     if found is None:
         if not profile.problem:
-            rebuild_profile_soon(profile.pk)
+            request_rebuild(profile.pk)
         return None
     limit = settings.TRACE_CUT_LIMIT_BYTES
     is_whole = found.size_bytes <= limit

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from profiles.actors import build_opened
 from profiles.models import Profile, ProfileUpload
+from profiles.opened import sweeping
 from profiles.opened.sweeping import opened_sweep
 from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import (
@@ -149,17 +150,17 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
         confirm(make_upload(alice, good_profile("tiny")))
     asked = []
 
-    def away(upload):
+    def away(actor, upload, queue):
         asked.append(upload)
         raise ConnectionError("no broker")
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
-    monkeypatch.setattr("profiles.actors.build_opened.send", away)
+    monkeypatch.setattr(sweeping, "enqueue", away)
     opened_sweep()
     assert len(asked) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
-    monkeypatch.setattr("profiles.actors.build_opened.send", asked.append)
+    monkeypatch.setattr(sweeping, "enqueue", lambda _, upload, queue: asked.append(upload))
     opened_sweep()
     assert len(asked) == 3
 
@@ -168,7 +169,7 @@ def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch)
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm(upload)
     sent = []
-    monkeypatch.setattr("profiles.actors.build_opened.send", sent.append)
+    monkeypatch.setattr(sweeping, "enqueue", lambda _, upload, queue: sent.append(upload))
 
     opened_sweep()
     assert sent == []

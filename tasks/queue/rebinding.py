@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks import announce
+from tasks.announce import dispatch_on_commit
 from tasks.asking.admission import check_priority, misfit, runtime_of
 from tasks.asking.copying import described
-from tasks.hints import dispatch_on_commit
 from tasks.models import Task, TaskEvent
 from tasks.queue.targets import Candidate
 from tasks.states import TaskState

@@ -8,7 +8,7 @@ from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import TimeLimitExceeded
 
 from agent.protocol import Hello
-from tasks import actors, hints
+from tasks import actors
 from tasks.actors import Joined, dispatch
 from tasks.models import Attempt, Task
 from tasks.submitting import task_submit
@@ -25,6 +25,7 @@ from tasks.tests.make import (
     started,
     stored,
 )
+from webprofile import background
 from workers import gateway
 
 QUEUE = "dispatch"
@@ -85,7 +86,7 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
 ):
     told = []
     monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append(kind))
-    monkeypatch.setattr(dispatch, "send", lambda workers: told.append(workers))
+    monkeypatch.setattr(dispatch.broker, "enqueue", lambda message: told.append(*message.args))
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
     with django_capture_on_commit_callbacks(execute=True):
@@ -99,7 +100,7 @@ def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_gives_the_tas
         raise ConnectionClosed("away")
 
     monkeypatch.setattr(dispatch.broker, "enqueue", away)
-    monkeypatch.setattr(hints, "sender", hints.Sender())
+    monkeypatch.setattr(background, "sender", background.Sender())
     task = make_waiting_task(make_user(), make_worker())
     assert Task.objects.get().state == "waiting"
     sweep()
@@ -108,8 +109,8 @@ def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_gives_the_tas
 
 def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
     now, sent = 100.0, []
-    monkeypatch.setattr(hints.time, "monotonic", lambda: now)
-    sender = hints.Sender()
+    monkeypatch.setattr(background.time, "monotonic", lambda: now)
+    sender = background.Sender()
 
     def silent() -> None:
         sender.send("dispatch", lambda: sent.append("while another one waits"))
@@ -120,11 +121,11 @@ def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
     assert sent.pop()  # until it is known that it is silent, each finds it out alone
     for _ in range(2):
         sender.send("dispatch", lambda: sent.append("while it rests"))
-        now += hints.REST_S
+        now += background.REST_S
         with pytest.raises(ConnectionClosed):
             sender.send("dispatch", silent)
     assert sent == []
-    now += hints.REST_S
+    now += background.REST_S
     for _ in range(2):
         sender.send("dispatch", lambda: sent.append("it is back"))
     assert sent == ["it is back"] * 2

@@ -18,7 +18,8 @@ EDGE = {
 }  # fmt: skip
 #: parts of the project package that a core may import
 LEAVES = (
-    "webprofile.batchfile", "webprofile.errors", "webprofile.integers", "webprofile.layers",
+    "webprofile.background", "webprofile.batchfile", "webprofile.errors", "webprofile.integers",
+    "webprofile.layers",
     "webprofile.meters", "webprofile.traces",
 )  # fmt: skip
 #: and those for the core of one app alone
