@@ -7,10 +7,10 @@ from structlog.contextvars import bind_contextvars
 
 from profiles.opened.announce import opened_group
 from profiles.selectors import uploads_visible_to
-from tasks.consumers import NOT_FOUND, ReadersConsumer
+from webprofile.sockets import NOT_FOUND, BrowserConsumer
 
 
-class OpenedConsumer(ReadersConsumer):
+class OpenedConsumer(BrowserConsumer):
     """Tells that an opened profile changed; the page then fetches its fragment."""
 
     async def connect(self) -> None:

@@ -4,15 +4,9 @@ A wake-up says only that something changed; what changed is read from the rows, 
 that the browser saw last. So a lost wake-up or a lost connection loses nothing.
 """
 
-import json
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
-from django.conf import settings
-from django.contrib.auth import get_user
 from structlog.contextvars import bind_contextvars
 
 from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
@@ -23,86 +17,10 @@ from tasks.selectors import (
     log_after,
     tasks_visible_to,
 )
-from webprofile.sockets import BAD_FRAME, TOO_MUCH, ClosesOnce, Pace, Places
-
-_SESSIONS = import_module(settings.SESSION_ENGINE)
-_PLACES = Places()
-#: characters of a frame; a page's has fewer than 100
-MOST_SAID = 1000
-NOT_LOGGED_IN = 4401
-NOT_FOUND = 4404
-#: the browser comes back, and is asked anew what it may see
-OTHER_RIGHTS = 4403
+from webprofile.sockets import NOT_FOUND, BrowserConsumer
 
 
-class ReadersConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
-    """A socket that hears nothing more when its session or its reader's rights have ended.
-
-    A page says little and seldom: what is long, binary or without end closes the socket.
-    """
-
-    has_place = False
-    group = ""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Leave place and group, however it ends: an error ends it without `disconnect`."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            if self.has_place:
-                _PLACES.give_back(scope["user"].pk)
-            if self.group:
-                await self.channel_layer.group_discard(self.group, self.channel_name)
-
-    async def is_let_in(self) -> bool:
-        """Accept the socket; close it at once where nobody is logged in, or too many are open."""
-        await self.accept()
-        user = self.scope["user"]
-        if not user.is_authenticated:
-            await self.close(code=NOT_LOGGED_IN)
-            return False
-        self.has_place = _PLACES.take(user.pk)
-        if not self.has_place:
-            await self.close(code=TOO_MUCH)
-            return False
-        self.pace = Pace(settings.READER_FRAMES_BURST, settings.READER_FRAMES_PER_S)
-        return True
-
-    async def join(self, group: str) -> None:
-        self.group = group
-        await self.channel_layer.group_add(group, self.channel_name)
-
-    async def receive(
-        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
-    ) -> None:
-        """A frame that is no JSON says nothing."""
-        if self.is_closed:
-            return
-        if not self.pace.has_room():
-            await self.close(code=TOO_MUCH)
-        elif text_data is None or len(text_data) > MOST_SAID:
-            await self.close(code=BAD_FRAME)
-        else:
-            try:
-                content = json.loads(text_data)
-            except (ValueError, RecursionError):
-                return
-            # an error of the answer is ours: it ends the socket, and the page comes back
-            await self.receive_json(content)
-
-    async def is_over(self) -> bool:
-        """Close the socket of who is not logged in any more, or has other rights by now."""
-        store = _SESSIONS.SessionStore(self.scope["session"].session_key)
-        # asks for the rows anew: a password, a session or a whole user may be gone since
-        user = await database_sync_to_async(get_user)(SimpleNamespace(session=store))
-        opener = self.scope["user"]
-        if (user.pk, user.is_staff) == (opener.pk, opener.is_staff):
-            return False
-        await self.close(code=OTHER_RIGHTS if user.pk == opener.pk else NOT_LOGGED_IN)
-        return True
-
-
-class TaskConsumer(ReadersConsumer):
+class TaskConsumer(BrowserConsumer):
     """Events and log of one task, each after the number that the browser names:
     {"after": event number, "log_after": log piece's id}. The page fetches what it shows of them.
     """
@@ -169,7 +87,7 @@ class TaskConsumer(ReadersConsumer):
         return log + news
 
 
-class TaskListConsumer(ReadersConsumer):
+class TaskListConsumer(BrowserConsumer):
     """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
 
     async def connect(self) -> None:
@@ -184,13 +102,6 @@ class TaskListConsumer(ReadersConsumer):
     async def task_changed(self, event: dict[str, Any]) -> None:
         if not await self.is_over():
             await self.send_json({"type": "changed"})
-
-
-class NoSuchSocket(AsyncJsonWebsocketConsumer):
-    """Answers an address at which there is nothing, instead of an error in the log."""
-
-    async def connect(self) -> None:
-        await self.close(code=NOT_FOUND)
 
 
 def _event(event: TaskEvent) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from channels.routing import URLRouter
 from django.urls import path, re_path
 
 from profiles.consumers import OpenedConsumer
-from tasks.consumers import NoSuchSocket, TaskConsumer, TaskListConsumer
-from webprofile.sockets import NoPages, OwnPages
+from tasks.consumers import TaskConsumer, TaskListConsumer
+from webprofile.sockets import NoPages, NoSuchSocket, OwnPages
 from workers.consumers.agent import AgentConsumer
 
 browser = OwnPages(

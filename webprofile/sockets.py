@@ -1,22 +1,34 @@
 """What any socket is held to: who may open it, how many, how much it may say, how often."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocketConsumer
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.http.request import split_domain_port, validate_host
 
 from webprofile.origins import origin_of
 
+_SESSIONS = import_module(settings.SESSION_ENGINE)
 App = Callable[[Any, Any, Any], Awaitable[Any]]
 #: more frames, or more sockets, than anybody needs
 TOO_MUCH = 4429
 BAD_FRAME = 4400
+#: characters of a frame; a page's has fewer than 100
+MOST_SAID = 1000
+NOT_LOGGED_IN = 4401
+NOT_FOUND = 4404
+#: the browser comes back, and is asked anew what it may see
+OTHER_RIGHTS = 4403
 
 
 class Pace:
@@ -70,6 +82,83 @@ class ClosesOnce(AsyncWebsocketConsumer):
     ) -> None:
         if not self.is_closed:
             await super().send(text_data=text_data, bytes_data=bytes_data, close=close)
+
+
+_PLACES = Places()
+
+
+class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
+    """A socket that hears nothing more when its session or its reader's rights have ended.
+
+    A page says little and seldom: what is long, binary or without end closes the socket.
+    """
+
+    has_place = False
+    group = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Leave place and group, however it ends: an error ends it without `disconnect`."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self.has_place:
+                _PLACES.give_back(scope["user"].pk)
+            if self.group:
+                await self.channel_layer.group_discard(self.group, self.channel_name)
+
+    async def is_let_in(self) -> bool:
+        """Accept the socket; close it at once where nobody is logged in, or too many are open."""
+        await self.accept()
+        user = self.scope["user"]
+        if not user.is_authenticated:
+            await self.close(code=NOT_LOGGED_IN)
+            return False
+        self.has_place = _PLACES.take(user.pk)
+        if not self.has_place:
+            await self.close(code=TOO_MUCH)
+            return False
+        self.pace = Pace(settings.READER_FRAMES_BURST, settings.READER_FRAMES_PER_S)
+        return True
+
+    async def join(self, group: str) -> None:
+        self.group = group
+        await self.channel_layer.group_add(group, self.channel_name)
+
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
+    ) -> None:
+        """A frame that is no JSON says nothing."""
+        if self.is_closed:
+            return
+        if not self.pace.has_room():
+            await self.close(code=TOO_MUCH)
+        elif text_data is None or len(text_data) > MOST_SAID:
+            await self.close(code=BAD_FRAME)
+        else:
+            try:
+                content = json.loads(text_data)
+            except (ValueError, RecursionError):
+                return
+            # an error of the answer is ours: it ends the socket, and the page comes back
+            await self.receive_json(content)
+
+    async def is_over(self) -> bool:
+        """Close the socket of who is not logged in any more, or has other rights by now."""
+        store = _SESSIONS.SessionStore(self.scope["session"].session_key)
+        # asks for the rows anew: a password, a session or a whole user may be gone since
+        user = await database_sync_to_async(get_user)(SimpleNamespace(session=store))
+        opener = self.scope["user"]
+        if (user.pk, user.is_staff) == (opener.pk, opener.is_staff):
+            return False
+        await self.close(code=OTHER_RIGHTS if user.pk == opener.pk else NOT_LOGGED_IN)
+        return True
+
+
+class NoSuchSocket(AsyncJsonWebsocketConsumer):
+    """Answers an address at which there is nothing, instead of an error in the log."""
+
+    async def connect(self) -> None:
+        await self.close(code=NOT_FOUND)
 
 
 class OwnPages:
