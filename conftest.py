@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import dramatiq
 import hypothesis
 import pytest
 from django.conf import settings
@@ -45,13 +44,6 @@ class _Scheduling(LoadScopeScheduling):
             return nodeid
         uses_site = "/end_to_end/" in file or file.endswith("browser/test_journey.py")
         return "whole site" if uses_site else file
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _queues() -> None:
-    """Messages are sent by name: a test need not import the actors, which declare their queues."""
-    for queue in ("dispatch", "profiles", "webhooks"):
-        dramatiq.get_broker().declare_queue(queue)
 
 
 @pytest.hookimpl(optionalhook=True)

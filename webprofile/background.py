@@ -57,8 +57,10 @@ def enqueue(actor: str, *args: object, queue: str) -> None:
     message: dramatiq.Message[object] = dramatiq.Message(
         queue_name=queue, actor_name=actor, args=args, kwargs={}, options={}
     )
+    broker = dramatiq.get_broker()
     with hint_given(actor):
-        dramatiq.get_broker().enqueue(message)
+        broker.declare_queue(queue)  # this process may not have imported the actor, which does it
+        broker.enqueue(message)
 
 
 def enqueue_on_commit(actor: str, *args: object, queue: str) -> None:
