@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC
 
 from allauth.account.adapter import get_adapter
 from allauth.usersessions.models import UserSession
@@ -57,7 +58,9 @@ class ReaderMiddleware:
         if language:
             request.LANGUAGE_CODE = language
         address = audit.address.set(_address_of(request))
-        zone = preferences.zone_of(user, request.COOKIES.get(preferences.COOKIE, ""))
+        cookie = request.COOKIES.get(preferences.COOKIE, "")
+        # programs get times in UTC, whatever zone the reader chose for pages
+        zone = UTC if is_api(request) else preferences.zone_of(user, cookie)
         try:
             with timezone.override(zone):
                 if user and _opens_page(request):

@@ -7,17 +7,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tasks.kinds import Kind
 from tasks.models import Task, TaskFile
-from tasks.states import Outcome, Status, TaskState
+from tasks.pages import STRANDS
+from tasks.states import Status
 from webprofile.rest.filtering import KeyFilter, MomentFilter, TextFilter
-
-_STATES: dict[Status, Q] = {
-    Status.INITIATED: Q(state=TaskState.INITIATED),
-    Status.WAITING: Q(state__in=[TaskState.WAITING, TaskState.ASSIGNED]),
-    Status.RUNNING: Q(state__in=[TaskState.RUNNING, TaskState.CANCELLING, TaskState.PROCESSING]),
-    Status.SUCCEEDED: Q(outcome=Outcome.SUCCEEDED),
-    Status.FAILED: Q(outcome__in=[Outcome.FAILED, Outcome.LOST]),
-    Status.CANCELLED: Q(outcome=Outcome.CANCELLED),
-}
 
 
 class TaskFilters(django_filters.FilterSet):
@@ -64,8 +56,8 @@ class TaskFilters(django_filters.FilterSet):
 
     def with_status(self, rows: QuerySet[Task], name: str, values: list[str]) -> Any:
         wanted = Q()
-        for value in values:
-            wanted |= _STATES[Status(value)]
+        for strand in (each for value in values for each in STRANDS[Status(value)]):
+            wanted |= strand
         return rows.filter(wanted)
 
     def with_model(self, rows: QuerySet[Task], name: str, value: str) -> Any:

@@ -6,19 +6,19 @@ from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import artifact_title
 from tasks.models import Artifact, Attempt, LogChunk, Task
-from tasks.rest.answers import ArtifactAnswer, EventAnswer, EventsAnswer
-from tasks.rest.bodies import AttemptQuery, EventsQuery, LogQuery
-from tasks.rest.views import TaskView
+from tasks.rest.answers import ArtifactAnswer, EventsAnswer
+from tasks.rest.views import OneTask
 from tasks.selectors import events_after, last_attempt
-from webprofile.rest.schema import documented, redirect_to
+from webprofile.rest import fields
+from webprofile.rest.schema import problems, redirect_to
 from webprofile.storage import storage
 
 NEXT_OFFSET = OpenApiParameter(
@@ -40,100 +40,113 @@ class PlainText(BaseRenderer):
         return str(data).encode()
 
 
-class TaskEvents(TaskView):
-    """A task's history."""
+class EventsQuery(fields.Query):
+    """From where on."""
 
-    @documented(
-        "List events", answers={200: EventsAnswer}, query=EventsQuery, operation_id="tasks_events"
+    after = fields.Whole(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Events after this number.",
     )
-    def get(self, request: Request, task_id: int) -> Response:
+    limit = fields.Whole(
+        required=False, default=200, min_value=1, max_value=1000, help_text="At most so many."
+    )
+
+
+class AttemptQuery(fields.Query):
+    """Which attempt."""
+
+    attempt = fields.Whole(
+        required=False,
+        min_value=1,
+        max_value=32767,
+        help_text="Number of the attempt; the last one if not given.",
+    )
+
+
+class LogQuery(AttemptQuery):
+    """Which part of a log."""
+
+    offset = fields.Whole(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told.",
+    )
+
+
+class TaskOutputViewSet(OneTask):
+    """What a task leaves, and the files it came with."""
+
+    @extend_schema(summary="List events", parameters=[EventsQuery], responses=EventsAnswer)
+    def events(self, request: Request, task_id: int) -> Response:
         """The events after a number, in order: ask again with `last_seq` to miss none."""
-        task = self.task(task_id)
-        query = self.query(EventsQuery)
-        found = list(events_after(task, query["after"])[: query["limit"] + 1])
-        shown = found[: query["limit"]]
+        task = self.get_object()
+        query = EventsQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        after, limit = query.validated_data["after"], query.validated_data["limit"]
+        found = list(events_after(task, after)[: limit + 1])
+        shown = found[:limit]
         answer = {
-            "results": EventAnswer(shown, many=True).data,
-            "last_seq": shown[-1].seq if shown else query["after"],
+            "results": shown,
+            "last_seq": shown[-1].seq if shown else after,
             "is_complete": len(found) == len(shown),
         }
-        return Response(answer)
+        return Response(EventsAnswer(answer).data)
 
-
-class TaskLog(TaskView):
-    """What load_and_run printed."""
-
-    renderer_classes = (PlainText, JSONRenderer)
-
-    @documented(
-        "Read a log",
-        answers={(200, "text/plain"): OpenApiResponse(str, description="The log's text.")},
-        errors={404: ["not_found"]},
-        query=LogQuery,
-        parameters=[NEXT_OFFSET],
-        operation_id="tasks_log",
+    @extend_schema(
+        summary="Read a log",
+        parameters=[LogQuery, NEXT_OFFSET],
+        responses={(200, "text/plain"): OpenApiResponse(str, description="The log's text.")},
     )
-    def get(self, request: Request, task_id: int) -> HttpResponse:
+    def log(self, request: Request, task_id: int) -> HttpResponse:
         """The text from an offset on; it grows while the task runs. An attempt without a log, or
         a task without an attempt, has an empty one.
         """
-        query = self.query(LogQuery)
-        attempt = attempt_of(self.task(task_id), query.get("attempt"))
-        text, end = log_from(attempt, query["offset"]) if attempt else ("", query["offset"])
+        query = LogQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        offset = query.validated_data["offset"]
+        attempt = attempt_of(self.get_object(), query.validated_data.get("attempt"))
+        text, end = log_from(attempt, offset) if attempt else ("", offset)
         headers = {"Log-Next-Offset": str(end)}
         return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
 
-
-class TaskArtifacts(TaskView):
-    """The files that attempts left."""
-
-    @documented(
-        "List artifacts",
-        answers={200: ArtifactAnswer(many=True)},
-        operation_id="tasks_artifacts",
-    )
-    def get(self, request: Request, task_id: int) -> Response:
+    @extend_schema(summary="List artifacts", responses=ArtifactAnswer(many=True))
+    def artifacts(self, request: Request, task_id: int) -> Response:
         """Those of all attempts, by attempt and name; also what a rule removed."""
-        task = self.task(task_id)
+        task = self.get_object()
         known = Q(is_stored=True) | Q(removed_at__isnull=False)
         found = Artifact.objects.filter(known, attempt__task=task)
         ordered = found.select_related("attempt").order_by("attempt__number", "name")
         return Response(ArtifactAnswer([_artifact(task, each) for each in ordered], many=True).data)
 
-
-class TaskArtifact(TaskView):
-    """One file that an attempt left."""
-
-    @documented(
-        "Fetch an artifact",
-        answers=redirect_to("the file in storage"),
-        errors={410: ["removed_by_rule"]},
-        query=AttemptQuery,
-        operation_id="tasks_artifact",
+    @extend_schema(
+        summary="Fetch an artifact",
+        parameters=[AttemptQuery],
+        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
-    def get(self, request: Request, task_id: int, name: str) -> HttpResponse:
+    def artifact(self, request: Request, task_id: int, name: str) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
-        task = self.task(task_id)
-        attempt = attempt_of(task, self.query(AttemptQuery).get("attempt"))
+        task = self.get_object()
+        query = AttemptQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        attempt = attempt_of(task, query.validated_data.get("attempt"))
         found = Artifact.objects.filter(attempt=attempt, name=name).first()
         refuse_removed(found)
         if attempt is None or found is None or not found.is_stored:
             raise Http404
         return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
 
-
-class TaskFileContent(TaskView):
-    """One file that a task came with."""
-
-    @documented(
-        "Fetch a file of a task",
-        answers=redirect_to("the file in storage"),
-        errors={410: ["removed_by_rule"]},
-        operation_id="tasks_file",
+    @extend_schema(
+        summary="Fetch a file of a task",
+        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
-    def get(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
+    def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
-        found = get_object_or_404(self.task(task_id).files.exclude(stored_at=None), pk=file_id)
+        found = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
         refuse_removed(found)
         if found.purged_at is not None:
             raise Http404

@@ -1,8 +1,8 @@
 """Several tasks in one request: put into the queue, or ended."""
 
-from dataclasses import asdict
 from typing import Any
 
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,8 +16,8 @@ from tasks.states import Status
 from tasks.submission.files import end_refused
 from webprofile.errors import DomainError
 from webprofile.rest import fields
-from webprofile.rest.schema import documented
-from webprofile.rest.views import ApiView
+from webprofile.rest.schema import problems
+from webprofile.rest.views import ApiViewSet
 
 MOST_AT_ONCE = 500
 #: each of its files is a question to storage
@@ -89,22 +89,18 @@ class CancelledAnswer(serializers.Serializer):
     )
 
 
-class TasksSubmit(ApiView):
-    """The end of several tasks' uploads."""
+class TasksViewSet(ApiViewSet):
+    """Several tasks."""
 
-    @documented(
-        "Submit several tasks",
-        body=SubmitBody,
-        answers={200: SubmittedAnswer},
-        errors={422: ["invalid"]},
-        operation_id="tasks_submit_several",
-    )
-    def post(self, request: Request) -> Response:
+    @extend_schema(summary="Submit several tasks", request=SubmitBody, responses=SubmittedAnswer)
+    def submit_several(self, request: Request) -> Response:
         """Looks of each whether all its files arrived whole, and puts those into the queue. One
         that is refused holds no other up. Repeating it changes nothing.
         """
-        asked = list(dict.fromkeys(self.read(SubmitBody)["tasks"]))
-        rows = tasks_visible_to(self.reader).defer(*LONG_OF_WORKER)
+        body = SubmitBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = list(dict.fromkeys(body.validated_data["tasks"]))
+        rows = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
         found = {task.pk: task for task in rows.filter(pk__in=asked)}
         tasks = [found[number] for number in asked if number in found]
         refused = dict[int, DomainError]()
@@ -125,22 +121,17 @@ class TasksSubmit(ApiView):
         }
         return Response(SubmittedAnswer(answer).data)
 
-
-class TasksCancel(ApiView):
-    """The end of several tasks."""
-
-    @documented(
-        "Cancel several tasks",
-        body=CancelBody,
-        answers={200: CancelledAnswer},
-        errors={422: ["invalid", "cancel_which"]},
-        operation_id="tasks_cancel_several",
+    @extend_schema(
+        summary="Cancel several tasks",
+        request=CancelBody,
+        responses={200: CancelledAnswer} | problems({422: ["invalid", "cancel_which"]}),
     )
-    def post(self, request: Request) -> Response:
+    def cancel_several(self, request: Request) -> Response:
         """Some by their numbers, or all of one's own."""
-        body = self.read(CancelBody)
-        if body["all_mine"]:
-            report = tasks_cancel_own(owner=self.reader)
+        body = CancelBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        if body.validated_data["all_mine"]:
+            report = tasks_cancel_own(owner=self.request.user)
         else:
-            report = tasks_cancel(body["tasks"], by=self.reader)
-        return Response(CancelledAnswer(asdict(report)).data)
+            report = tasks_cancel(body.validated_data["tasks"], by=self.request.user)
+        return Response(CancelledAnswer(report).data)

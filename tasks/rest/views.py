@@ -1,4 +1,4 @@
-"""The list of tasks, and each of them."""
+"""Tasks: their list, requests for them, and what is done with one."""
 
 from http import HTTPStatus
 from typing import Any
@@ -7,31 +7,32 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.removal import draft_discard, task_delete
+from profiles.removal import draft_discard, task_delete, task_keep_files
 from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
-from tasks.asking.request import TaskRequest
+from tasks.asking.admission import allowed_priority, quota_of
 from tasks.models import Task
+from tasks.queue import rebinding
 from tasks.queue.eligibility import RULES, SCRIPT
-from tasks.rest.answers import (
-    CreatedTask,
-    TaskAnswer,
-    TaskRow,
-    UploadsAnswer,
-)
-from tasks.rest.bodies import SubmitQuery
+from tasks.queue.facts import facts_of, outlook
+from tasks.queue.turns import ANY_PRIORITY
+from tasks.rest.answers import CreatedTask, TaskAnswer, TaskRow, UploadsAnswer
 from tasks.rest.filters import TaskFilters
+from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from tasks.submission.files import copy_confirm, copy_sources, end_refused, task_repeat
-from tasks.submission.schema import TaskBody, request_asked, worker_asked
+from tasks.submission.judging import admission_of, draft_of
+from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
 from webprofile.errors import DomainError
-from webprofile.rest import idempotency
-from webprofile.rest.schema import documented
-from webprofile.rest.views import ApiListView, ApiView
+from webprofile.rest import fields, idempotency
+from webprofile.rest.schema import problems
+from webprofile.rest.views import ApiListView, ApiView, ApiViewSet
 from workers.models import LONG
 
 #: columns of the device that no answer about a task has
@@ -45,51 +46,61 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-class TaskView(ApiView):
-    """What one task's views share."""
+class SubmitQuery(fields.Query):
+    """What becomes of a task that cannot be submitted."""
 
-    def task(self, task_id: int) -> Task:
-        """The task, if it exists for the reader. Raises Http404."""
-        return get_object_or_404(tasks_visible_to(self.reader).defer(*LONG_OF_WORKER), pk=task_id)
-
-    def shown(self, task: Task, *, status: int = 200) -> Response:
-        """The answer that shows a task as it is now."""
-        return Response(TaskAnswer(self.task(task.pk)).data, status=status)
-
-    def shown_submitted(self, task: Task, *, before: int | None) -> Response:
-        """The same of one that this request read: the rest of it is as it was.
-
-        before: number of its last event when it was not submitted yet; None: it was
-        """
-        # one event later it waits, and nothing was tried
-        is_new = before is not None and task.event_seq == before + 1
-        context = {"attempts": ()} if is_new and task.state == TaskState.WAITING else {}
-        return Response(TaskAnswer(task, context=context).data)
+    discard = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Remove a task whose files or device cannot be used (422), for a caller that "
+        "corrects the request and asks for another task.",
+    )
 
 
+class MoveBody(fields.Body):
+    """Where to."""
+
+    worker = fields.Named(help_text="The device, by number or name.")
+
+
+class TaskChange(fields.Body):
+    """What may be changed of a task that has not started."""
+
+    priority = fields.Integer(
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        help_text="More goes first, among its owner's tasks.",
+    )
+
+
+class KeepBody(fields.Body):
+    """Whether rules leave a task's files alone."""
+
+    keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
+
+
+@extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))
 class TaskList(ApiListView):
-    """Tasks."""
+    """One's own tasks; an administrator sees all."""
 
+    queryset = Task.objects.all()
     serializer_class = TaskRow
     filterset_class = TaskFilters
 
-    def rows(self) -> QuerySet[Task]:
-        return tasks_listed_for(self.reader)
+    def get_queryset(self) -> QuerySet[Task]:
+        return tasks_listed_for(self.request.user)
 
-    @documented("List tasks", answers={200: TaskRow(many=True)}, operation_id="tasks_list")
-    def get(self, request: Request) -> Response:
-        """One's own tasks; an administrator sees all."""
-        return self.list(request)
-
-    @documented(
-        "Ask for a task",
-        body=TaskBody,
-        answers={201: CreatedTask},
-        errors={
-            404: ["object_missing"],
-            409: ["idempotency_in_progress", "quota_reached"],
-            422: [*REFUSALS, *idempotency.ERRORS],
-        },
+    @extend_schema(
+        summary="Ask for a task",
+        request=TaskBody,
+        responses={201: CreatedTask}
+        | problems(
+            {
+                404: ["object_missing"],
+                409: ["idempotency_in_progress", "quota_reached"],
+                422: [*REFUSALS, *idempotency.ERRORS],
+            }
+        ),
         parameters=[idempotency.PARAMETER],
         operation_id="tasks_create",
     )
@@ -99,131 +110,181 @@ class TaskList(ApiListView):
         Send each file by `PUT` to its address, then submit the task. To repeat a task with changes,
         name its files by `from_file`: they are copied, and nothing has to be uploaded.
         """
-        body = self.read(TaskBody)
-        with idempotency.once(request, self.reader) as use:
-            task = use.task or self._make(body, use)
-        shown = tasks_visible_to(self.reader).get(pk=task.pk)
+        body = TaskBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        with idempotency.once(self.request) as use:
+            task = use.task or self._make(body.validated_data, use)
+        shown = tasks_visible_to(self.request.user).get(pk=task.pk)
         is_open = shown.state == TaskState.INITIATED
         answer = TaskAnswer(shown).data | {"uploads": upload_targets(shown) if is_open else []}
         headers = {"Location": reverse("api:task", args=[task.pk])}
         return Response(answer, status=201, headers=headers)
 
     def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
-        asked: TaskRequest = request_asked(body, self.reader)
+        user = self.request.user
+        asked = request_asked(body, user)
         worker = worker_asked(body["worker"])
         sources_check(asked.files)
         with transaction.atomic():
-            task = services.task_create(owner=self.reader, worker=worker, request=asked)
+            task = services.task_create(owner=user, worker=worker, request=asked)
             use.keep(task)
         copy_sources(task, asked.files)
         return task
 
 
-class TaskDetail(TaskView):
+class TasksJudge(ApiView):
+    """What would become of a request."""
+
+    @extend_schema(
+        summary="Judge a request",
+        request=DraftBody,
+        responses=JudgedAnswer,
+        operation_id="tasks_judge",
+    )
+    def post(self, request: Request) -> Response:
+        """Says of a request for a task, without making it, whether it would be refused, all that is
+        wrong with it as far as it is written, where it would go, what would run there and how long
+        it would wait.
+        """
+        body = DraftBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        draft = draft_of(body.validated_data, self.request.user)
+        answer: dict[str, Any] = {
+            "refusal": None,
+            "problems": draft.problems,
+            "worker": None,
+            "runtime_version": "",
+            "commands": draft.commands,
+            "unavailable": draft.unavailable,
+            "libraries": draft.libraries,
+            "queue": None,
+            "quota": quota_of(self.request.user)._asdict(),
+        }
+        try:
+            answer |= self._judged(body.validated_data)
+        except DomainError as error:
+            answer["refusal"] = error
+        return Response(JudgedAnswer(answer).data)
+
+    def _judged(self, body: dict[str, Any]) -> dict[str, Any]:
+        user = self.request.user
+        found = admission_of(body, user)
+        return {
+            "worker": found.worker.pk,
+            "runtime_version": found.runtime_version,
+            "queue": outlook(
+                found.worker,
+                found.runtime_version,
+                owner=user,
+                priority=allowed_priority(user, body["priority"]),
+                is_script=body["script"] is not None,
+            ),
+        }
+
+
+class OneTask(ApiViewSet):
+    """What one task's views share."""
+
+    def get_object(self) -> Task:
+        """The task, if it exists for the user. Raises Http404."""
+        tasks = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
+        return get_object_or_404(tasks, pk=self.kwargs["task_id"])
+
+
+class TaskViewSet(OneTask):
     """One task."""
 
-    @documented("Show a task", answers={200: TaskAnswer}, operation_id="tasks_show")
-    def get(self, request: Request, task_id: int) -> Response:
+    @extend_schema(summary="Show a task", responses=TaskAnswer, operation_id="tasks_show")
+    def retrieve(self, request: Request, task_id: int) -> Response:
         """All about a task but its events, its log and its results."""
-        return self.shown(self.task(task_id))
+        return Response(TaskAnswer(self.get_object()).data)
 
-    @documented(
-        "Delete a task",
-        answers={204: None},
-        errors={409: ["task_live"]},
+    @extend_schema(
+        summary="Delete a task",
+        responses={204: None} | problems({409: ["task_live"]}),
         operation_id="tasks_delete",
     )
-    def delete(self, request: Request, task_id: int) -> Response:
+    def destroy(self, request: Request, task_id: int) -> Response:
         """A task that has ended, with its results; its files leave storage soon after."""
-        task_delete(self.task(task_id), by=self.reader)
+        task_delete(self.get_object(), by=self.request.user)
         return Response(status=204)
 
-
-class TaskUploads(TaskView):
-    """Addresses for files."""
-
-    @documented(
-        "Renew upload addresses",
-        answers={200: UploadsAnswer},
-        errors={409: ["not_initiated"]},
-        operation_id="tasks_uploads",
+    @extend_schema(
+        summary="Renew upload addresses",
+        request=None,
+        responses={200: UploadsAnswer} | problems({409: ["not_initiated"]}),
     )
-    def post(self, request: Request, task_id: int) -> Response:
+    def uploads(self, request: Request, task_id: int) -> Response:
         """For an upload that broke, or took longer than its address lives; of files in parts it
         says which parts have arrived.
         """
-        task = self.task(task_id)
+        task = self.get_object()
         services.initiated_check(task)
         return Response({"uploads": upload_targets(task)})
 
-
-class TaskSubmit(TaskView):
-    """The end of the uploads."""
-
-    @documented(
-        "Submit a task",
-        query=SubmitQuery,
-        answers={200: TaskAnswer},
-        errors={
-            400: ["query_invalid"],
-            409: ["upload_missing", "upload_damaged", "not_initiated"],
-            422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
-        },
-        operation_id="tasks_submit",
+    @extend_schema(
+        summary="Submit a task",
+        parameters=[SubmitQuery],
+        request=None,
+        responses={200: TaskAnswer}
+        | problems(
+            {
+                400: ["query_invalid"],
+                409: ["upload_missing", "upload_damaged", "not_initiated"],
+                422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
+            }
+        ),
     )
-    def post(self, request: Request, task_id: int) -> Response:
+    def submit(self, request: Request, task_id: int) -> Response:
         """Looks whether all files arrived whole, and puts the task into the queue.
 
         Repeating it changes nothing. A task with a file that cannot be what it was sent as fails.
         """
-        is_discarded = self.query(SubmitQuery)["discard"]
-        task = self.task(task_id)
-        before = task.event_seq if task.state == TaskState.INITIATED else None
+        query = SubmitQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        task = self.get_object()
+        is_open, events = task.state == TaskState.INITIATED, task.event_seq
         try:
             task_confirm(task)
         except DomainError as error:
-            if is_discarded and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            if query.validated_data["discard"] and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 draft_discard(task)
             else:
                 end_refused(task, error)
             raise
-        return self.shown_submitted(task, before=before)
+        # one event later it waits, and nothing was tried: the attempts need no query
+        is_new = is_open and task.event_seq == events + 1 and task.state == TaskState.WAITING
+        return Response(TaskAnswer(task, context={"attempts": ()} if is_new else {}).data)
 
-
-class TaskCancel(TaskView):
-    """The end of one task."""
-
-    @documented("Cancel a task", answers={200: TaskAnswer}, operation_id="tasks_cancel")
-    def post(self, request: Request, task_id: int) -> Response:
+    @extend_schema(summary="Cancel a task", request=None, responses=TaskAnswer)
+    def cancel(self, request: Request, task_id: int) -> Response:
         """A task on a device ends within seconds; one that has ended stays as it is."""
-        task = self.task(task_id)
-        services.task_cancel(task)
-        return self.shown(task)
+        services.task_cancel(self.get_object())
+        return self.retrieve(request, task_id)
 
-
-class TaskRetry(TaskView):
-    """The same once more."""
-
-    @documented(
-        "Repeat a task",
-        answers={201: TaskAnswer},
-        errors={
-            404: ["not_found", "object_missing", "task_gone"],
-            409: ["idempotency_in_progress", "not_ended", "quota_reached"],
-            422: ["file_gone", *REFUSALS, *idempotency.ERRORS],
-        },
+    @extend_schema(
+        summary="Repeat a task",
+        request=None,
+        responses={201: TaskAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing", "task_gone"],
+                409: ["idempotency_in_progress", "not_ended", "quota_reached"],
+                422: ["file_gone", *REFUSALS, *idempotency.ERRORS],
+            }
+        ),
         parameters=[idempotency.PARAMETER],
-        operation_id="tasks_retry",
     )
-    def post(self, request: Request, task_id: int) -> Response:
+    def retry(self, request: Request, task_id: int) -> Response:
         """A new task of the reader's with the request and files of one that has ended, submitted
         at once.
         """
-        origin = self.task(task_id)
-        with idempotency.once(request, self.reader) as use:
+        origin, user = self.get_object(), self.request.user
+        with idempotency.once(self.request) as use:
             task = self._made(use.task, use) if use.task else None
-            task = task or task_repeat(origin, owner=self.reader, keep=use.keep)[0]
-        return self.shown(task, status=201)
+            task = task or task_repeat(origin, owner=user, keep=use.keep)[0]
+        shown = tasks_visible_to(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
+        return Response(TaskAnswer(shown).data, status=201)
 
     def _made(self, task: Task, use: idempotency.Once) -> Task | None:
         """What an earlier request with the key made, None if its process died too soon for that."""
@@ -235,3 +296,50 @@ class TaskRetry(TaskView):
             use.go_on()
             copy_confirm(task)
         return task
+
+    @extend_schema(summary="Show the queue", responses=PlaceAnswer)
+    def queue(self, request: Request, task_id: int) -> Response:
+        """The place of a waiting task, how long it may take, why it waits, and where it would
+        start sooner.
+        """
+        facts = facts_of(self.get_object(), reader=self.request.user)
+        return Response(PlaceAnswer({"queue": facts}).data)
+
+    @extend_schema(
+        summary="Move a task",
+        request=MoveBody,
+        responses={200: TaskAnswer} | problems({409: ["not_waiting"], 422: REFUSALS}),
+    )
+    def move(self, request: Request, task_id: int) -> Response:
+        """Lets a waiting task wait for another device, with the same version of MegEngine."""
+        task = self.get_object()
+        body = MoveBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        worker = worker_asked(body.validated_data["worker"])
+        if worker is None:
+            raise DomainError("worker_unknown", field="worker")
+        rebinding.task_move(task, to=worker)
+        return self.retrieve(request, task_id)
+
+    @extend_schema(
+        summary="Change the priority",
+        request=TaskChange,
+        responses={200: TaskAnswer}
+        | problems({409: ["not_waiting"], 422: ["invalid", "priority_bad"]}),
+    )
+    def prioritize(self, request: Request, task_id: int) -> Response:
+        """Of a task that has not started."""
+        task = self.get_object()
+        body = TaskChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        rebinding.task_prioritize(task, **body.validated_data, by=self.request.user)
+        return self.retrieve(request, task_id)
+
+    @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
+    def keep_files(self, request: Request, task_id: int) -> Response:
+        """Or let them go again. Results are kept in any case."""
+        task = self.get_object()
+        body = KeepBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        task_keep_files(task, **body.validated_data)
+        return self.retrieve(request, task_id)

@@ -10,10 +10,17 @@ from rest_framework_simplejwt.tokens import Token
 from accounts.access_tokens import PREFIX, user_of_secret
 from accounts.models import AccessToken, User
 from accounts.refresh_tokens import pair_is_live
+from webprofile.watching.facts import note
 
 Scope = AccessToken.Scope
 #: one form for all that goes by the header
 CHALLENGE = 'Bearer realm="api"'
+
+
+class UserRequest(Request):
+    """A request of somebody who is logged in, for type hints."""
+
+    user: User
 
 
 class AccessTokenAuthentication(authentication.BaseAuthentication):
@@ -29,6 +36,7 @@ class AccessTokenAuthentication(authentication.BaseAuthentication):
         user = token.user
         if Scope.ADMIN not in token.scopes:
             _make_plain(user)
+        note(request, user=user.pk)
         return user, token
 
     def authenticate_header(self, request: Request) -> str:
@@ -41,7 +49,10 @@ class JwtAuthentication(JWTAuthentication):
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         if bearer_of(request).startswith(PREFIX):
             return None
-        return super().authenticate(request)
+        found = super().authenticate(request)
+        if found is not None:
+            note(request, user=found[0].pk)
+        return found
 
     def get_user(self, validated_token: Token) -> Any:
         user = super().get_user(validated_token)

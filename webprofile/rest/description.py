@@ -1,4 +1,4 @@
-"""The text in front of the schema."""
+"""Texts of the schema."""
 
 DESCRIPTION = """\
 What the pages of this site do with tasks, devices and profiles, for programs. Administration and
@@ -35,11 +35,10 @@ TAGS = {
     "options": "Options of load_and_run.",
     "profiles": "Results: operators, statistics, graphs, comparisons, exports.",
     "problems": "What the codes of errors mean.",
-    "schema": "This description.",
 }
 
-#: what stands in an address, by its place there
-PARTS = {
+#: of parameters in paths, by the part before
+PATH_PARAMETERS = {
     "artifacts/{name}": "The file's name, such as `profile.json`.",
     "attempts/{number}": "Number of the attempt, from 1.",
     "export/{name}": "What to export, as the profile's `exports` lists.",
@@ -60,4 +59,4 @@ PARTS = {
     "{task_id}/{other_id}": "Number of the task that it is compared with.",
 }
 #: of answers that nothing else is to be said of
-ANSWERS = {"200": "What was asked for.", "201": "What was made.", "204": "Done; without a body."}
+ANSWERS = {"200": "What was asked for.", "201": "What was made."}

@@ -6,9 +6,12 @@ What is wrong with a value is told in words of JSON, not of Python's types as DR
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+
+from webprofile.rest.problems import QueryInvalid
 
 #: of a key in the database
 KEY_LIMIT = 2**63 - 1
@@ -40,7 +43,24 @@ class Body(serializers.Serializer):
 
 
 class Query(serializers.Serializer):
-    """The question of an address; all of its values are texts."""
+    """Parameters of an address; what is wrong with them is answered with 400, not 422."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, QueryDict):
+            return super().to_internal_value(data)
+        # DRF would read a QueryDict as an HTML form, where an empty value is none
+        lists = {
+            name for name, field in self.fields.items() if isinstance(field, serializers.ListField)
+        }
+        given = {name: data.getlist(name) if name in lists else data[name] for name in data}
+        return super().to_internal_value(given)
+
+    def is_valid(self, *, raise_exception: bool = False) -> bool:
+        if super().is_valid():
+            return True
+        if raise_exception:
+            raise QueryInvalid(self.errors)
+        return False
 
 
 class Whole(serializers.IntegerField):

@@ -8,20 +8,21 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.utils import timezone
-from rest_framework.request import Request
+from drf_spectacular.utils import OpenApiParameter
 
 from accounts.models import User
 from tasks.models import IdempotencyKey, Task
 from webprofile.errors import DomainError
-from webprofile.rest.schema import header
+from webprofile.rest.authentication import UserRequest
 
 KEY_LIMIT = 200
 #: a first request that has not ended after this long never will: its process is gone
 PATIENCE = datetime.timedelta(seconds=60)
-PARAMETER = header(
+PARAMETER = OpenApiParameter(
     "Idempotency-Key",
-    f"1 to {KEY_LIMIT} printable ASCII characters of the caller's choice. For a day, the same key "
-    "with the same request answers with the same task.",
+    location=OpenApiParameter.HEADER,
+    description=f"1 to {KEY_LIMIT} printable ASCII characters of the caller's choice. For a day, "
+    "the same key with the same request answers with the same task.",
     pattern=r"^[!-~]{1,200}$",
 )
 ERRORS = ["idempotency_key_bad", "idempotency_key_reused"]
@@ -62,13 +63,13 @@ class Once:
 
 
 @contextmanager
-def once(request: Request, reader: User) -> Iterator[Once]:
+def once(request: UserRequest) -> Iterator[Once]:
     """Claim the request's key; one that fails inside frees it, so that it may be tried again.
 
     Raises DomainError: idempotency_key_bad, idempotency_key_reused, idempotency_in_progress.
     """
     key = request.headers.get("Idempotency-Key")
-    use = Once(None, None) if key is None else _claimed(key, _digest(request), reader)
+    use = Once(None, None) if key is None else _claimed(key, _digest(request), request.user)
     try:
         yield use
     except BaseException:
@@ -103,6 +104,6 @@ def _take_over(row: IdempotencyKey, made: Task | None) -> None:
         raise DomainError("idempotency_in_progress", status=409)
 
 
-def _digest(request: Request) -> str:
+def _digest(request: UserRequest) -> str:
     body = json.dumps(request.data, sort_keys=True)
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).hexdigest()

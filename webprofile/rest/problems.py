@@ -57,12 +57,8 @@ _OF_TOKENS = {
 }  # fmt: skip
 
 
-class QueryInvalid(Exception):
-    """Values in the address that cannot be; `detail` as in DRF's ValidationError."""
-
-    def __init__(self, detail: Any) -> None:
-        self.detail = detail
-        super().__init__("the question in the address is wrong")
+class QueryInvalid(exceptions.ValidationError):
+    """Values in the address that cannot be."""
 
 
 def problem(

@@ -1,23 +1,22 @@
 """The schema: what every operation shares, so that none forgets to say it."""
 
-import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 
-from webprofile.rest.description import ANSWERS, DESCRIPTION, PARTS, TAGS
+from webprofile.rest.description import ANSWERS, PATH_PARAMETERS
 from webprofile.rest.fields import Body, Query
 from webprofile.rest.permissions import NoAccessToken, scope_wanted
 from webprofile.rest.problems import MEDIA_TYPE
 
 _View = TypeVar("_View", bound=Callable[..., Any])
-Answers = Mapping[Any, Any]
 
 
 class FieldProblem(serializers.Serializer):
@@ -47,65 +46,57 @@ class Problem(serializers.Serializer):
     )
 
 
+def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenApiResponse]:
+    """Codes of errors by status, as `responses` of `extend_schema`.
+
+    Those that any operation may end with are added by `Schema`.
+    """
+    return {
+        (status, MEDIA_TYPE): OpenApiResponse(Problem, description=_described(status, codes))
+        for status, codes in errors.items()
+    }
+
+
+def redirect_to(what: str) -> dict[int, OpenApiResponse]:
+    """`responses` of a download: where the file lies, for some minutes."""
+    return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
+
+
 def documented(
     summary: str,
     *,
-    answers: Answers,
+    answers: Mapping[Any, Any],
     errors: Mapping[int, Sequence[str]] | None = None,
     body: type[Body] | None = None,
     query: type[Query] | None = None,
     **more: Any,
 ) -> Callable[[_View], _View]:
-    """Describe an operation; its docstring is the description.
-
-    answers: by status, a serializer, `OpenApiResponse`, or None for an empty body; a key may be
-    (status, media type); errors: codes by status; more: `parameters`, `operation_id`, `examples` of
-    drf-spectacular
-    """
-    responses: dict[Any, Any] = dict(answers)
-    for status, codes in (errors or {}).items():
-        responses[status, MEDIA_TYPE] = _problem(status, codes)
+    """`extend_schema` with other names, for views that are not written with it yet."""
     parameters: list[Any] = [*more.pop("parameters", []), *([query] if query else [])]
+    responses = {**answers, **problems(errors or {})}
     return extend_schema(
         summary=summary, request=body, responses=responses, parameters=parameters, **more
     )
 
 
-def redirect_to(what: str) -> dict[int, Any]:
-    """The answer of a download: where the file lies, for some minutes."""
-    return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
-
-
-def header(name: str, description: str, **more: Any) -> OpenApiParameter:
-    """A header of the request."""
-    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=description, **more)
-
-
-def _problem(status: int, codes: Iterable[str]) -> OpenApiResponse:
-    return OpenApiResponse(Problem, description=_words(status, codes))
-
-
-def _words(status: int, codes: Iterable[str]) -> str:
+def _described(status: int, codes: Iterable[str]) -> str:
     named = ", ".join(f"`{code}`" for code in codes)
     return f"{HTTPStatus(status).phrase}: {named}."
 
 
-def _with_codes(text: str, codes: Iterable[str]) -> str:
-    """The words of an operation's own errors, with those that any may end with."""
-    more = [f", `{code}`" for code in codes if f"`{code}`" not in text]
-    return f"{text.removesuffix('.')}{''.join(more)}."
-
-
 class Schema(AutoSchema):
-    """Adds to each operation the errors that any may end with, its tag and its scope."""
+    """Adds to each operation the errors that any may end with, and the scope of a token."""
 
-    def get_tags(self) -> list[str]:
-        return [self.path.removeprefix("/api/v1/").split("/")[0]]
+    view: Any
+
+    def get_operation_id(self) -> str:
+        """Of an action of a viewset: `tasks_cancel` instead of `tasks_cancel_create`."""
+        if action := getattr(self.view, "action", ""):
+            return f"{self.get_tags()[0]}_{action}"
+        return str(super().get_operation_id())
 
     def get_auth(self) -> list[dict[str, Any]]:
         return [] if self._is_public() else super().get_auth()
-
-    view: Any
 
     def get_description(self) -> str:  # type: ignore[override]
         text = super().get_description()
@@ -121,14 +112,22 @@ class Schema(AutoSchema):
         operation: dict[str, Any] | None = super().get_operation(*args, **kwargs)
         if operation is None:
             return None
+        before = {name: part for part, name in re.findall(r"(?=/([^/]+)/\{(\w+)\}/)", self.path)}
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "path":
+                name = parameter["name"]
+                parameter["description"] = PATH_PARAMETERS[f"{before[name]}/{{{name}}}"]
         answers = operation["responses"]
-        schema = self.resolve_serializer(Problem, "response").ref
+        for status, answer in answers.items():
+            answer["description"] = answer["description"] or ANSWERS[status]
+        content = {MEDIA_TYPE: {"schema": self.resolve_serializer(Problem, "response").ref}}
         for status, codes in self._usual_errors().items():
             if own := answers.get(str(status)):
-                own["description"] = _with_codes(own["description"], codes)
+                more = [f", `{code}`" for code in codes if f"`{code}`" not in own["description"]]
+                own["description"] = f"{own['description'].removesuffix('.')}{''.join(more)}."
             else:
-                content = {MEDIA_TYPE: {"schema": schema}}
-                answers[str(status)] = {"content": content, "description": _words(status, codes)}
+                description = _described(status, codes)
+                answers[str(status)] = {"content": content, "description": description}
         operation["responses"] = dict(sorted(answers.items()))
         return operation
 
@@ -209,33 +208,8 @@ def only_v1(endpoints: list[Any], **kwargs: Any) -> list[Any]:
     return [each for each in endpoints if each[0].startswith("/api/v1/")]
 
 
-def describe(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Put the text that holds for all operations in front."""
-    result["info"]["description"] = DESCRIPTION
-    # drf-spectacular's own, for choices that may be null
+def describe_null(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Describe drf-spectacular's own component, for choices that may be null."""
     if null := result["components"]["schemas"].get("NullEnum"):
         null["description"] = "No value."
-    used = set()
-    for path, operations in result["paths"].items():
-        parts = _parts(path)
-        for each in operations.values():
-            used |= set(each["tags"])
-            for parameter in each.get("parameters", []):
-                if parameter["in"] == "path":
-                    parameter["description"] = parts[parameter["name"]]
-            for status, answer in each["responses"].items():
-                answer["description"] = answer["description"] or ANSWERS[status]
-    result["tags"] = [
-        {"name": name, "description": text} for name, text in TAGS.items() if name in used
-    ]
     return result
-
-
-def _parts(path: str) -> dict[str, str]:
-    """What each part of an address is. Raises KeyError for one that nobody described."""
-    pieces = path.strip("/").split("/")
-    return {
-        piece.strip("{}"): PARTS[f"{before}/{piece}"]
-        for before, piece in itertools.pairwise(pieces)
-        if piece.startswith("{")
-    }

@@ -1,42 +1,41 @@
 """What resources derive from, and the views that belong to the whole API."""
 
-import datetime
 from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.utils import timezone, translation
+from django.utils import translation
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
-from rest_framework.mixins import ListModelMixin
+from rest_framework.generics import ListAPIView
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
 
 from accounts.models import User
+from webprofile.rest.authentication import UserRequest
 from webprofile.rest.fields import Body, Query
-from webprofile.rest.problems import QueryInvalid
-from webprofile.rest.schema import documented
-from webprofile.watching.facts import note
 from webprofile.wording import WORDINGS
 from webprofile.wording_values import template, values_in
 
 
 class ApiView(APIView):
-    """A resource; see `webprofile.rest` for the attributes."""
+    """A view of the API; its attributes and methods are those of Django REST framework."""
 
+    request: UserRequest
+    #: of a token (`permissions`); empty: as the method says
     scope: str = ""
 
     @property
     def reader(self) -> User:
         """The user who asks."""
-        return cast(User, self.request.user)
+        return self.request.user
 
     def read(self, body: type[Body], **context: Any) -> dict[str, Any]:
         """The body's validated data. Raises ValidationError, which names every bad field."""
@@ -46,16 +45,9 @@ class ApiView(APIView):
 
     def query(self, query: type[Query]) -> dict[str, Any]:
         """The address's validated question. Raises QueryInvalid."""
-        found = query(data=self.request.query_params.dict())
-        if not found.is_valid():
-            raise QueryInvalid(found.errors)
+        found = query(data=self.request.query_params)
+        found.is_valid(raise_exception=True)
         return cast(dict[str, Any], found.validated_data)
-
-    def perform_authentication(self, request: Request) -> None:
-        """Also name the user in the line of the log that tells of the request."""
-        super().perform_authentication(request)
-        if request.user.is_authenticated:
-            note(request, user=request.user.pk)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """No row is called by a NUL, and PostgreSQL would not even look for one."""
@@ -63,13 +55,8 @@ class ApiView(APIView):
         if any("\0" in str(part) for part in kwargs.values()):
             raise Http404
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Programs get times in UTC, whatever zone the reader chose for pages."""
-        with timezone.override(datetime.UTC):
-            return super().dispatch(request, *args, **kwargs)
-
     def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """The methods, in `Allow`."""
+        """The methods, in `Allow`: DRF's metadata would repeat a part of the schema."""
         return Response(status=204)
 
     def finalize_response(
@@ -81,11 +68,15 @@ class ApiView(APIView):
         return answer
 
 
-class ApiListView(ListModelMixin, ApiView, GenericAPIView):
-    """A list in cursor pages; `self.list(request)` answers."""
+class ApiViewSet(ViewSetMixin, ApiView):
+    """Actions on one resource; `urls.py` binds them to methods."""
+
+
+class ApiListView(ApiView, ListAPIView):
+    """A list in cursor pages."""
 
     def rows(self) -> "QuerySet[Any]":
-        """The rows that exist for the reader."""
+        """The rows that exist for the reader, of views that do not have `get_queryset`."""
         raise NotImplementedError
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -115,24 +106,18 @@ class ProblemMeaning(serializers.Serializer):
     values = FilledAnswer(many=True, help_text="The names in braces, in order, each once.")
 
 
-class ProblemList(ApiView):
+class ProblemViewSet(ApiViewSet):
     """What the codes of errors mean."""
 
     permission_classes = (AllowAny,)
 
-    @documented("List codes of errors", answers={200: ProblemMeaning(many=True)})
-    def get(self, request: Request) -> Response:
+    @extend_schema(summary="List codes of errors", responses=ProblemMeaning(many=True))
+    def list(self, request: Request) -> Response:
         """All codes with their texts, in the reader's language, and what is filled in."""
         return Response([_meaning(code) for code in WORDINGS])
 
-
-class ProblemDetail(ApiView):
-    """What one code means."""
-
-    permission_classes = (AllowAny,)
-
-    @documented("Explain a code", answers={200: ProblemMeaning})
-    def get(self, request: Request, code: str) -> Response:
+    @extend_schema(summary="Explain a code", responses=ProblemMeaning)
+    def retrieve(self, request: Request, code: str) -> Response:
         """The address that `type` of an error names."""
         if code not in WORDINGS:
             raise Http404

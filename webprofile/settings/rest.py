@@ -5,6 +5,8 @@ from typing import Any
 
 import environ
 
+from webprofile.rest.description import DESCRIPTION, TAGS
+
 env = environ.Env()
 
 #: requests of one caller: a user with tokens, the same user with a browser's session, or an address
@@ -51,7 +53,8 @@ SIMPLE_JWT: dict[str, Any] = {
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "MegEngine Web Profile",
     "VERSION": "1",
-    "DESCRIPTION": "",
+    "DESCRIPTION": DESCRIPTION,
+    "TAGS": [{"name": name, "description": text} for name, text in TAGS.items()],
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -70,6 +73,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "PREPROCESSING_HOOKS": ["webprofile.rest.schema.only_v1"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "webprofile.rest.schema.describe",
+        "webprofile.rest.schema.describe_null",
     ],
 }

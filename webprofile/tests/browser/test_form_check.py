@@ -52,7 +52,7 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     def refuse(*_):
         raise DomainError("storage_unreachable", status=503)
 
-    monkeypatch.setattr("tasks.rest.queue_views.draft_of", refuse)
+    monkeypatch.setattr("tasks.rest.views.draft_of", refuse)
     form.find("#option-iter").send_keys("7")
     form.click("#submit")
     text = "Object storage does not answer"
@@ -70,7 +70,7 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
         asked.append(body)
         return draft_of(body, reader)
 
-    monkeypatch.setattr("tasks.rest.queue_views.draft_of", counted)
+    monkeypatch.setattr("tasks.rest.views.draft_of", counted)
     form.find("#option-iter").send_keys("7")
     form.until(lambda: "--iter=7" in form.lines[-1], "the command line")
     later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
@@ -91,7 +91,7 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
 
     form.find("#model").send_keys(str(model))
     form.click("#add-data")
-    monkeypatch.setattr("tasks.rest.queue_views.draft_of", slow)
+    monkeypatch.setattr("tasks.rest.views.draft_of", slow)
     # without a file: the request itself stays what the server found right
     form.find("[name=data-input]").send_keys("data")
     form.until(lambda: asked, "the question")

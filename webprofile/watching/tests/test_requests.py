@@ -6,6 +6,8 @@ import pytest
 from channels.testing import ApplicationCommunicator, WebsocketCommunicator
 from prometheus_client import REGISTRY
 
+from accounts.access_tokens import token_issue
+from accounts.refresh_tokens import pair_issue
 from tasks.tests.make import make_task, make_user
 from webprofile.asgi import application
 from webprofile.watching import loop, views
@@ -137,13 +139,20 @@ def test_lines_of_a_request_name_the_user_and_the_task_but_no_mail(client):
 
 
 @pytest.mark.django_db
-def test_a_request_of_a_public_resource_names_the_user_too(client, monkeypatch):
+def test_a_request_with_a_token_names_the_user_too(client, monkeypatch):
     user = make_user("alice")
-    client.force_login(user)
-    noted = {}
-    monkeypatch.setattr("webprofile.rest.views.note", lambda request, **facts: noted.update(facts))
-    assert client.get("/api/v1/problems/").status_code == 200
-    assert noted == {"user": user.pk}
+    secrets = (
+        pair_issue(user).access,
+        token_issue(user, name="script", scopes=["read"], days=1)[1],
+    )
+    noted = []
+    monkeypatch.setattr(
+        "webprofile.rest.authentication.note", lambda request, **facts: noted.append(facts)
+    )
+    for secret in secrets:
+        answer = client.get("/api/v1/problems/", headers={"authorization": f"Bearer {secret}"})
+        assert answer.status_code == 200
+    assert noted == [{"user": user.pk}] * 2
 
 
 @pytest.mark.parametrize(
