@@ -6,8 +6,7 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import QuerySet
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
+from django_filters.fields import IsoDateTimeField
 from django_filters.rest_framework import DjangoFilterBackend
 from django_filters.utils import translate_validation
 from drf_spectacular.drainage import set_override
@@ -41,27 +40,18 @@ class TextFilter(django_filters.CharFilter):
         _shaped(self, shape)
 
 
-class MomentField(forms.Field):
-    """A moment in ISO 8601; without an offset it is one of UTC."""
-
-    default_error_messages = {"invalid": forms.DateTimeField.default_error_messages["invalid"]}
+class MomentField(IsoDateTimeField):
+    """A moment that exists in UTC, too, which the ends of the calendar of other zones do not."""
 
     def to_python(self, value: Any) -> datetime.datetime | None:
-        if value is None:
-            return None
         try:
-            found = parse_datetime(str(value))
-            # the ends of the calendar have no place in every zone
-            aware = found if found is None or found.tzinfo else timezone.make_aware(found)
-            moment = aware and aware.astimezone(datetime.UTC)
-        except (ValueError, OverflowError):
-            moment = None
-        if moment is None:
-            raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
-        return moment
+            moment: datetime.datetime | None = super().to_python(value)
+            return moment and moment.astimezone(datetime.UTC)
+        except OverflowError as error:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from error
 
 
-class MomentFilter(django_filters.Filter):
+class MomentFilter(django_filters.IsoDateTimeFilter):
     """A moment in ISO 8601."""
 
     field_class = MomentField
@@ -69,15 +59,6 @@ class MomentFilter(django_filters.Filter):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _shaped(self, {"type": "string", "format": "date-time"})
-
-
-class YesFilter(django_filters.TypedChoiceFilter):
-    """true or false."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        choices = [("true", "yes"), ("false", "no")]
-        super().__init__(*args, choices=choices, coerce=lambda text: text == "true", **kwargs)
-        _shaped(self, {"type": "string", "enum": ["true", "false"]})
 
 
 class FilterBackend(DjangoFilterBackend):

@@ -5,7 +5,7 @@ from typing import Any
 import django_filters
 from django.db.models import QuerySet
 
-from webprofile.rest.filtering import TextFilter, YesFilter
+from webprofile.rest.filtering import TextFilter
 from workers.models import Worker
 from workers.status import ONLINE
 
@@ -13,7 +13,11 @@ from workers.status import ONLINE
 class WorkerFilters(django_filters.FilterSet):
     """Filters hold together: a device must fit all of them."""
 
-    online = YesFilter(method="with_online", help_text="Whether it is connected now.")
+    online = django_filters.ChoiceFilter(
+        choices=[("true", "connected"), ("false", "not connected")],
+        method="with_online",
+        help_text="Whether it is connected now.",
+    )
     pool = TextFilter(field_name="pools__name", max_length=60, help_text="Name of a pool.")
     version = TextFilter(
         method="with_version", max_length=40, help_text="It has this MegEngine, and it works."
@@ -24,9 +28,9 @@ class WorkerFilters(django_filters.FilterSet):
         model = Worker
         fields: tuple[str, ...] = ()
 
-    def with_online(self, rows: QuerySet[Worker], name: str, value: bool) -> Any:
+    def with_online(self, rows: QuerySet[Worker], name: str, value: str) -> Any:
         online = ONLINE.rows("")
-        return rows.filter(online) if value else rows.exclude(online)
+        return rows.filter(online) if value == "true" else rows.exclude(online)
 
     def with_version(self, rows: QuerySet[Worker], name: str, value: str) -> Any:
         return rows.filter(runtimes__version=value, runtimes__problem="").distinct()

@@ -2,15 +2,17 @@
 
 from django.urls import path
 
-from workers.rest import views
+from workers.rest.views import WorkerList, WorkerViewSet
+
+one = WorkerViewSet.as_view
 
 urlpatterns = [
-    path("", views.WorkerList.as_view(), name="workers"),
-    path("<str:name>/", views.WorkerDetail.as_view(), name="worker"),
+    path("", WorkerList.as_view(), name="workers"),
+    path("<str:name>/", one({"get": "retrieve"}), name="worker"),
     path(
         "<str:name>/runtimes/<str:version>/options/",
-        views.RuntimeOptions.as_view(),
+        one({"get": "runtime_options"}),
         name="worker-options",
     ),
-    path("<str:name>/queue/", views.WorkerQueue.as_view(), name="worker-queue"),
+    path("<str:name>/queue/", one({"get": "queue"}), name="worker-queue"),
 ]

@@ -5,12 +5,15 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.utils import translation
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.models import User
 from agent.protocol.options import OPTIONS, unavailable
 from agent.protocol.options_json import describe
 from tasks.options.help import OPTION_HELP
@@ -21,8 +24,8 @@ from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.rest.queue_answers import QueueAnswer
 from webprofile.errors import DomainError
 from webprofile.rest import fields
-from webprofile.rest.schema import documented
-from webprofile.rest.views import ApiListView, ApiView
+from webprofile.rest.schema import problems
+from webprofile.rest.views import ApiListView, ApiView, ApiViewSet
 from webprofile.wording import word
 from workers.models import Pool, Runtime, Worker
 from workers.rest.answers import (
@@ -49,115 +52,84 @@ class QueueQuery(fields.Query):
     )
 
 
-class WorkerView(ApiView):
-    """What one device's views share."""
-
-    def worker(self, name: str) -> Worker:
-        """The device of this name, if the reader may see it. Raises Http404."""
-        rows = workers_visible_to(self.reader)
-        rows = rows.prefetch_related("pools", "runtimes__worker")
-        found = rows.filter(name=name).first()
-        if found is None:
-            raise Http404
-        return found
-
-    def runtime(self, name: str, version: str) -> Runtime:
-        worker = self.worker(name)
-        for runtime in worker.runtimes.all():
-            if runtime.version == version:
-                return runtime
-        raise Http404
-
-
+@extend_schema_view(get=extend_schema(summary="List devices", operation_id="workers_list"))
 class WorkerList(ApiListView):
-    """Devices."""
+    """Public ones, and private ones that were granted; an administrator sees all."""
 
+    queryset = Worker.objects.all()
     serializer_class = WorkerRow
     filterset_class = WorkerFilters
 
-    def rows(self) -> QuerySet[Worker]:
-        return workers_visible_to(self.reader).prefetch_related("pools")
+    def get_queryset(self) -> QuerySet[Worker]:
+        return workers_visible_to(self.request.user).prefetch_related("pools")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
-        if args and not getattr(self, "swagger_fake_view", False):
-            kwargs["context"] = _context(self.reader.is_staff, args[0])
+        if args:  # none where the schema is made
+            kwargs["context"] = _context(self.request.user, args[0])
         return super().get_serializer(*args, **kwargs)
 
-    @documented("List devices", answers={200: WorkerRow(many=True)}, operation_id="workers_list")
-    def get(self, request: Request) -> Response:
-        """Public ones, and private ones that were granted; an administrator sees all."""
-        return self.list(request)
 
-
-class WorkerDetail(WorkerView):
+class WorkerViewSet(ApiViewSet):
     """One device."""
 
-    @documented("Show a device", answers={200: WorkerAnswer}, operation_id="workers_show")
-    def get(self, request: Request, name: str) -> Response:
+    def get_object(self) -> Worker:
+        """The device of this name, if the user may see it. Raises Http404."""
+        workers = workers_visible_to(self.request.user)
+        workers = workers.prefetch_related("pools", "runtimes__worker")
+        return get_object_or_404(workers, name=self.kwargs["name"])
+
+    @extend_schema(summary="Show a device", responses=WorkerAnswer, operation_id="workers_show")
+    def retrieve(self, request: Request, name: str) -> Response:
         """Facts, MegEngines, measured limits, labels, how busy it is."""
-        worker = self.worker(name)
-        return Response(WorkerAnswer(worker, context=_context(self.reader.is_staff, [worker])).data)
+        worker = self.get_object()
+        return Response(WorkerAnswer(worker, context=_context(self.request.user, [worker])).data)
 
-
-class RuntimeOptions(WorkerView):
-    """What a MegEngine can do."""
-
-    @documented(
-        "List options of a MegEngine",
-        answers={200: RuntimeOptionAnswer(many=True)},
-        operation_id="workers_runtime_options",
-    )
-    def get(self, request: Request, name: str, version: str) -> Response:
+    @extend_schema(summary="List options of a MegEngine", responses=RuntimeOptionAnswer(many=True))
+    def runtime_options(self, request: Request, name: str, version: str) -> Response:
         """Every option of load_and_run, and why one cannot be used there."""
-        able = self.runtime(name, version).capabilities
+        runtime = _runtime_of(self.get_object(), version)
+        if runtime is None:
+            raise Http404
         rows = _option_rows()
         for row in rows:
-            code = unavailable(OPTIONS[row["name"]], able)
+            code = unavailable(OPTIONS[row["name"]], runtime.capabilities)
             error = DomainError(f"option_{code}", option=row["name"], limit="")
             row |= {"unavailable": code, "unavailable_text": word(error) if code else ""}
         return Response(RuntimeOptionAnswer(rows, many=True).data)
 
-
-class WorkerQueue(WorkerView):
-    """The queue of a device."""
-
-    @documented(
-        "Show a device's queue",
-        answers={200: QueueAnswer},
-        query=QueueQuery,
-        errors={422: ["runtime_missing"]},
-        operation_id="workers_queue",
+    @extend_schema(
+        summary="Show a device's queue",
+        parameters=[QueueQuery],
+        responses={200: QueueAnswer} | problems({422: ["runtime_missing"]}),
     )
-    def get(self, request: Request, name: str) -> Response:
+    def queue(self, request: Request, name: str) -> Response:
         """Where a task that the reader asked for now would stand, how long it would wait and why,
         and which device would start it sooner.
         """
-        wanted = self.query(QueueQuery)
-        worker, version = self.worker(name), wanted["version"]
-        if not any(each.version == version for each in worker.runtimes.all()):
+        query = QueueQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        worker, version = self.get_object(), query.validated_data["version"]
+        if _runtime_of(worker, version) is None:
             raise DomainError(
                 "runtime_missing", field="version", worker=worker.name, version=version
             )
-        facts = outlook(worker, version, owner=self.reader, priority=wanted["priority"])
+        priority = query.validated_data["priority"]
+        facts = outlook(worker, version, owner=self.request.user, priority=priority)
         return Response(QueueAnswer(facts).data)
 
 
+@extend_schema_view(get=extend_schema(summary="List pools"))
 class PoolList(ApiListView):
-    """Pools of devices."""
+    """Those with a device that the reader may see; an administrator sees all."""
 
+    queryset = Pool.objects.all()
     serializer_class = PoolAnswer
 
-    def rows(self) -> QuerySet[Pool]:
-        visible = workers_visible_to(self.reader).prefetch_related(None)
+    def get_queryset(self) -> QuerySet[Pool]:
+        user = self.request.user
+        visible = workers_visible_to(user).prefetch_related(None)
         pools = Pool.objects.prefetch_related(Prefetch("workers", visible, to_attr="seen"))
-        if self.reader.is_staff:
-            return pools
-        return pools.filter(workers__in=visible.values("pk")).distinct()
-
-    @documented("List pools", answers={200: PoolAnswer(many=True)}, operation_id="pools_list")
-    def get(self, request: Request) -> Response:
-        """Those with a device that the reader may see; an administrator sees all."""
-        return self.list(request)
+        return pools if user.is_staff else pools.filter(workers__in=visible.values("pk")).distinct()
 
 
 class OptionList(ApiView):
@@ -165,14 +137,20 @@ class OptionList(ApiView):
 
     permission_classes = (AllowAny,)
 
-    @documented("List options", answers={200: OptionAnswer(many=True)}, operation_id="options_list")
+    @extend_schema(
+        summary="List options", responses=OptionAnswer(many=True), operation_id="options_list"
+    )
     def get(self, request: Request) -> Response:
         """All of load_and_run 1.13, also those that users may not set."""
         return Response(OptionAnswer(_option_rows(), many=True).data)
 
 
-def _context(is_staff: bool, workers: Any) -> dict[str, Any]:
-    return {"loads": loads_of(workers), "is_staff": is_staff}
+def _runtime_of(worker: Worker, version: str) -> Runtime | None:
+    return next((each for each in worker.runtimes.all() if each.version == version), None)
+
+
+def _context(user: User, workers: Any) -> dict[str, Any]:
+    return {"loads": loads_of(workers), "is_staff": user.is_staff}
 
 
 def _option_rows() -> list[dict[str, Any]]:
