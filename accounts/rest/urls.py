@@ -2,25 +2,38 @@
 
 from django.urls import path
 
-from accounts.rest import views, webhook_views
+from accounts.rest.views import AccessTokenInUse, AccessTokenList, Me, PairViewSet
+from accounts.rest.webhook_views import WebhookDeliveries, WebhookList, WebhookViewSet
+from webprofile.rest.throttling import CredentialsThrottle
+
+pair = PairViewSet.as_view
+webhook = WebhookViewSet.as_view
 
 urlpatterns = [
-    path("auth/token/", views.PairObtain.as_view(), name="token-obtain"),
-    path("auth/token/refresh/", views.PairRefresh.as_view(), name="token-refresh"),
-    path("auth/token/revoke/", views.PairRevoke.as_view(), name="token-revoke"),
-    path("access-tokens/", views.AccessTokenList.as_view(), name="access-tokens"),
-    path("access-tokens/current/", views.AccessTokenInUse.as_view(), name="access-token-in-use"),
-    path("me/", views.Me.as_view(), name="me"),
-    path("me/webhooks/", webhook_views.WebhookList.as_view(), name="webhooks"),
-    path("me/webhooks/<int:webhook_id>/", webhook_views.WebhookDetail.as_view(), name="webhook"),
+    path(
+        "auth/token/",
+        pair({"post": "token_obtain"}, throttle_classes=(CredentialsThrottle,)),
+        name="token-obtain",
+    ),
+    path("auth/token/refresh/", pair({"post": "token_refresh"}), name="token-refresh"),
+    path("auth/token/revoke/", pair({"post": "token_revoke"}), name="token-revoke"),
+    path("access-tokens/", AccessTokenList.as_view(), name="access-tokens"),
+    path("access-tokens/current/", AccessTokenInUse.as_view(), name="access-token-in-use"),
+    path("me/", Me.as_view(), name="me"),
+    path("me/webhooks/", WebhookList.as_view(), name="webhooks"),
+    path(
+        "me/webhooks/<int:webhook_id>/",
+        webhook({"get": "retrieve", "post": "webhook_enable", "delete": "webhook_remove"}),
+        name="webhook",
+    ),
     path(
         "me/webhooks/<int:webhook_id>/secret/",
-        webhook_views.WebhookSecret.as_view(),
+        webhook({"post": "webhook_secret", "delete": "webhook_secret_end"}),
         name="webhook-secret",
     ),
     path(
         "me/webhooks/<int:webhook_id>/deliveries/",
-        webhook_views.WebhookDeliveries.as_view(),
+        WebhookDeliveries.as_view(),
         name="webhook-deliveries",
     ),
 ]

@@ -1,10 +1,9 @@
 """Logging in, tokens for scripts, and who one is."""
 
-from dataclasses import asdict
-
 from django.http import Http404
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,73 +22,57 @@ from accounts.rest.serializers import (
 )
 from webprofile.rest.authentication import scopes_of
 from webprofile.rest.permissions import NoAccessToken
-from webprofile.rest.schema import documented
-from webprofile.rest.throttling import CredentialsThrottle, RefreshThrottle
-from webprofile.rest.views import ApiView
+from webprofile.rest.schema import problems
+from webprofile.rest.throttling import RefreshThrottle
+from webprofile.rest.views import ApiView, ApiViewSet
 
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
-class PairObtain(ApiView):
-    """Logging in."""
+class PairViewSet(ApiViewSet):
+    """Logging in by a pair of tokens, staying logged in, logging out."""
 
     permission_classes = (AllowAny,)
     authentication_classes = ()
-    throttle_classes = (CredentialsThrottle,)
+    throttle_classes = (RefreshThrottle,)
 
-    @documented(
-        "Log in",
-        body=Credentials,
-        answers={200: PairAnswer},
-        errors={401: ["login_failed", "code_needed"], 429: ["throttled", "login_throttled"]},
-        operation_id="auth_token_obtain",
+    @extend_schema(
+        summary="Log in",
+        request=Credentials,
+        responses={200: PairAnswer}
+        | problems({401: ["login_failed", "code_needed"], 429: ["throttled", "login_throttled"]}),
     )
-    def post(self, request: Request) -> Response:
+    def token_obtain(self, request: Request) -> Response:
         """A pair of tokens for e-mail and password, and for the code of a second factor if the
         account has one.
 
         Failures are limited as on the log-in page, and do not say what was wrong.
         """
-        user = user_of_credentials(request._request, **self.read(Credentials))
-        return Response(PairAnswer(asdict(pair_issue(user))).data)
+        body = Credentials(data=request.data)
+        body.is_valid(raise_exception=True)
+        user = user_of_credentials(request._request, **body.validated_data)
+        return Response(PairAnswer(pair_issue(user)).data)
 
-
-class PairRefresh(ApiView):
-    """Staying logged in."""
-
-    permission_classes = (AllowAny,)
-    authentication_classes = ()
-    throttle_classes = (RefreshThrottle,)
-
-    @documented(
-        "Renew a pair",
-        body=RefreshBody,
-        answers={200: PairAnswer},
-        errors={401: ["token_invalid"]},
-        operation_id="auth_token_refresh",
+    @extend_schema(
+        summary="Renew a pair",
+        request=RefreshBody,
+        responses={200: PairAnswer} | problems({401: ["token_invalid"]}),
     )
-    def post(self, request: Request) -> Response:
+    def token_refresh(self, request: Request) -> Response:
         """Another pair for a refresh token, which thereby ends, as does its access part."""
-        pair = pair_renew(self.read(RefreshBody)["refresh"])
-        return Response(PairAnswer(asdict(pair)).data)
+        body = RefreshBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        return Response(PairAnswer(pair_renew(body.validated_data["refresh"])).data)
 
-
-class PairRevoke(ApiView):
-    """Logging out."""
-
-    permission_classes = (AllowAny,)
-    authentication_classes = ()
-    throttle_classes = (RefreshThrottle,)
-
-    @documented(
-        "Log out",
-        body=RefreshBody,
-        answers={204: None},
-        errors={401: ["token_invalid"]},
-        operation_id="auth_token_revoke",
+    @extend_schema(
+        summary="Log out",
+        request=RefreshBody,
+        responses={204: None} | problems({401: ["token_invalid"]}),
     )
-    def post(self, request: Request) -> Response:
+    def token_revoke(self, request: Request) -> Response:
         """End a pair: its refresh token and, at once, its access part."""
-        refresh_token_revoke(self.read(RefreshBody)["refresh"])
+        body = RefreshBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        refresh_token_revoke(body.validated_data["refresh"])
         return Response(status=204)
 
 
@@ -98,15 +81,17 @@ class AccessTokenList(ApiView):
 
     permission_classes = (NoAccessToken,)
 
-    @documented(
-        "Make an access token",
-        body=AccessTokenBody,
-        answers={201: IssuedTokenAnswer},
-        errors={422: ["invalid", "token_name", "token_scopes", "token_days", "token_limit"]},
+    @extend_schema(
+        summary="Make an access token",
+        request=AccessTokenBody,
+        responses={201: IssuedTokenAnswer}
+        | problems({422: ["invalid", "token_name", "token_scopes", "token_days", "token_limit"]}),
     )
     def post(self, request: Request) -> Response:
         """The answer holds the secret, which is shown this once."""
-        token, secret = token_issue(self.reader, **self.read(AccessTokenBody))
+        body = AccessTokenBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        token, secret = token_issue(self.request.user, **body.validated_data)
         return Response(IssuedTokenAnswer(token, context={"secret": secret}).data, status=201)
 
 
@@ -115,22 +100,22 @@ class AccessTokenInUse(ApiView):
 
     scope = AccessToken.Scope.READ
 
-    @documented("Revoke the token in use", answers={204: None})
+    @extend_schema(summary="Revoke the token in use", responses={204: None})
     def delete(self, request: Request) -> Response:
         """End the access token that this request came with; 404 if it came with none."""
         if not isinstance(request.auth, AccessToken):
             raise Http404
-        token_revoke(request.auth, by=self.reader)
+        token_revoke(request.auth, by=self.request.user)
         return Response(status=204)
 
 
 class Me(ApiView):
     """The user who asks."""
 
-    @documented("Who asks", answers={200: MeAnswer})
+    @extend_schema(summary="Who asks", responses=MeAnswer)
     def get(self, request: Request) -> Response:
         """One's own account, and what this request's token may do."""
-        scopes = scopes_of(request)
-        if not self.reader.is_staff:
+        user, scopes = self.request.user, scopes_of(request)
+        if not user.is_staff:
             scopes -= {AccessToken.Scope.ADMIN}
-        return Response(MeAnswer(self.reader, context={"scopes": sorted(scopes)}).data)
+        return Response(MeAnswer(user, context={"scopes": sorted(scopes)}).data)

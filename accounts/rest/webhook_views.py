@@ -2,6 +2,7 @@
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,8 +19,8 @@ from accounts.webhooks.registering import (
 )
 from webprofile.rest import fields
 from webprofile.rest.permissions import NoAccessToken
-from webprofile.rest.schema import documented
-from webprofile.rest.views import ApiListView, ApiView
+from webprofile.rest.schema import problems
+from webprofile.rest.views import ApiListView, ApiViewSet
 
 
 class WebhookBody(fields.Body):
@@ -104,107 +105,91 @@ class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
         }
 
 
+@extend_schema_view(get=extend_schema(summary="List webhooks", operation_id="me_webhooks"))
 class WebhookList(ApiListView):
-    """A user's webhooks."""
+    """One's own, the newest first; no secrets."""
 
     permission_classes = (NoAccessToken,)
+    queryset = Webhook.objects.all()
     serializer_class = WebhookAnswer
 
-    def rows(self) -> QuerySet[Webhook]:
-        return self.reader.webhooks.all()
+    def get_queryset(self) -> QuerySet[Webhook]:
+        return self.request.user.webhooks.all()
 
-    @documented(
-        "List webhooks", answers={200: WebhookAnswer(many=True)}, operation_id="me_webhooks"
-    )
-    def get(self, request: Request) -> Response:
-        """One's own, the newest first; no secrets."""
-        return self.list(request)
-
-    @documented(
-        "Add a webhook",
-        body=WebhookBody,
-        answers={201: MadeWebhookAnswer},
-        errors={422: ["invalid", "webhook_url", "webhook_events", "webhook_limit"]},
+    @extend_schema(
+        summary="Add a webhook",
+        request=WebhookBody,
+        responses={201: MadeWebhookAnswer}
+        | problems({422: ["invalid", "webhook_url", "webhook_events", "webhook_limit"]}),
         operation_id="me_webhook_add",
     )
     def post(self, request: Request) -> Response:
         """The answer holds the secret, which is shown this once."""
-        webhook, secret = webhook_add(self.reader, **self.read(WebhookBody))
+        body = WebhookBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        webhook, secret = webhook_add(self.request.user, **body.validated_data)
         return Response(WebhookAnswer(webhook).data | {"secret": secret}, status=201)
 
 
-class WebhookView(ApiView):
-    """What the views of one webhook share."""
+class WebhookViewSet(ApiViewSet):
+    """One webhook."""
 
     permission_classes = (NoAccessToken,)
 
-    def webhook(self, webhook_id: int) -> Webhook:
-        return get_object_or_404(self.reader.webhooks, pk=webhook_id)
+    def get_object(self) -> Webhook:
+        return get_object_or_404(self.request.user.webhooks, pk=self.kwargs["webhook_id"])
 
-
-class WebhookDetail(WebhookView):
-    """One webhook."""
-
-    @documented("Show a webhook", answers={200: WebhookAnswer}, operation_id="me_webhook")
-    def get(self, request: Request, webhook_id: int) -> Response:
+    @extend_schema(summary="Show a webhook", responses=WebhookAnswer, operation_id="me_webhook")
+    def retrieve(self, request: Request, webhook_id: int) -> Response:
         """Without its secrets."""
-        return Response(WebhookAnswer(self.webhook(webhook_id)).data)
+        return Response(WebhookAnswer(self.get_object()).data)
 
-    @documented("Enable a webhook", answers={200: WebhookAnswer}, operation_id="me_webhook_enable")
-    def post(self, request: Request, webhook_id: int) -> Response:
+    @extend_schema(summary="Enable a webhook", request=None, responses=WebhookAnswer)
+    def webhook_enable(self, request: Request, webhook_id: int) -> Response:
         """After it was disabled; it is told of what happens from now on."""
-        webhook = self.webhook(webhook_id)
-        webhook_enable(webhook)
-        webhook.refresh_from_db()
-        return Response(WebhookAnswer(webhook).data)
+        webhook_enable(self.get_object())
+        return self.retrieve(request, webhook_id)
 
-    @documented("Remove a webhook", answers={204: None}, operation_id="me_webhook_remove")
-    def delete(self, request: Request, webhook_id: int) -> Response:
+    @extend_schema(summary="Remove a webhook", responses={204: None})
+    def webhook_remove(self, request: Request, webhook_id: int) -> Response:
         """With all that was still to be told to it."""
-        webhook_remove(self.webhook(webhook_id))
+        webhook_remove(self.get_object())
         return Response(status=204)
 
-
-class WebhookSecret(WebhookView):
-    """The secret that signs a webhook's calls."""
-
-    @documented("Make a new secret", answers={200: SecretAnswer}, operation_id="me_webhook_secret")
-    def post(self, request: Request, webhook_id: int) -> Response:
+    @extend_schema(summary="Make a new secret", request=None, responses=SecretAnswer)
+    def webhook_secret(self, request: Request, webhook_id: int) -> Response:
         """The secret before signs too, until it is ended."""
-        secret = webhook_rotate(self.webhook(webhook_id))
-        return Response({"secret": secret})
+        return Response({"secret": webhook_rotate(self.get_object())})
 
-    @documented("End the former secret", answers={204: None}, operation_id="me_webhook_secret_end")
-    def delete(self, request: Request, webhook_id: int) -> Response:
+    @extend_schema(summary="End the former secret", responses={204: None})
+    def webhook_secret_end(self, request: Request, webhook_id: int) -> Response:
         """The new one alone signs then; repeating it changes nothing."""
-        webhook_end_former(self.webhook(webhook_id))
+        webhook_end_former(self.get_object())
         return Response(status=204)
 
 
-class WebhookDeliveries(WebhookView, ApiListView):
-    """Calls of a webhook."""
+@extend_schema_view(
+    get=extend_schema(summary="List a webhook's calls", operation_id="me_webhook_deliveries")
+)
+class WebhookDeliveries(ApiListView):
+    """Of the last 30 days, the newest first."""
 
+    permission_classes = (NoAccessToken,)
+    queryset = WebhookDelivery.objects.all()
     serializer_class = DeliveryAnswer
 
-    def rows(self) -> QuerySet[WebhookDelivery]:
-        return self.webhook(self.kwargs["webhook_id"]).deliveries.all()
+    def webhook(self) -> Webhook:
+        return get_object_or_404(self.request.user.webhooks, pk=self.kwargs["webhook_id"])
 
-    @documented(
-        "List a webhook's calls",
-        answers={200: DeliveryAnswer(many=True)},
-        operation_id="me_webhook_deliveries",
-    )
-    def get(self, request: Request, webhook_id: int) -> Response:
-        """Of the last 30 days, the newest first."""
-        return self.list(request)
+    def get_queryset(self) -> QuerySet[WebhookDelivery]:
+        return self.webhook().deliveries.all()
 
-    @documented(
-        "Test a webhook",
-        answers={201: DeliveryAnswer},
-        errors={429: ["throttled", "webhook_busy"]},
+    @extend_schema(
+        summary="Test a webhook",
+        request=None,
+        responses={201: DeliveryAnswer} | problems({429: ["throttled", "webhook_busy"]}),
         operation_id="me_webhook_test",
     )
     def post(self, request: Request, webhook_id: int) -> Response:
         """Call it with an event `test`; what becomes of it stands in the list."""
-        row = webhook_test(self.webhook(webhook_id))
-        return Response(DeliveryAnswer(row).data, status=201)
+        return Response(DeliveryAnswer(webhook_test(self.webhook())).data, status=201)

@@ -7,53 +7,40 @@ import structlog
 from django.conf import settings
 from redis.exceptions import RedisError
 from rest_framework.request import Request
-from rest_framework.throttling import SimpleRateThrottle
+from rest_framework.throttling import UserRateThrottle
 
 from webprofile.rest.authentication import SessionAuthentication
 
 log = structlog.get_logger()
 
 
-class CallerThrottle(SimpleRateThrottle):
-    """By user, with tokens and with pages apart, or by address where nobody is logged in.
-
-    A cache that is away limits nobody.
+class WindowThrottle(UserRateThrottle):
+    """By user, or by address where nobody is logged in. A cache that is away limits nobody.
 
     A caller's first request opens a window of the rate's length, in which at most so many pass;
     the first request after it opens the next one. Requests are counted by the cache itself, so
     that no two of them that arrive at once count as one, as they do in DRF's list of moments.
     """
 
-    scope = "user"
+    scope: str = "user"
 
     def get_rate(self) -> str | None:
         return settings.API_RATES.get(self.scope) or None
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        self.scope = "user" if request.user.is_authenticated else "anonymous"
-        # a script that used up all requests must not lock its owner out of the pages
-        if isinstance(request.successful_authenticator, SessionAuthentication):
-            self.scope = "session"
-        return self._allow(request, view)
-
-    def get_cache_key(self, request: Request, view: Any) -> str:
-        asks = request.user.pk if request.user.is_authenticated else self.get_ident(request)
-        return self.cache_format % {"scope": self.scope, "ident": asks}
-
-    def wait(self) -> float:
-        """Seconds until the window of a refused request ends."""
-        return self._wait_s
-
-    def _allow(self, request: Request, view: Any) -> bool:
         allowed, window_s = self.parse_rate(self.get_rate())
         if allowed is None or window_s is None:
             return True
         try:
-            return self._count(self.get_cache_key(request, view), window_s) <= allowed
+            return self._count(str(self.get_cache_key(request, view)), window_s) <= allowed
         # ValueError: the cache evicted the counter before it was increased
         except (RedisError, ValueError):
             log.warning("throttle_without_cache")
             return True
+
+    def wait(self) -> float:
+        """Seconds until the window of a refused request ends."""
+        return self._wait_s
 
     def _count(self, key: str, window_s: int) -> int:
         """Requests of the caller's window, with this one."""
@@ -66,20 +53,24 @@ class CallerThrottle(SimpleRateThrottle):
         return int(self.cache.incr(window))
 
 
-class CredentialsThrottle(CallerThrottle):
-    """By address, for what takes a password or a secret; beside allauth's own limits."""
-
-    own_scope = "credentials"
+class CallerThrottle(WindowThrottle):
+    """With tokens and with pages apart: a script must not lock its owner out of the pages."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        self.scope = self.own_scope
-        return self._allow(request, view)
+        if isinstance(request.successful_authenticator, SessionAuthentication):
+            self.scope = "session"
+        elif not request.user.is_authenticated:
+            self.scope = "anonymous"
+        return super().allow_request(request, view)
 
-    def get_cache_key(self, request: Request, view: Any) -> str:
-        return self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)}
+
+class CredentialsThrottle(WindowThrottle):
+    """For what takes a password or a secret; beside allauth's own limits."""
+
+    scope = "credentials"
 
 
-class RefreshThrottle(CredentialsThrottle):
-    """By address, for refresh tokens: scripts behind one address keep nobody from logging in."""
+class RefreshThrottle(WindowThrottle):
+    """For refresh tokens: scripts behind one address keep nobody from logging in."""
 
-    own_scope = "refresh"
+    scope = "refresh"
