@@ -9,8 +9,8 @@ or selector, and answers. What differs from what these libraries do by themselve
   and selectors show no more than that. `scope` of a view is what a token needs: "read" for GET and
   "write" for the rest unless the view says otherwise.
 - Serializers of bodies derive from `fields.Body` (unknown fields are refused) and take the strict
-  `fields.Integer`, `Text`, `Flag`: "1" is no number. Those of parameters derive from `fields.Query`,
-  whose errors are answered with 400.
+  `fields.Integer`, `Text`, `Flag`: "1" is no number. Those of an address's parameters derive from
+  `fields.Query`, whose errors are answered with 400.
 - Errors: raise `DomainError(code, field=..., status=...)` with a text in `webprofile/wording.py`,
   or Http404 for what does not exist for this user. `problems` makes RFC 9457 problem details of
   them. `extend_schema(responses={...} | problems({status: [codes]}))` names those that an operation
