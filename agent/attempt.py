@@ -17,7 +17,6 @@ from agent.feeding import Feeding
 from agent.frames import fit_end
 from agent.held import measure_folder
 from agent.incoming import TransferError
-from agent.inputs import InputError
 from agent.inventory import Runtime
 from agent.known_inputs import KnownInputs
 from agent.launch import Launcher
@@ -27,6 +26,7 @@ from agent.passes import Recipe
 from agent.progress import Progress
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
+from agent.protocol.inputs import InputError
 from agent.protocol.options import OptionError
 from agent.report import Report
 from agent.results import ResultError, check_files, end_of_log, keep_artifacts

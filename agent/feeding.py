@@ -1,15 +1,15 @@
 """From what an order says of inputs to the files that load_and_run's `--input` names."""
 
 import asyncio
+import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
-from agent import inputs
 from agent.cache import sha256_of
-from agent.inputs import InputSpec, prepare_inputs, wanted_of
-from agent.inputs.npy import read_header
+from agent.inputs.prepare import File, InputSpec, Literal, Random, prepare_inputs, wanted_of
 from agent.protocol import Start
+from agent.protocol.inputs import Kind
+from agent.protocol.inputs.npy import read_header
 from agent.protocol.manifest import InputRecord
 from agent.protocol.run_log import TensorInfo
 from agent.report import Report
@@ -21,9 +21,7 @@ _UNNAMED = "data"
 class Feeding:
     """One attempt's inputs; what they became is noted in the report."""
 
-    def __init__(
-        self, order: Start, folder: Path, kind: Literal["wheel", "binary"], report: Report
-    ) -> None:
+    def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
         self._order, self._folder, self._kind, self._report = order, folder, kind, report
 
     async def feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
@@ -56,12 +54,12 @@ class Feeding:
         for file in order.data:
             if not file.option:
                 name = file.input or _UNNAMED
-                yield InputSpec(name, inputs.File(self._folder / file.name))
+                yield InputSpec(name, File(self._folder / file.name))
         for given in order.inputs:
             if given.literal:
-                yield InputSpec(given.name, inputs.Literal(given.literal))
+                yield InputSpec(given.name, Literal(given.literal))
             else:
-                drawn = inputs.Random(given.shape, given.dtype or None, order.seed)
+                drawn = Random(given.shape, given.dtype or None, order.seed)
                 yield InputSpec(given.name, drawn)
 
     def _record(self, name: str, file: str, *, drawn: bool) -> InputRecord:
@@ -75,7 +73,7 @@ class Feeding:
             sha256=sha256_of(path),
         )
 
-    def _source(self, name: str) -> Literal["file", "literal", "random"]:
+    def _source(self, name: str) -> typing.Literal["file", "literal", "random"]:
         """Whatever was not written in the order came from a file; JSON names its own inputs."""
         for given in self._order.inputs:
             if given.name == name:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.inputs import InputError
 from agent.inventory import Runtime
 from agent.known_inputs import KnownInputs
 from agent.passes import Pass, Recipe
 from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
+from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 from agent.results import keep_profile, make_folders

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.closed_sandbox import PROGRAM, make_folders
-from agent.inputs import InputError
 from agent.protocol import Start
+from agent.protocol.inputs import InputError
 from agent.spool import remove_tree
 from agent.unpack import unpack
 

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.inputs import InputError
+from agent.protocol.inputs import InputError
 
 MOST_FILES = 10_000
 MOST_BYTES = 1 << 30

@@ -51,7 +51,7 @@ def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
     return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
 
 
-#: what the agent found wrong with an input: codes of `agent.inputs.problems`
+#: what the agent found wrong with an input: codes of `agent.protocol.inputs`
 _BY_CAUSE = {
     "unknown_input": Reason.INPUT_UNKNOWN,
     "wrong_dtype": Reason.INPUT_DTYPE,

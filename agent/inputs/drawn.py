@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.inputs.dtypes import Array
-from agent.inputs.npy import header_bytes
-from agent.inputs.specs import Shape
+from agent.protocol.inputs import Array, Shape
+from agent.protocol.inputs.npy import header_bytes
 
 _DRAWN_AT_ONCE = 1 << 20
 

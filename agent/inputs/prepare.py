@@ -1,7 +1,11 @@
-"""From what a user gave to the files that load_and_run reads."""
+"""From what a user gave to the files that load_and_run reads: one npy file for each input.
+
+Needs numpy; never unpickles.
+"""
 
 import errno
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,31 +13,87 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.inputs import npy
 from agent.inputs.drawn import write_random
-from agent.inputs.dtypes import Array, check_axes, check_dtype, is_known, size_of
-from agent.inputs.json_inputs import read_json
-from agent.inputs.literals import read_literal
-from agent.inputs.pictures import map_picture
-from agent.inputs.problems import InputError
-from agent.inputs.specs import (
-    File,
-    InputSpec,
+from agent.protocol.input_rules import ALL_DTYPES, LONGEST_NAME, can_be_given
+from agent.protocol.inputs import (
+    Array,
+    InputError,
     Kind,
-    Literal,
-    Prepared,
-    Random,
     Shape,
-    Wanted,
     braces,
+    check_axes,
+    check_dtype,
+    npy,
+    size_of,
 )
-from agent.protocol.input_rules import LONGEST_NAME, can_be_given
+from agent.protocol.inputs.json_inputs import read_json
+from agent.protocol.inputs.literals import read_literal
+from agent.protocol.inputs.pictures import map_picture
+from agent.protocol.run_log import TensorInfo
 
 #: of one prepared input: a batch size or a drawn shape must not fill the disk
 MOST_BYTES = 1 << 32
 #: a device with less room than this has a full disk
 LEAST_FREE_BYTES = 1 << 29
 _LISTED = 20
+
+
+@dataclass(frozen=True)
+class File:
+    """An uploaded file: .npy, .json, .ppm or .pgm."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Numbers as on load_and_run's command line: `1,2.5` or nested brackets."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Random:
+    """Numbers drawn from `seed` and the input's name; the model's own shape and type if None."""
+
+    shape: Shape | None = None
+    dtype: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input. The names in a JSON file win over `name`, which may then be empty."""
+
+    name: str
+    source: File | Literal | Random
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An input of the model. `dtype` is empty if load_and_run does not name it."""
+
+    name: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`files` maps an input to the name of its file in the folder, in the order of the specs.
+
+    `notes` are sentences that a reader of the result must not miss. `filled` are the inputs that
+    nothing was given for and that got random numbers.
+    """
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    filled: frozenset[str] = frozenset()
+
+
+def wanted_of(inputs: Iterable[TensorInfo]) -> tuple[Wanted, ...]:
+    """The model's inputs as `--model_info` printed them (`RunLog.inputs`)."""
+    return tuple(Wanted(each.name, each.dtype, each.shape) for each in inputs)
 
 
 def prepare_inputs(
@@ -152,7 +212,7 @@ class _Work:
         self._note_shape(name, shape)
 
     def _drawn_dtype(self, name: str, dtype_name: str) -> np.dtype[np.generic]:
-        if is_known(dtype_name):
+        if dtype_name in ALL_DTYPES:
             return np.dtype(dtype_name)
         if dtype_name:
             why = f"{dtype_name} is no type that can be drawn"
@@ -176,7 +236,7 @@ class _Work:
         check_axes(what, shape)
         want = (self.model or {}).get(name)
         given = dtype.newbyteorder("=").name
-        if want is not None and is_known(want.dtype) and want.dtype != given:
+        if want is not None and want.dtype in ALL_DTYPES and want.dtype != given:
             raise InputError(
                 "wrong_dtype",
                 f"{what} is given as {given} {braces(shape)}, but the model wants {want.dtype} "
@@ -184,7 +244,7 @@ class _Work:
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
-        size, free = size_of(shape, dtype), npy.disk_free(self.folder)
+        size, free = size_of(shape, dtype), shutil.disk_usage(self.folder).free
         if size > free and free < LEAST_FREE_BYTES:
             # a disk that is full is nobody's input
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -163,7 +163,7 @@ class AttemptFinished(Frozen):
 
     `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
     `detail` says in one line what the agent itself can tell (a file's name, a limit); `cause` is
-    its code where `reason` is `input_wrong` (`agent.inputs.problems`). `command` holds the command
+    its code where `reason` is `input_wrong` (`agent.protocol.inputs`). `command` holds the command
     lines of all kinds of passes, one each. `received` are the files of the order as they arrived.
     `log_end` is what was printed last before a failure: pieces of the log may be lost on their way.
     `phases` in their order; what is beyond `MAX_PHASES` is left out.

@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 
 from django.conf import settings
 
-from agent.inputs import InputError
-from agent.inputs.literals import read_literal
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, WHEEL_DTYPES
+from agent.protocol.inputs import InputError
+from agent.protocol.inputs.literals import read_literal
 from tasks.asking.files import check_input_name
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import TaskFile

@@ -1,17 +1,18 @@
 """What an uploaded input file says about itself: dtype and shape, read from its first bytes.
 
-Bytes in, result out. The readers are the agent's own (`agent.inputs`): nothing is unpickled, no
-array is made, and no header is believed. What the device would refuse after a wait is refused here.
+Bytes in, result out. The readers are those of the agent, too (`agent.protocol.inputs`): nothing is
+unpickled, no array is made, and no header is believed. What the device would refuse after a wait is
+refused here.
 """
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from agent.inputs import InputError, Kind
-from agent.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
-from agent.inputs.npy import HEAD_BYTES, parse_header
-from agent.inputs.pictures import parse_picture
+from agent.protocol.inputs import InputError, Kind
+from agent.protocol.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
+from agent.protocol.inputs.npy import HEAD_BYTES, parse_header
+from agent.protocol.inputs.pictures import parse_picture
 from webprofile.errors import DomainError
 
 

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from agent.inputs.json_inputs import LONGEST_JSON
-from agent.inputs.npy import HEAD_BYTES
+from agent.protocol.inputs.json_inputs import LONGEST_JSON
+from agent.protocol.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
 from tasks import submitting
 from tasks.asking.inspection import bytes_wanted, inspect

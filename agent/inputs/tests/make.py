@@ -5,15 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs import (
-    File,
-    InputError,
-    InputSpec,
-    Literal,
-    Prepared,
-    Random,
-    prepare_inputs,
-)
+from agent.inputs.prepare import File, InputSpec, Literal, Prepared, Random, prepare_inputs
+from agent.protocol.inputs import InputError
 
 
 def save(folder: Path, name: str, array: np.ndarray) -> File:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs import File, InputError, InputSpec, Kind, Wanted, prepare_inputs
+from agent.inputs.prepare import File, InputSpec, Wanted, prepare_inputs
+from agent.protocol.inputs import InputError, Kind
 from testdata import DATA
 
 CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs import File, InputSpec, Literal, prepare_inputs
-from agent.inputs.json_inputs import LONGEST_JSON
+from agent.inputs.prepare import File, InputSpec, Literal, prepare_inputs
 from agent.inputs.tests.make import make, one, refused
+from agent.protocol.inputs.json_inputs import LONGEST_JSON
 
 # pictures
 

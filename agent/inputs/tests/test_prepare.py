@@ -1,25 +1,26 @@
 """What becomes of good inputs, and what a model makes of them."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from agent.inputs import (
+from agent.inputs.prepare import (
     File,
-    InputError,
     InputSpec,
     Literal,
     Prepared,
     Random,
     Wanted,
-    npy,
     prepare_inputs,
     wanted_of,
 )
 from agent.inputs.tests.make import make, one, refused, save
+from agent.protocol.inputs import InputError
 from agent.protocol.run_log import TensorInfo
 
 MODEL = (Wanted("data", "float32", (2, 3)), Wanted("ids", "int32", (4,)))
@@ -175,7 +176,7 @@ def test_random_numbers_without_shape_type_or_room_are_refused(
 def test_a_disk_that_is_full_is_no_fault_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "disk_free", lambda folder: 4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
     with pytest.raises(OSError, match="No space left"):
         make(tmp_path, Random((2000,), "float32"))
 
@@ -284,7 +285,7 @@ def test_a_big_file_is_not_held_in_memory(tmp_path: Path) -> None:
 import resource
 from pathlib import Path
 import numpy as np
-from agent.inputs import File, InputSpec, prepare_inputs
+from agent.inputs.prepare import File, InputSpec, prepare_inputs
 array = np.lib.format.open_memmap("{tmp_path}/a.npy", "w+", ">f4", (4, 1 << 24), fortran_order=True)
 del array
 held = int(next(line for line in open("/proc/self/status") if "VmData" in line).split()[1]) << 10

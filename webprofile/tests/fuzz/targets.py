@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from agent.inputs.json_inputs import read_json
-from agent.inputs.literals import read_literal
-from agent.inputs.npy import map_array, read_header
-from agent.inputs.pictures import map_picture
-from agent.inputs.problems import InputError
 from agent.protocol import decode_agent, decode_server, encode
+from agent.protocol.inputs import InputError
+from agent.protocol.inputs.json_inputs import read_json
+from agent.protocol.inputs.literals import read_literal
+from agent.protocol.inputs.npy import map_array, read_header
+from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Measurement
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log

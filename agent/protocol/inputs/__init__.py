@@ -1,26 +1,61 @@
-"""Which types of numbers can be given to a model, by kind of runtime."""
+"""Readers of input files and literals, shared by server and agent: npy, JSON, pictures, literals.
+
+A compiled load_and_run takes a wrong file for a right one: it ignores Fortran and big-endian order,
+misreads common pictures, overruns memory at a JSON list that is too long and dies at a single
+number. So what cannot become an npy file that all versions read alike is refused with a sentence.
+Needs numpy; never unpickles.
+"""
 
 import math
+import typing
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.inputs.problems import InputError
-from agent.inputs.specs import Kind, Shape, braces
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, instead_of
 
-__all__ = [
-    "MOST_AXES",
-    "Array",
-    "check_axes",
-    "check_dtype",
-    "check_size",
-    "is_known",
-    "size_of",
+Kind = typing.Literal["binary", "wheel"]
+Shape = tuple[int, ...]
+Array = NDArray[np.generic]
+
+Code = typing.Literal[
+    "unreadable",  # no such file, or not a regular one
+    "format",  # neither npy, JSON nor a picture, or not what its name says
+    "header",  # an npy or picture header that nobody can believe
+    "size",  # the file is shorter or longer than its header says
+    "axes",  # none, more than seven, or one of length zero
+    "dtype",  # a type that MegEngine or this kind of runtime cannot take
+    "json",
+    "literal",
+    "name",  # a name that cannot be given to load_and_run, or one given twice
+    "unknown_input",  # the model has no such input
+    "wrong_dtype",  # the model wants another type
+    "shape",  # random data of a shape or type that is not known
+    "too_large",
 ]
 
-Array = NDArray[np.generic]
+
+class InputError(ValueError):
+    """An input that must not reach load_and_run.
+
+    `text` names the input or its file, what is wrong with it and what to do; it is for the user, so
+    it holds no path. `rule` and `data` say the same for the site, which has texts of its own by
+    rule; empty where only a device can find it out.
+    """
+
+    def __init__(self, code: Code, text: str, rule: str = "", **data: Any) -> None:
+        self.code: Code = code
+        self.text = text
+        self.rule = rule
+        self.data = data
+        super().__init__(text)
+
+
+def braces(shape: Iterable[int]) -> str:
+    """A shape as MegEngine writes it: {2,3,32,32}."""
+    return "{" + ",".join(str(length) for length in shape) + "}"
 
 
 def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
@@ -59,11 +94,6 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
             dtype=name,
             choices=choices,
         )
-
-
-def is_known(name: str) -> bool:
-    """Whether this is MegEngine's and numpy's name of a plain type (not quantized, not empty)."""
-    return name in ALL_DTYPES
 
 
 def check_axes(what: str, shape: Shape, **data: Any) -> None:

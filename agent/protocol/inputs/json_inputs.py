@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from agent.inputs.dtypes import Array, check_axes
-from agent.inputs.npy import read_start
-from agent.inputs.problems import InputError
-from agent.inputs.specs import Shape, braces
 from agent.protocol.input_rules import JSON_DTYPES, LONGEST_NAME, MOST_AXES, can_be_given
+from agent.protocol.inputs import Array, InputError, Shape, braces, check_axes
+from agent.protocol.inputs.npy import read_start
 
 #: of a file, which is read as a whole
 LONGEST_JSON = 8 << 20

@@ -4,7 +4,6 @@ Site and agent read headers alike (`parse_header`). Format: numpy.lib.format, ve
 """
 
 import io
-import os
 import re
 import stat
 import struct
@@ -17,9 +16,17 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
-from agent.inputs.dtypes import Array, check_axes, check_dtype, check_size, size_of
-from agent.inputs.problems import InputError
-from agent.inputs.specs import Kind, Shape, braces
+from agent.protocol.inputs import (
+    Array,
+    InputError,
+    Kind,
+    Shape,
+    braces,
+    check_axes,
+    check_dtype,
+    check_size,
+    size_of,
+)
 
 MAGIC = b"\x93NUMPY"
 #: how much of an array or a picture has to be looked at
@@ -215,9 +222,3 @@ def _check_length(what: str, head: bytes, version: tuple[int, int]) -> None:
         )
     if len(re.findall(rb"[(\[{-]", head[begin : begin + length])) > _MOST_BRACKETS:
         raise _unreadable(what)
-
-
-def disk_free(folder: Path) -> int:
-    """Bytes that may still be written into the folder."""
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize

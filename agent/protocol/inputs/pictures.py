@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.inputs.dtypes import Array, check_axes, check_size
-from agent.inputs.npy import read_start
-from agent.inputs.problems import InputError
-from agent.inputs.specs import Shape, braces
+from agent.protocol.inputs import Array, InputError, Shape, braces, check_axes, check_size
+from agent.protocol.inputs.npy import read_start
 
 _CHANNELS = {b"P5": 1, b"P6": 3}
 _GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*[\n\r])+"

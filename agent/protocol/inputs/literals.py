@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from agent.inputs.dtypes import MOST_AXES, Array
-from agent.inputs.problems import InputError
-from agent.inputs.specs import Shape
+from agent.protocol.input_rules import MOST_AXES
+from agent.protocol.inputs import Array, InputError, Shape
 
 #: brackets put a 1 before the shape
 _MOST_DEEP = MOST_AXES - 1
