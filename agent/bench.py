@@ -15,7 +15,6 @@ from agent.device.gate import GateResult, cool_down, wait_until_calm
 from agent.device.gpu import GpuReader
 from agent.device.observe import Observation, Observer
 from agent.device.state import Counters, read_counters
-from agent.protocol.measurement import Contamination
 from agent.pulse import Heart
 from agent.tables import GateLimits
 
@@ -36,17 +35,6 @@ class Watch:
             "reasons": list(self.gate.reasons),
             "rested_s": self.rested_s,
         }
-
-    def device_json(self) -> dict[str, Any]:
-        seen = self.observation.to_json() if self.observation else {}
-        seen.pop("contaminations", None)
-        return seen
-
-    def contaminations(self) -> tuple[Contamination, ...]:
-        found = self.observation.contaminations if self.observation else ()
-        return tuple(
-            Contamination(code=each.code.value, detail=each.detail[:500]) for each in found
-        )
 
 
 class Bench:

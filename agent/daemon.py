@@ -14,7 +14,8 @@ from agent.bench import Bench
 from agent.cache import ContentCache
 from agent.config import Config, ConfigError
 from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
-from agent.facts import read_facts, read_gpus
+from agent.device.gpu import find_gpus
+from agent.facts import read_facts
 from agent.inventory import Runtime, take_inventory
 from agent.outbox import Outbox
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Facts, Hello
@@ -50,7 +51,7 @@ async def serve(config: Config) -> None:
 
 def _look_at_runtimes(config: Config) -> dict[str, Runtime]:
     return take_inventory(
-        config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(read_gpus())
+        config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(find_gpus())
     )
 
 

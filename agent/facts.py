@@ -4,13 +4,13 @@ import os
 import platform
 import re
 import socket
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from agent.protocol import Facts, Gpu
+from agent.device.gpu import find_gpus
+from agent.protocol import Facts
 
 
 def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) -> Facts:
@@ -23,7 +23,7 @@ def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) ->
         cpu_model=_cpu_model()[:200],
         cores=os.cpu_count() or 1,
         memory_bytes=memory_bytes(),
-        gpus=read_gpus(),
+        gpus=find_gpus(),
         labels=dict(labels),
     )
 
@@ -55,30 +55,6 @@ def _cpu_model() -> str:
         if found:
             return found[1].strip()
     return _read("/proc/device-tree/model").strip("\0 \n") or platform.processor()
-
-
-def read_gpus() -> tuple[Gpu, ...]:
-    """NVIDIA GPUs that the driver knows; none without a driver."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return parse_gpus(done.stdout)
-
-
-def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Read nvidia-smi's lines `name, 143771 MiB, 550.54.15`; lines of another form are skipped."""
-    gpus = []
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) != 3:
-            continue
-        name, memory, driver = fields
-        mebibytes = re.fullmatch(r"(\d+) MiB", memory)
-        size = int(mebibytes[1]) << 20 if mebibytes else None
-        gpus.append(Gpu(name=name[:200], memory_bytes=size, driver=driver[:100]))
-    return tuple(gpus[:64])
 
 
 def _read(path: str) -> str:

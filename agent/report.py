@@ -82,12 +82,13 @@ class Report:
 
     def measurement(self) -> Measurement:
         watch = self.watch
+        seen = watch.observation if watch else None
         return Measurement(
             plan=self.order.plan,
             passes=tuple(self.passes.records),
             gate=watch.gate_json() if watch else {},
-            device=watch.device_json() if watch else {},
-            contaminations=watch.contaminations() if watch else (),
+            device=seen.to_json() if seen else {},
+            contaminations=seen.contaminations if seen else (),
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
         )
 

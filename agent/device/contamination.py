@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from agent.device.gpu import GpuState
 from agent.device.state import Moment, OtherProcess, Snapshot
+from agent.protocol.measurement import Contamination
 
 #: a GPU that is idle, set to a clock, or at its power limit does what its owner wants of it
 _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
@@ -27,14 +28,6 @@ class Code(StrEnum):
     SWAPPED = "swapped"
     GPU_SHARED = "gpu_shared"
     GATE_GAVE_UP = "gate_gave_up"
-
-
-@dataclass(frozen=True)
-class Contamination:
-    """One disturbance; `detail` is a line for a reader."""
-
-    code: Code
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,11 @@ def contaminations(
 def gate_gave_up(reasons: Sequence[str], waited_s: float) -> Contamination:
     """The run was begun although the device had not come to rest."""
     text = f"not calm after {waited_s:.0f} s: {'; '.join(reasons)}"
-    return Contamination(Code.GATE_GAVE_UP, text)
+    return _told(Code.GATE_GAVE_UP, text)
+
+
+def _told(code: Code, detail: str) -> Contamination:
+    return Contamination(code=code.value, detail=detail[:500])
 
 
 def _loads(
@@ -97,11 +94,11 @@ def _loads(
     if percent > limits.other_percent or peak > limits.other_percent:
         shown = max(100 * others_s / elapsed_s, 0.0)
         text = f"other processes used {shown:.0f} % of a core, at most {max(peak, shown):.0f} %"
-        yield Contamination(Code.OTHER_LOAD, text + _names(during, after))
+        yield _told(Code.OTHER_LOAD, text + _names(during, after))
     stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
     if stolen > limits.stolen_percent:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
-        yield Contamination(Code.STOLEN, text)
+        yield _told(Code.STOLEN, text)
 
 
 def _names(during: Sequence[Moment], after: Snapshot) -> str:
@@ -130,7 +127,7 @@ def _throttling(
     if faults := sorted(reasons & _GPU_FAULTS):
         parts.append(f"the GPU slowed down ({', '.join(faults)})")
     if parts:
-        yield Contamination(Code.THROTTLED, "; ".join(parts))
+        yield _told(Code.THROTTLED, "; ".join(parts))
 
 
 def _clocks(during: Sequence[Moment], limits: ContaminationLimits) -> Iterator[Contamination]:
@@ -144,7 +141,7 @@ def _clocks(during: Sequence[Moment], limits: ContaminationLimits) -> Iterator[C
     drop = 100 * (1 - min(clocks) / max(clocks))
     if drop > limits.clock_drop_percent:
         text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
-        yield Contamination(Code.CLOCK_DROPPED, text)
+        yield _told(Code.CLOCK_DROPPED, text)
 
 
 def _heat(
@@ -153,7 +150,7 @@ def _heat(
     seen = [before.temperature_c, after.temperature_c, *(m.temperature_c for m in during)]
     cpu = max((value for value in seen if value is not None), default=None)
     if cpu is not None and cpu >= limits.hot_c:
-        yield Contamination(Code.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
+        yield _told(Code.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
 
 
 def _memory(
@@ -166,19 +163,19 @@ def _memory(
     ]
     least = min((value for value in seen if value is not None), default=None)
     if least is not None and least < limits.memory_bytes:
-        yield Contamination(Code.MEMORY_LOW, f"only {least >> 20} MiB of memory were left")
+        yield _told(Code.MEMORY_LOW, f"only {least >> 20} MiB of memory were left")
     if before.swapped_bytes is None or after.swapped_bytes is None:
         return
     moved = after.swapped_bytes - before.swapped_bytes
     if moved > limits.swapped_bytes:
         text = f"{moved >> 20} MiB were moved between memory and swap"
-        yield Contamination(Code.SWAPPED, text)
+        yield _told(Code.SWAPPED, text)
 
 
 def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
     counts = [_strangers(before.gpus), _strangers(after.gpus)]
     if max(counts) > 0:
-        yield Contamination(Code.GPU_SHARED, f"{max(counts)} other processes used a GPU")
+        yield _told(Code.GPU_SHARED, f"{max(counts)} other processes used a GPU")
 
 
 def _strangers(gpus: Sequence[GpuState]) -> int:

@@ -1,12 +1,12 @@
 """NVIDIA GPUs through the driver's own library (NVML); nothing where there is no driver."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict
 
-T = TypeVar("T")
+from agent.protocol import Gpu
 
 #: bits of NVML's clock event reasons, by the names we use on the wire
 REASONS = {
@@ -64,6 +64,16 @@ class GpuReader:
         """What changes while a run lasts, and what may spoil it."""
         return tuple(_glance(handle) for handle in self._handles)
 
+    def describe(self) -> tuple[Gpu, ...]:
+        """Name, memory and driver of each."""
+        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))[:100]
+        memories = [_ask(pynvml.nvmlDeviceGetMemoryInfo, handle) for handle in self._handles[:64]]
+        names = [_text(_ask(pynvml.nvmlDeviceGetName, handle))[:200] for handle in self._handles]
+        return tuple(
+            Gpu(name=name, memory_bytes=memory.total if memory else None, driver=driver)
+            for name, memory in zip(names, memories, strict=False)
+        )
+
     def close(self) -> None:
         """Let go of the library; a reader without a GPU has nothing to let go of."""
         if self._handles:
@@ -71,68 +81,50 @@ class GpuReader:
             _ask(pynvml.nvmlShutdown)
 
 
+def find_gpus() -> tuple[Gpu, ...]:
+    """The GPUs of this device as the server is told of them; none without a driver."""
+    reader = GpuReader()
+    try:
+        return reader.describe()
+    finally:
+        reader.close()
+
+
 def _glance(handle: Any) -> GpuState:
+    power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    utilisation = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    bits = _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
     return GpuState(
-        sm_clock_mhz=_ask(lambda: _clock(handle, pynvml.NVML_CLOCK_SM)),
-        temperature_c=_ask(lambda: _temperature(handle)),
-        power_w=_ask(lambda: _power(handle)),
-        utilisation_percent=_ask(lambda: _utilisation(handle)),
-        memory_used_bytes=_ask(lambda: _memory_used(handle)),
-        throttle_reasons=_reasons(handle),
+        sm_clock_mhz=_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        temperature_c=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        power_w=None if power is None else power / 1000,
+        utilisation_percent=None if utilisation is None else utilisation.gpu,
+        memory_used_bytes=None if memory is None else memory.used,
+        throttle_reasons=tuple(name for bit, name in REASONS.items() if bits & bit),
     )
 
 
 def _read_all(handle: Any, own: frozenset[int]) -> GpuState:
-    name = _ask(lambda: pynvml.nvmlDeviceGetName(handle))
-    limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    return GpuState(
-        name=name.decode() if isinstance(name, bytes) else name or "",
-        sm_clock_mhz=_ask(lambda: _clock(handle, pynvml.NVML_CLOCK_SM)),
-        memory_clock_mhz=_ask(lambda: _clock(handle, pynvml.NVML_CLOCK_MEM)),
-        max_sm_clock_mhz=_ask(lambda: _max_clock(handle)),
-        temperature_c=_ask(lambda: _temperature(handle)),
-        power_w=_ask(lambda: _power(handle)),
-        power_limit_w=None if limit is None else limit / 1000,
-        utilisation_percent=_ask(lambda: _utilisation(handle)),
-        memory_used_bytes=_ask(lambda: _memory_used(handle)),
-        throttle_reasons=_reasons(handle),
-        other_processes=None if processes is None else sum(p.pid not in own for p in processes),
-    )
+    limit = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    more = {
+        "name": _text(_ask(pynvml.nvmlDeviceGetName, handle)),
+        "memory_clock_mhz": _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        "max_sm_clock_mhz": _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        "power_limit_w": None if limit is None else limit / 1000,
+        "other_processes": None if processes is None else sum(p.pid not in own for p in processes),
+    }
+    return _glance(handle).model_copy(update=more)
 
 
-def _reasons(handle: Any) -> tuple[str, ...]:
-    bits = _ask(lambda: int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))) or 0
-    return tuple(name for bit, name in REASONS.items() if bits & bit)
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def _clock(handle: Any, kind: int) -> int:
-    return int(pynvml.nvmlDeviceGetClockInfo(handle, kind))
-
-
-def _max_clock(handle: Any) -> int:
-    return int(pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
-
-
-def _temperature(handle: Any) -> int:
-    return int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
-
-
-def _power(handle: Any) -> float:
-    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000
-
-
-def _utilisation(handle: Any) -> int:
-    return int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-
-
-def _memory_used(handle: Any) -> int:
-    return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-
-
-def _ask(question: Callable[[], T]) -> T | None:
-    """A board answers some questions with "not supported"."""
+def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
+    """A board answers some questions with "not supported"; then None."""
     try:
-        return question()
+        return question(*arguments)
     except pynvml.NVMLError:
         return None

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.device.contamination import (
-    Contamination,
     ContaminationLimits,
     contaminations,
     gate_gave_up,
@@ -29,6 +28,7 @@ from agent.device.state import (
     sample_after,
     take_snapshot,
 )
+from agent.protocol.measurement import Contamination
 
 #: a run of an hour leaves 600 glances: then every second one is dropped and the pace halved
 _MOST_GLANCES = 600
@@ -45,13 +45,11 @@ class Observation:
     watch_cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """What is kept of it beside `contaminations`."""
         return {
             "before": self.before.to_json(),
             "during": [each.model_dump(mode="json", exclude_none=True) for each in self.during],
             "after": self.after.to_json(),
-            "contaminations": [
-                {"code": each.code.value, "detail": each.detail} for each in self.contaminations
-            ],
             "watch_cpu_s": self.watch_cpu_s,
         }
 

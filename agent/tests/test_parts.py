@@ -11,8 +11,7 @@ import pytest
 
 from agent.config import Config, RuntimeEntry
 from agent.cores import Cores
-from agent.exits import signal_name
-from agent.facts import parse_gpus, read_facts
+from agent.facts import read_facts
 from agent.inventory import take_inventory
 from agent.outbox import Outbox
 from agent.protocol import AttemptLog, Facts, Gpu
@@ -20,6 +19,7 @@ from agent.retry import Policies, Policy, is_transport, may_pass
 from agent.runner import choose_limits
 from agent.sandbox import Sandbox, find_sandbox
 from agent.tables import RunLimits
+from agent.watchdog import signal_name
 
 
 def test_the_agent_imports_no_django_and_no_server_app():
@@ -43,17 +43,6 @@ def test_facts_describe_this_machine():
 
 def test_an_unknown_server_costs_only_the_address():
     assert read_facts("http://no-such-host.invalid").ip == ""
-
-
-def test_gpus_are_read_from_nvidia_smi():
-    text = "NVIDIA H200, 143771 MiB, 550.54.15\nOrin, [N/A], 540.3\nhow, strange\n"
-    first, second = parse_gpus(text)
-    assert (first.name, first.memory_bytes, first.driver) == (
-        "NVIDIA H200",
-        143771 << 20,
-        "550.54.15",
-    )
-    assert (second.name, second.memory_bytes) == ("Orin", None)
 
 
 def test_memory_is_limited_to_a_share_of_the_machine():

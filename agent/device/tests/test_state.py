@@ -15,10 +15,11 @@ import pytest
 from agent.device import gpu, sensors
 from agent.device.contamination import Code
 from agent.device.gate import wait_until_calm
-from agent.device.gpu import GpuReader
+from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
 from agent.device.state import heavy_processes, read_counters, sample_after, sample_before
 from agent.device.table import descendants, read_row, read_table, read_tree, task_count
+from agent.protocol import Gpu
 from agent.tables import GateLimits
 
 SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
@@ -185,7 +186,7 @@ def test_without_a_driver_there_is_no_gpu_and_the_cause_is_told(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
     reader = GpuReader()
-    assert (len(reader), reader.read(), reader.glance()) == (0, (), ())
+    assert (len(reader), reader.read(), reader.glance(), find_gpus()) == (0, (), (), ())
     assert "Not Found" in reader.problem
     reader.close()
 
@@ -197,6 +198,7 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
     answers = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: "550.54.15",
         "nvmlDeviceGetCount": lambda: 1,
         "nvmlDeviceGetHandleByIndex": lambda n: n,
         "nvmlDeviceGetName": lambda h: b"NVIDIA H200",
@@ -218,12 +220,16 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
     assert state.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
     assert state.other_processes == 1
     assert state.memory_used_bytes is None
+    assert find_gpus() == (Gpu(name="NVIDIA H200", driver="550.54.15"),)
     assert reader.read(frozenset({1}))[0].other_processes == 0
     (seen,) = reader.glance()
     assert (seen.temperature_c, seen.sm_clock_mhz, seen.power_w) == (41, 1980, 123.456)
     assert (seen.utilisation_percent, seen.memory_used_bytes) == (None, None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", lambda h: Answer(gpu=97))
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", lambda h: Answer(used=5 << 30))
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetMemoryInfo", lambda h: Answer(used=5 << 30, total=9 << 30)
+    )
     (seen,) = reader.glance()
     assert (seen.utilisation_percent, seen.memory_used_bytes) == (97, 5 << 30)
+    assert reader.describe()[0].memory_bytes == 9 << 30
     reader.close()
