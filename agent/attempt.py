@@ -12,7 +12,6 @@ from uuid import UUID
 from agent.bench import Bench
 from agent.cores import oversubscription
 from agent.delivery import Delivery
-from agent.exits import signal_name
 from agent.feeding import Feeding
 from agent.frames import fit_end
 from agent.held import measure_folder
@@ -38,7 +37,7 @@ from agent.script_runs import ScriptRuns
 from agent.spool import Folder, Spool
 from agent.transfer import Transfer
 from agent.warm import WarmPool, WarmProcess
-from agent.watchdog import LimitCode, Watchdog
+from agent.watchdog import LimitCode, Watchdog, signal_name
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
+from agent.device.table import read_environment, read_pids, read_row, read_table
 from agent.spool import ProcessMark
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ _ORPHAN_POLL_S = 0.02
 
 def mark_process(pid: int) -> ProcessMark | None:
     """Name a running process; None if it is gone or if there is no /proc."""
-    ticks = _start_ticks(pid)
-    return None if ticks is None else ProcessMark(pid=pid, ticks=ticks, boot=_boot())
+    row = read_row(pid)
+    return None if row is None else ProcessMark(pid=pid, ticks=row.start_ticks, boot=_boot())
 
 
 async def end_group(group: int, attempt: UUID) -> None:
@@ -55,10 +56,9 @@ async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
 def end_marked(attempt: UUID) -> None:
     """KILL every process that carries the attempt's variable."""
     wanted = f"{ATTEMPT_VARIABLE}={attempt}".encode()
-    for pid in _pids():
+    for pid in read_pids():
         try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-            if wanted in environment.split(b"\0") and pid != os.getpid():
+            if wanted in read_environment(pid) and pid != os.getpid():
                 os.kill(pid, signal.SIGKILL)
                 _reap(pid)
                 log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)
@@ -94,7 +94,7 @@ def reap_orphans() -> None:
     is told from the agent's own children by its namespace: the agent starts none in another one.
     """
     deadline = time.monotonic() + _PATIENCE_S
-    while orphans := [pid for pid in _pids() if _is_orphan(pid)]:
+    while orphans := [pid for pid in read_pids() if _is_orphan(pid)]:
         for pid in orphans:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
@@ -106,8 +106,8 @@ def reap_orphans() -> None:
 
 def _is_orphan(pid: int) -> bool:
     """Whether it is a child of this process, and the first one of a namespace of its own."""
-    fields = _stat(pid)
-    if len(fields) < 2 or fields[1] != str(os.getpid()):
+    row = read_row(pid)
+    if row is None or row.parent != os.getpid():
         return False
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
@@ -130,33 +130,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 
 def _only_zombies(group: int) -> bool:
     """A dead process stays in its group until it is waited for, which an init may never do."""
-    for pid in _pids():
-        fields = _stat(pid)
-        # after the name: state, parent, group
-        if fields and fields[2] == str(group) and fields[0] not in "ZX":
-            return False
-    return True
-
-
-def _pids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-
-
-def _stat(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat from the third on; the second is a name and may hold anything."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text[text.rindex(")") + 2 :].split()
-
-
-def _start_ticks(pid: int) -> int | None:
-    fields = _stat(pid)
-    return int(fields[19]) if len(fields) > 19 else None
+    return not any(row.group == group and row.state not in "ZX" for row in read_table().values())
 
 
 def oom_kills() -> int | None:

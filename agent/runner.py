@@ -17,7 +17,6 @@ from uuid import UUID
 from agent.config import Config
 from agent.cores import Cores, as_list, pin_process
 from agent.device.table import read_tree
-from agent.exits import limit_of_exit, signal_name
 from agent.processes import (
     ATTEMPT_VARIABLE,
     end_group,
@@ -26,7 +25,7 @@ from agent.processes import (
     terminate_group,
 )
 from agent.protocol import EndReason, Facts
-from agent.watchdog import LimitHit, Watchdog, WatchLimits
+from agent.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
 
 FILE_LIMIT_BYTES = 2 << 30
 _MEMORY_SHARE = 0.9

@@ -16,7 +16,15 @@ from enum import StrEnum
 from pathlib import Path
 from uuid import UUID
 
-from agent.device.table import Row, descendants, read_table, read_tree, task_count, tree_cpu_s
+from agent.device.table import (
+    Row,
+    descendants,
+    read_environment,
+    read_table,
+    read_tree,
+    task_count,
+    tree_cpu_s,
+)
 from agent.held import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
 from agent.processes import ATTEMPT_VARIABLE
 
@@ -54,6 +62,25 @@ class LimitHit:
 
     code: LimitCode
     text: str
+
+
+def signal_name(exit_code: int) -> str:
+    """What ended a process by its exit code, as a shell shows it: `SIGABRT` for 134, or empty."""
+    try:
+        return signal.Signals(exit_code - 128).name
+    except ValueError:
+        return ""
+
+
+def limit_of_exit(exit_code: int) -> LimitHit | None:
+    """The kernel ends a process at two of its limits by a signal of their own."""
+    name = signal_name(exit_code)
+    if name == "SIGXCPU":
+        text = "used more CPU time than its timeout allows on all cores"
+        return LimitHit(LimitCode.CPU_TIME, text)
+    if name == "SIGXFSZ":
+        return LimitHit(LimitCode.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
+    return None
 
 
 @dataclass(frozen=True)
@@ -266,11 +293,10 @@ def _size(path: Path) -> int:
 def _carries(pid: int, mark: UUID) -> bool | None:
     """None: not to be told now. A process that is replaced by another program shows nothing."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            shown = file.read()
+        shown = read_environment(pid)
     except OSError:
         return False  # gone, or another user's
-    return f"{ATTEMPT_VARIABLE}={mark}".encode() in shown.split(b"\0") if shown else None
+    return f"{ATTEMPT_VARIABLE}={mark}".encode() in shown if shown else None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

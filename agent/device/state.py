@@ -14,7 +14,14 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.device import sensors
 from agent.device.gpu import GpuReader, GpuState
-from agent.device.table import Row, descendants, read_table, read_tree, tree_cpu_s
+from agent.device.table import (
+    Row,
+    descendants,
+    read_environment,
+    read_table,
+    read_tree,
+    tree_cpu_s,
+)
 from agent.processes import ATTEMPT_VARIABLE
 
 #: a shorter window says little: the kernel counts in steps of 10 ms
@@ -221,8 +228,7 @@ def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
 def _is_marked(pid: int) -> bool:
     """A process of an attempt that left the agent's tree."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return any(part.startswith(_MARK) for part in file.read().split(b"\0"))
+        return any(part.startswith(_MARK) for part in read_environment(pid))
     except OSError:
         return False  # gone, or another user's
 

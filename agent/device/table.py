@@ -52,13 +52,27 @@ def read_row(pid: int) -> Row | None:
     )
 
 
+def read_pids() -> list[int]:
+    """Every process."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
 def read_table() -> dict[int, Row]:
     """Every process by its pid. About 20 us for each."""
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return {}
-    return {pid: row for pid in pids if (row := read_row(pid)) is not None}
+    return {pid: row for pid in read_pids() if (row := read_row(pid)) is not None}
+
+
+def read_environment(pid: int) -> list[bytes]:
+    """Variables as `NAME=value`; none while another program takes the process's place.
+
+    Raises OSError if it is gone, or another user's.
+    """
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        content = file.read()
+    return content.split(b"\0") if content else []
 
 
 def read_tree(root: int) -> dict[int, Row]:

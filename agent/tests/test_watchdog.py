@@ -11,13 +11,12 @@ import uuid
 import pytest
 
 from agent import runner, watchdog
-from agent.exits import signal_name
 from agent.held import measure_folder
 from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import EndReason
 from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
 from agent.spool import remove_tree
-from agent.watchdog import LimitCode, Watchdog, WatchLimits
+from agent.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
 
 PYTHON = [sys.executable, "-SEc"]
 LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
