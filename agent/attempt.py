@@ -17,9 +17,7 @@ from agent.frames import fit_end
 from agent.held import measure_folder
 from agent.incoming import TransferError
 from agent.inventory import Runtime
-from agent.known_inputs import KnownInputs
-from agent.launch import Launcher
-from agent.measure import Measuring, PassFailed
+from agent.measure import KnownInputs, Measuring, PassFailed
 from agent.outbox import Outbox
 from agent.passes import Recipe
 from agent.progress import Progress
@@ -36,7 +34,7 @@ from agent.script_rules import NOT_ALLOWED, ScriptRules
 from agent.script_runs import ScriptRuns
 from agent.spool import Folder, Spool
 from agent.transfer import Transfer
-from agent.warm import WarmPool, WarmProcess
+from agent.warm import Launcher, WarmPool, WarmProcess
 from agent.watchdog import LimitCode, Watchdog, signal_name
 
 log = logging.getLogger(__name__)

@@ -7,12 +7,12 @@ profiled pass, and the state of the device before, during and after.
 import logging
 import shlex
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.inventory import Runtime
-from agent.known_inputs import KnownInputs
 from agent.passes import Pass, Recipe
 from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 MADE_PROFILE = "profile.json"
 #: of a pass's output, as much is read for its times
 _READ_BYTES = 64 << 20
+#: models whose inputs are known
+_MOST_KNOWN = 256
 #: a clean pass that is too short is made anew with more iterations, but not for ever
 _MOST_TRIES = 3
 
@@ -79,6 +81,33 @@ class Passes:
             for record in (*counted, *self.records[-1:])
         }
         return tuple(shlex.join(record.argv) for record in by_kind.values())
+
+
+class KnownInputs:
+    """What this agent has learnt of models' inputs, so that it need not ask a process again.
+
+    Inputs by the model's MD5 and size and the runtime that told them; the oldest go first.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, int, str, bool], tuple[TensorInfo, ...]] = OrderedDict()
+
+    def get(self, order: Start) -> tuple[TensorInfo, ...] | None:
+        """None if nothing is known; an empty tuple is a model without inputs."""
+        found = self._found.get(_key(order))
+        if found is not None:
+            self._found.move_to_end(_key(order))
+        return found
+
+    def put(self, order: Start, inputs: tuple[TensorInfo, ...]) -> None:
+        self._found[_key(order)] = inputs
+        while len(self._found) > _MOST_KNOWN:
+            self._found.popitem(last=False)
+
+
+def _key(order: Start) -> tuple[str, int, str, bool]:
+    # mdl has no words for some dtypes, lite has
+    return (order.model.md5, order.model.size_bytes, order.runtime, bool(order.options.get("lite")))
 
 
 class Measuring:

@@ -9,7 +9,7 @@ from agent.config import Config
 from agent.inventory import Runtime
 from agent.protocol import EndReason, Start
 from agent.sandbox import Sandbox
-from agent.script_program import check_script
+from agent.script_runs import check_script
 
 NOT_ALLOWED = (
     "scripts are not allowed on this device: its owner can allow them with `allow = true` below "

@@ -3,28 +3,36 @@
 import asyncio
 import re
 import shlex
+import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from agent.closed_sandbox import RUNNER, TRACES, ClosedSandbox
+from agent.closed_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
 from agent.held import measure_folder
 from agent.inventory import Runtime
 from agent.measure import Feeder, Passes, PassFailed, Runner
 from agent.protocol import EndReason, Script, Start, TraceFormat
 from agent.protocol.artifacts import limit_of
+from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
 from agent.protocol.run_log import ESCAPE
 from agent.results import size_of_plain_file
 from agent.runner import FILE_LIMIT_BYTES, RunResult
-from agent.script_program import lay_out
-from agent.spool import Folder
+from agent.spool import Folder, remove_tree
 from agent.tail import PASS_HEAD
+from agent.unpack import unpack
 from agent.watchdog import LimitCode, LimitHit
 
 _NO_TRACE = (
     "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "
     "way that nothing can follow (os._exit, exec, a crash at its very end)"
 )
+#: of a zip whose task names none, in this order
+_USUAL = ("__main__.py", "main.py")
+#: so many are named where one must be chosen
+_MOST_NAMED = 20
 _END_BYTES = 16 << 10
 #: where the runner leaves the exception that ended the program, in a line
 RAISED = "raised"
@@ -170,3 +178,64 @@ class ScriptRuns:
         if not lines or "Traceback (most recent call last)" not in text:
             return ""
         return str(lines[-1])
+
+
+def check_script(order: Start) -> None:
+    """Refuse what needs no look at the files. Raises ValueError."""
+    name, script = order.model.name, order.script
+    if script is None or not name.endswith((".py", ".zip")):
+        raise ValueError(f"{name}: a script is a .py file or a zip file with one")
+    if name.endswith(".py") and script.entry not in (None, name):
+        raise ValueError(f"{name} is a file alone: there is no {script.entry} in it")
+    names = [name, *(file.name for file in order.data)]
+    if len(set(names)) != len(names):
+        raise ValueError("two files have the same name")
+
+
+def lay_out(order: Start, given: Path, work: Path, *, last: bool) -> str:
+    """Make `work` anew from the files in `given`; return the program's path below PROGRAM.
+
+    What an earlier run left goes: no run sees what another did. The last one may use up `given`.
+    Raises InputError, OSError.
+    """
+    remove_tree(work)
+    work.mkdir(mode=0o700)
+    make_folders(work)
+    folder, name = work / PROGRAM, order.model.name
+    put = shutil.move if last else shutil.copyfile
+    if name.endswith(".zip"):
+        files = unpack(given / name, folder)
+        wanted = order.script.entry if order.script else None
+        program = choose_program(name, files, wanted)
+    else:
+        put(given / name, folder / name)
+        program = name
+    for file in order.data:
+        if (folder / file.name).exists():
+            text = f"{file.name} is a file of the task and lies in {name} too: rename one of both"
+            raise InputError("name", text)
+        put(given / file.name, folder / file.name)
+    return program
+
+
+def choose_program(archive: str, files: Sequence[str], wanted: str | None) -> str:
+    """Which of a zip's files is run. Raises InputError that names those which could be."""
+    programs = [path for path in files if path.endswith(".py")]
+    if wanted is not None:
+        if wanted in files:
+            return wanted
+        raise InputError("unreadable", f"{archive} holds no {wanted}: {_named(programs)}")
+    for usual in _USUAL:
+        if usual in programs:
+            return usual
+    if len(programs) == 1 and not programs[0].startswith("-"):
+        return programs[0]
+    text = f"{archive}: name the file that is to be run: {_named(programs)}"
+    raise InputError("unreadable", text)
+
+
+def _named(programs: Sequence[str]) -> str:
+    if not programs:
+        return "there is no Python file in it"
+    more = f" and {len(programs) - _MOST_NAMED} more" if len(programs) > _MOST_NAMED else ""
+    return f"its Python files are {', '.join(programs[:_MOST_NAMED])}{more}"

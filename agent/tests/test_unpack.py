@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent import unpack as unpacking
 from agent.protocol.inputs import InputError
-from agent.script_program import choose_program
+from agent.script_runs import choose_program
 from agent.tests.scripted import zip_bytes
 from agent.unpack import unpack
 
