@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent.protocol.contents import MAX_LABELS, Labels
-from agent.runtimes.checks import Record, read_checks
+from agent.runtimes.config_file import Record, read_checks
 from agent.tables import (
     CacheTable,
     COprLibrary,

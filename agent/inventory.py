@@ -11,8 +11,8 @@ from agent.config import RuntimeEntry
 from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
 from agent.protocol.capabilities import Capabilities
 from agent.runtimes import RuntimeDescription, command_for, describe_binary, describe_wheel
-from agent.runtimes.checks import Record, roofs_in
-from agent.runtimes.command import Style, legacy_arguments
+from agent.runtimes.command import Style, arguments_for
+from agent.runtimes.config_file import Record, roofs_in
 
 #: these say that a build could use one
 _FOR_GPUS = ("cuda", "tensorrt")
@@ -49,8 +49,7 @@ class Runtime:
 
     def command_line(self, arguments: Sequence[str]) -> list[str]:
         """The whole command, in the form that this version reads."""
-        given = list(arguments)
-        return [*self.command, *(legacy_arguments(given) if self.style == "legacy" else given)]
+        return [*self.command, *arguments_for(self.style, arguments)]
 
 
 def take_inventory(
@@ -73,14 +72,24 @@ def take_inventory(
     }
 
 
-def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> Runtime:
+def describe_entry(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
+    """Ask a configured runtime what it is; why it cannot be used, empty if it can."""
     if entry.problem or not entry.path:
-        return _unusable(entry, entry.problem)
-    describe = describe_wheel if entry.kind == "wheel" else describe_binary
-    found = describe(entry.path)
-    problem = found.problem or _mismatch(entry, found)
-    if problem:
-        return _unusable(entry, problem)
+        found = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
+    else:
+        found = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
+    # a figure measured with another version than the reader is told would be worse than none
+    if found.problem or not found.version or found.version == entry.version:
+        return found, found.problem
+    says = f"the configuration says {entry.version}: correct `version` there"
+    return found, f"{entry.path} is MegEngine {found.version}, {says}"
+
+
+def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> Runtime:
+    found, problem = describe_entry(entry)
+    if problem or not entry.path:
+        info = RuntimeInfo(version=entry.version, kind=entry.kind, problem=problem[:500])
+        return Runtime(info, ())
     info = RuntimeInfo(
         version=entry.version,
         kind=entry.kind,
@@ -107,15 +116,3 @@ def _line_by_line(found: RuntimeDescription) -> list[str]:
     version = tuple(map(int, found.version.split(".")[:2]))
     stdbuf = shutil.which("stdbuf")
     return [stdbuf, "-oL"] if found.kind == "binary" and version < (1, 11) and stdbuf else []
-
-
-def _mismatch(entry: RuntimeEntry, found: RuntimeDescription) -> str:
-    """A figure measured with another version than the reader is told would be worse than none."""
-    if not found.version or found.version == entry.version:
-        return ""
-    return f"{entry.path} is MegEngine {found.version}: correct `version` in the configuration"
-
-
-def _unusable(entry: RuntimeEntry, problem: str) -> Runtime:
-    info = RuntimeInfo(version=entry.version, kind=entry.kind, problem=problem[:500])
-    return Runtime(info, ())

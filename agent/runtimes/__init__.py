@@ -7,8 +7,16 @@ interpreter with the MegEngine wheel. The functions here are the ones others may
 from agent.runtimes.command import Style, command_for, legacy_arguments
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 from agent.runtimes.find import Python, find_pythons
-from agent.runtimes.install import VERSION, ensure_wheel_runtime, find_wheels, installed_wheel
-from agent.runtimes.problems import InstallFailed, NoPython, NoWheel, RuntimeProblem
+from agent.runtimes.install import (
+    VERSION,
+    InstallFailed,
+    NoPython,
+    NoWheel,
+    RuntimeProblem,
+    ensure_wheel_runtime,
+    find_wheels,
+    installed_wheel,
+)
 
 __all__ = [
     "VERSION",

@@ -7,8 +7,7 @@ installation failed, 2 for a wrong command line, 3 if there is no Python that Me
 import argparse
 import sys
 
-from agent.runtimes.install import VERSION, ensure_wheel_runtime
-from agent.runtimes.problems import InstallFailed, NoPython
+from agent.runtimes.install import VERSION, InstallFailed, NoPython, ensure_wheel_runtime
 
 FAILED = 1
 NO_PYTHON = 3

@@ -1,6 +1,7 @@
 """How a runtime is started."""
 
 import platform
+import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,11 @@ def command_for(kind: Literal["wheel", "binary"], path: str) -> list[str]:
     `path` is the interpreter with MegEngine (wheel) or load_and_run itself (binary).
     """
     return [path, str(LOAD_AND_RUN)] if kind == "wheel" else [path]
+
+
+def arguments_for(style: Style, arguments: Sequence[str]) -> list[str]:
+    """load_and_run's arguments in the form that it reads."""
+    return legacy_arguments(arguments) if style == "legacy" else list(arguments)
 
 
 def legacy_arguments(arguments: Sequence[str]) -> list[str]:
@@ -49,3 +55,19 @@ def _place(pair: tuple[str, ...]) -> int:
 
 def _processor() -> str:
     return "arm" if platform.machine().lower().startswith(("arm", "aarch")) else "x86"
+
+
+def run_to_end(
+    command: Sequence[str], timeout_s: float, folder: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input and keep what it says. Raises OSError, TimeoutExpired."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )

@@ -1,4 +1,4 @@
-"""Adding a `[[runtime]]` to the agent's configuration without touching the rest of it."""
+"""Runtimes in the agent's configuration, and what was found of them, which is kept beside it."""
 
 import fcntl
 import json
@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.runtimes.problems import RuntimeProblem
+from agent.runtimes.install import RuntimeProblem
+
+#: what `agent runtime check` found of one runtime
+Record = dict[str, Any]
 
 
 def append_runtime(config: Path, version: str, kind: str, path: str) -> None:
-    """Add the entry at the end; all other bytes and the file's mode stay, or nothing changes.
+    """Add a `[[runtime]]` at the end; all other bytes and the file's mode stay, or nothing changes.
 
     Raises RuntimeProblem if the version is there already or the file cannot be extended.
     """
@@ -74,3 +77,27 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
+
+
+def checks_path(config_path: Path) -> Path:
+    """Where checks are recorded: beside the configuration, as `<name>.runtimes.json`."""
+    return config_path.resolve().with_suffix(".runtimes.json")
+
+
+def read_checks(config_path: Path) -> dict[str, Record]:
+    """The record of each runtime by version; none of a file that is missing or broken."""
+    try:
+        read = json.loads(checks_path(config_path).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    return {version: check for version, check in read.items() if isinstance(check, dict)}
+
+
+def roofs_in(check: Record, path: str) -> list[Record]:
+    """The roofs that a check measured, if it was of the runtime at this path."""
+    roofs = check.get("roofs")
+    if check.get("path") != path or not isinstance(roofs, list):
+        return []
+    return [each for each in roofs if isinstance(each, dict)]

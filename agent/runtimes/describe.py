@@ -2,16 +2,20 @@
 
 import json
 import os
+import pty
 import re
+import select
+import signal
 import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.runtimes.command import Style
+from agent.runtimes.command import Style, run_to_end
 from agent.runtimes.flags import builds_of, parse_help, parse_legacy_help
-from agent.runtimes.terminal import output_at_terminal
 
 WHEEL_TIMEOUT_S = 60.0
 BINARY_TIMEOUT_S = 15.0
@@ -19,6 +23,7 @@ _MARK = "mgw-runtime:"
 _DEVICES = "mgw-devices:"
 _LONGEST_PROBLEM = 500
 _MOST_GPUS = 64
+_MOST_TERMINAL_BYTES = 1 << 20
 
 #: in two lines: what looks for GPUs may take the process with it
 _ASK_WHEEL = f"""\
@@ -73,15 +78,7 @@ class RuntimeDescription:
 def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDescription:
     """Import MegEngine in the interpreter `python` and say what it is. Never raises."""
     try:
-        done = subprocess.run(
-            [python, "-c", _ASK_WHEEL],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
+        done = run_to_end([python, "-c", _ASK_WHEEL], timeout_s)
     except subprocess.TimeoutExpired:
         return _unusable("wheel", python, f"importing MegEngine took longer than {timeout_s:g} s")
     except OSError as error:
@@ -124,19 +121,10 @@ class _Binary:
     timeout_s: float
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._command(arguments),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=self.timeout_s,
-            check=False,
-        )
+        return run_to_end(self._command(arguments), self.timeout_s, self.folder)
 
     def run_at_terminal(self, *arguments: str) -> str:
-        return output_at_terminal(self._command(arguments), self.folder, self.timeout_s)
+        return _output_at_terminal(self._command(arguments), self.folder, self.timeout_s)
 
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
         # load_and_run aborts at a missing model: without the limit that leaves a core file
@@ -199,3 +187,51 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
 
 def _unusable(kind: Literal["wheel", "binary"], path: str, problem: str) -> RuntimeDescription:
     return RuntimeDescription("", kind, path, problem=problem[:_LONGEST_PROBLEM])
+
+
+def _output_at_terminal(command: list[str], folder: str, timeout_s: float) -> str:
+    """What the command prints at a terminal, stdout and stderr as they come.
+
+    load_and_run 1.7 to 1.10 prints its version to stdout and aborts at a missing model. Into a pipe
+    the C library writes whole blocks, and abort throws away what is left; to a terminal it writes
+    lines. Raises OSError, TimeoutExpired.
+    """
+    ours, theirs = pty.openpty()
+    try:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        try:
+            return _read_terminal(ours, command, timeout_s).decode("utf-8", "replace")
+        finally:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    finally:
+        os.close(ours)
+
+
+def _read_terminal(terminal: int, command: list[str], timeout_s: float) -> bytes:
+    """Everything until the last one who could write is gone."""
+    deadline = time.monotonic() + timeout_s
+    read = b""
+    while len(read) < _MOST_TERMINAL_BYTES:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise subprocess.TimeoutExpired(command, timeout_s)
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # EIO: how Linux says that the other side is closed
+            break
+        if not piece:
+            break
+        read += piece
+    return read

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.runtimes.command import run_to_end
+
 #: minor versions of Python 3 that MegEngine has wheels for, best first
 MINORS = (10, 9, 8, 7, 6)
 _PROBE_TIMEOUT_S = 10.0
@@ -71,15 +73,7 @@ def probe(path: str) -> Python | None:
     It must be run to be known: a pyenv shim exists for every version ever installed and fails.
     """
     try:
-        done = subprocess.run(
-            [path, "-I", "-c", _PROBE],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_TIMEOUT_S,
-            check=False,
-        )
+        done = run_to_end([path, "-I", "-c", _PROBE], _PROBE_TIMEOUT_S)
         version, executable, is_64_bit = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
         return None
@@ -118,15 +112,7 @@ def _uv_output(arguments: list[str], timeout_s: float) -> str | None:
     if uv is None:
         return None
     try:
-        done = subprocess.run(
-            [uv, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
+        done = run_to_end([uv, *arguments], timeout_s)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from agent.runtimes.describe import RuntimeDescription, describe_wheel
 from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, present_pythons, probe
-from agent.runtimes.problems import InstallFailed, NoPython, NoWheel
 
 VERSION = "1.13.0"
 _HERE = Path(__file__).resolve()
@@ -41,6 +40,22 @@ _WHAT_IS_THERE = (
 )
 
 Say = Callable[[str], None]
+
+
+class RuntimeProblem(Exception):
+    """Why a runtime could not be made; the text is meant for the person at the terminal."""
+
+
+class NoPython(RuntimeProblem):
+    """No Python that MegEngine supports; the text has two lines and says what to install."""
+
+
+class InstallFailed(RuntimeProblem):
+    """A Python is there, but MegEngine did not get into it."""
+
+
+class NoWheel(InstallFailed):
+    """There is no wheel of this version for this Python and machine."""
 
 
 def ensure_wheel_runtime(

@@ -9,12 +9,22 @@ from pathlib import Path
 
 from agent.config import Config, ConfigError, RuntimeEntry, load_config
 from agent.cores import CoresUnavailable, choose_cores
-from agent.runtimes.checks import Record, checks_path, read_checks
-from agent.runtimes.config_file import append_runtime, replace_file
-from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
+from agent.inventory import describe_entry
+from agent.runtimes.config_file import (
+    Record,
+    append_runtime,
+    checks_path,
+    read_checks,
+    replace_file,
+)
+from agent.runtimes.describe import RuntimeDescription, describe_binary
 from agent.runtimes.find import MINORS
-from agent.runtimes.install import cache_folder, ensure_wheel_runtime, installed_wheel
-from agent.runtimes.problems import RuntimeProblem
+from agent.runtimes.install import (
+    RuntimeProblem,
+    cache_folder,
+    ensure_wheel_runtime,
+    installed_wheel,
+)
 from agent.runtimes.roofs import Device, measure_roofs
 from agent.runtimes.trial import Trial, make_model, run_model
 from agent.spool import SpoolBusy, lock_spool
@@ -31,17 +41,16 @@ def runtime_add(
             raise RuntimeProblem(  # noqa: TRY301 - one place says what went wrong
                 f"{config_path} has a runtime {version} already; remove it there to replace it"
             )
-        path = _binary(binary, version) if binary else _wheel(version, python)
+        if binary:
+            path = _binary(binary, version)
+        else:
+            path = ensure_wheel_runtime(version, say=_say, python=python)
         append_runtime(config_path, version, "binary" if binary else "wheel", path)
     except (ConfigError, RuntimeProblem, OSError) as problem:
         return _fail(problem)
     _say(f"Added MegEngine {version} ({path}) to {config_path}.")
     _say("An agent that runs must be started anew to offer it.")
     return OK
-
-
-def _wheel(version: str, python: str | None) -> str:
-    return ensure_wheel_runtime(version, say=_say, python=python)
 
 
 def _binary(path: str, version: str) -> str:
@@ -192,7 +201,7 @@ def _installed() -> list[str]:
 
 def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDescription, Record]:
     """Look at one runtime, print the result and return it, and as it is recorded."""
-    found, problem = _describe(entry)
+    found, problem = describe_entry(entry)
     trial = on_cuda = None
     if not problem and model.is_file():
         trial = run_model(found, model, ["--cpu"])
@@ -203,16 +212,6 @@ def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDesc
     record["problem"] = problem
     _print(entry, record, "" if trial else no_model)
     return found, record
-
-
-def _describe(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
-    if entry.problem or not entry.path:
-        found = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
-    else:
-        found = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
-    other = bool(found.version) and found.version != entry.version
-    mismatch = f"{entry.path} is MegEngine {found.version}, the configuration says {entry.version}"
-    return found, found.problem or (mismatch if other else "")
 
 
 def _record(

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.cores import as_list
-from agent.runtimes.command import command_for, legacy_arguments
+from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.roof_models import LARGE, MAKE
-from agent.runtimes.trial import ending_of, run_briefly
+from agent.runtimes.trial import run_briefly
 
 Device = Literal["cpu", "cuda"]
 
@@ -117,11 +117,10 @@ class _Bench:
         """Have the models made; those that cannot be are missing."""
         for maker in self.makers:
             command = [maker, "-c", MAKE, str(self.folder), self.trial.device, *names]
-            done = run_briefly(self._bound(command), self.folder, self._left_s())
+            _, ending, _ = run_briefly(self._bound(command), self.folder, self._left_s())
             if any((self.folder / f"{name}.mge").is_file() for name in names):
                 return
-            why = done if isinstance(done, str) else ending_of(done)
-            self.trial.notes.append(f"models were not made: {why}")
+            self.trial.notes.append(f"models were not made: {ending}")
 
     def run(self, model: str, name: str = "") -> float:
         """Run a model and note the best of its operators; return its FLOP/s, 0 if it fails."""
@@ -133,14 +132,14 @@ class _Bench:
         arguments += [f"--profile={profile.name}", f"--{self.trial.device}"]
         if not self.runtime.flags or "fast_run" in self.runtime.flags:
             arguments.append("--fast_run")
-        if self.runtime.style == "legacy":
-            arguments = legacy_arguments(arguments)
         path = str(Path(self.runtime.path).absolute())
-        command = self._bound([*command_for(self.runtime.kind, path), *arguments])
-        done = run_briefly(command, self.folder, min(_MODEL_LIMIT_S, self._left_s()))
-        if isinstance(done, str) or done.returncode:
-            why = done if isinstance(done, str) else ending_of(done)
-            self.trial.notes.append(f"{name}: {why}")
+        command = self._bound(
+            [*command_for(self.runtime.kind, path), *arguments_for(self.runtime.style, arguments)]
+        )
+        limit_s = min(_MODEL_LIMIT_S, self._left_s())
+        code, ending, _ = run_briefly(command, self.folder, limit_s)
+        if code != 0:
+            self.trial.notes.append(f"{name}: {ending}")
             return 0.0
         return self._read(profile, name)
 

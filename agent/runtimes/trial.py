@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.protocol.run_log import parse_log
-from agent.runtimes.command import command_for, legacy_arguments
+from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
 
 _MODEL_TIMEOUT_S = 120.0
@@ -49,10 +49,9 @@ class Trial:
 
 def make_model(python: str, path: Path) -> str:
     """Make a model of three operators with a wheel's interpreter; return why not, or ""."""
-    done = run_briefly([python, "-c", _MAKE_MODEL, str(path)], path.parent, _MODEL_TIMEOUT_S)
-    if isinstance(done, str):
-        return done
-    return "" if done.returncode == 0 and path.is_file() else ending_of(done)
+    command = [python, "-c", _MAKE_MODEL, str(path)]
+    code, ending, _ = run_briefly(command, path.parent, _MODEL_TIMEOUT_S)
+    return "" if code == 0 and path.is_file() else ending
 
 
 def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = ()) -> Trial:
@@ -67,15 +66,12 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
         f"--profile={profile.name}",
         *flags,
     ]
-    if runtime.style == "legacy":
-        arguments = legacy_arguments(arguments)
     path = str(Path(runtime.path).absolute())  # not resolved: a virtual environment is a link
-    done = run_briefly([*command_for(runtime.kind, path), *arguments], model.parent, _RUN_TIMEOUT_S)
-    if isinstance(done, str):
-        return Trial(done)
-    log = parse_log(f"{done.stdout}\n{done.stderr}")
-    if done.returncode:
-        return Trial(ending_of(done))
+    command = [*command_for(runtime.kind, path), *arguments_for(runtime.style, arguments)]
+    code, ending, said = run_briefly(command, model.parent, _RUN_TIMEOUT_S)
+    if code != 0:
+        return Trial(ending)
+    log = parse_log(said)
     if log.finished is None:
         return Trial("it ended without a measurement")
     if not profile.is_file() or not profile.stat().st_size:
@@ -83,10 +79,11 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
     return Trial(e2e_ms=log.finished.min_ms)
 
 
-def run_briefly(
-    command: list[str], folder: Path, timeout_s: float
-) -> subprocess.CompletedProcess[str] | str:
-    """The ended process, or why there is none. No core file, no cache in the user's home."""
+def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str, str]:
+    """The exit code, how it ended in words, and what it said; None if it did not start or end.
+
+    No core file, no cache in the user's home.
+    """
     quiet = ["/bin/sh", "-c", 'ulimit -c 0; exec "$0" "$@"', *command]
     try:
         process = subprocess.Popen(
@@ -101,23 +98,22 @@ def run_briefly(
             start_new_session=True,
         )
     except OSError as error:
-        return f"cannot start {command[0]}: {error.strerror}"
+        return None, f"cannot start {command[0]}: {error.strerror}", ""
     try:
-        said, complained = process.communicate(timeout=timeout_s)
+        said = "\n".join(process.communicate(timeout=timeout_s))
     except subprocess.TimeoutExpired:
-        return f"it did not end within {timeout_s:g} s"
+        return None, f"it did not end within {timeout_s:g} s", ""
     finally:
         # load_and_run leaves threads and may hang: nothing of it stays
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    return subprocess.CompletedProcess(command, process.returncode, said, complained)
+    return process.returncode, _ending(process.returncode, said), said
 
 
-def ending_of(done: subprocess.CompletedProcess[str]) -> str:
+def _ending(code: int, said: str) -> str:
     """What C++ says of an exception, else the last line."""
-    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("what():", "extra message:"))]
-    code = done.returncode
     ending = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"{ending}: {(told or lines or ['it said nothing'])[-1]}"[:_LONGEST_REASON]

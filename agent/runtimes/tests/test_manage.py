@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.config import load_config
-from agent.runtimes.checks import checks_path
-from agent.runtimes.config_file import append_runtime
+from agent.runtimes.config_file import append_runtime, checks_path
+from agent.runtimes.install import RuntimeProblem
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
-from agent.runtimes.problems import RuntimeProblem
 from agent.runtimes.tests.fake_load_and_run import install_fake
 
 MakePython = Callable[[Path, int], Path]

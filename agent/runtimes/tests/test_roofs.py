@@ -9,9 +9,8 @@ import pytest
 
 from agent.config import RuntimeEntry
 from agent.inventory import take_inventory
-from agent.runtimes.checks import checks_path, read_checks
 from agent.runtimes.command import Style
-from agent.runtimes.config_file import append_runtime
+from agent.runtimes.config_file import append_runtime, checks_path, read_checks
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.manage import runtime_check
 from agent.runtimes.roofs import measure_roofs
