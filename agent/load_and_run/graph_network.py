@@ -11,6 +11,18 @@ from load_and_run import graph_library as api
 from load_and_run import graph_passes
 from load_and_run.errors import Failure, ProfileError, library_failure
 from load_and_run.inputs import Wanted
+from load_and_run.log import log
+
+#: flag -> line in the log
+_LINES = {
+    "no_sanity_check": "disable var sanity check optimization",
+    "disable_mem_opt": "disable memory optimization",
+    "fast_run": "enable fast-run strategy for algo profile",
+    "full_run": "enable full-run strategy for algo profile",
+    "reproducible": "enable reproducible strategy for algo profile",
+    "weight_preprocess": "enable weight-preprocess optimization",
+    "enable_fuse_preprocess": "enable fuse-preprocess optimization",
+}
 
 
 class GraphNetwork(object):
@@ -22,6 +34,10 @@ class GraphNetwork(object):
     """
 
     def __init__(self, path, flags):
+        log("creat mdl model use XPU as default comp node")
+        for flag, line in _LINES.items():
+            if flags.get(flag):
+                log(line)
         self._flags = flags
         self._library = api.Library(flags)
         if flags.get("verbose"):
@@ -47,6 +63,12 @@ class GraphNetwork(object):
         return [
             Wanted(name, np.dtype(var.dtype).name, api.shape_of(var))
             for name, var in self._inputs.items()
+        ]
+
+    def results(self):
+        """What the outputs are, one Wanted each."""
+        return [
+            Wanted(var.name, np.dtype(var.dtype).name, api.shape_of(var)) for var in self._loaded
         ]
 
     def put(self, name, array):

@@ -9,7 +9,7 @@ import time
 from load_and_run import settings
 from load_and_run.dumps import output_ids
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
-from load_and_run.flag_table import FLAGS
+from load_and_run.flags import FLAGS
 from load_and_run.inputs import Wanted
 
 # Algorithms that fast-run would find stay in this process: no files in the user's home.

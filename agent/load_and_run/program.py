@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 
-from load_and_run import devices, dumps, graph_passes, hints, inputs, rules, settings
+from load_and_run import devices, dumps, graph_passes, inputs, rules, settings
 from load_and_run.errors import (
     NOT_ASCII,
     Failure,
@@ -15,8 +15,7 @@ from load_and_run.errors import (
     ProfileError,
     die,
 )
-from load_and_run.flag_table import FLAGS
-from load_and_run.flags import parse, usage
+from load_and_run.flags import FLAGS, parse, usage
 from load_and_run.library import call, import_library
 from load_and_run.log import log
 from load_and_run.model_file import check_model
@@ -47,7 +46,7 @@ def main(argv):
     except MemoryError:
         die(Failure("std::bad_alloc", "std::bad_alloc"))
     except Failure as failure:
-        die(hints.explain(failure, flags))
+        die(rules.explain(failure, flags))
     return 0
 
 

@@ -4,10 +4,13 @@ import math
 import threading
 import time
 
-from load_and_run import dumps, inputs, model_info, rules
+from load_and_run import dumps, inputs, rules
 from load_and_run.errors import Failure
 from load_and_run.library import ModelMemory, Network
 from load_and_run.log import log
+
+_TITLE = "Runtime Model Info"
+_HEAD = ("type", "name", "shape", "dtype")
 
 
 class Plan(object):
@@ -78,9 +81,9 @@ def run_copy(plan, first):
 
 def _load(plan):
     if rules.uses_graph(plan.flags):
-        from load_and_run.mdl_network import MdlNetwork
+        from load_and_run.graph_network import GraphNetwork
 
-        return MdlNetwork(plan.model, plan.flags)
+        return GraphNetwork(plan.model, plan.flags)
     network = Network(plan.model, plan.flags, plan.memory)
     network.configure(plan.flags)
     return network
@@ -94,7 +97,26 @@ def _check_range(plan, arrays):
 
 
 def _show_info(network):
-    log("\n" + model_info.table(network.inputs(), network.results()) + "\n")
+    log("\n" + info_table(network.inputs(), network.results()) + "\n")
+
+
+def info_table(wanted, made):
+    """The table of --model_info, as load_and_run prints it; each input and output is a Wanted."""
+    rows = [_HEAD]
+    for kind, tensors in (("INPUT", wanted), ("OUTPUT", made)):
+        rows += [(kind, each.name, inputs.braces(each.shape), str(each.dtype)) for each in tensors]
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEAD))]
+    border = "+" + "+".join("-" * width for width in widths) + "+"
+    lines = ["+" + _TITLE + border[len(_TITLE) + 1 :]]
+    for row in rows:
+        cells = [_middle(row[column], widths[column]) for column in range(len(row))]
+        lines += ["|" + "|".join(cells) + "|", border]
+    return "\n".join(lines)
+
+
+def _middle(text, width):
+    left = (width - len(text)) // 2
+    return " " * left + text + " " * (width - len(text) - left)
 
 
 def _arrays(given, network, computes):

@@ -4,7 +4,7 @@ import ctypes
 import os
 
 from load_and_run import devices
-from load_and_run.flag_table import NO_LIMIT
+from load_and_run.flags import NO_LIMIT
 from load_and_run.log import log
 
 #: flag -> (field of LiteOptions, its value, line in the log)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from load_and_run import devices, graph_operators, rules
 from load_and_run.errors import FlagError
-from load_and_run.flag_table import COMPILED_ONLY, FLAGS
-from load_and_run.flags import parse
+from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
 from agent.load_and_run.tests.running import FOLDER, TIMEOUT_S, Runner, model
 from agent.passes import Recipe
