@@ -16,7 +16,7 @@ from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
 from agent.logs import start_logging
-from agent.protocol.options_json import describe
+from agent.protocol.options import describe
 from agent.runtimes import describe_binary, describe_wheel, find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.session import SessionRefused
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--verbose", action="store_true", help="log more")
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="check what the agent needs")
-    doctor.set_defaults(command=_doctor)
+    doctor.set_defaults(command=lambda given: report_health(given.config))
     _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
     for name in ("enrol", "run", "doctor"):
         _add_config(commands.choices[name])
@@ -180,10 +180,6 @@ def _run(given: argparse.Namespace) -> int:
     except (ConfigError, SpoolBusy, OSError) as exc:
         return _fail(exc, 1)
     return 0
-
-
-def _doctor(given: argparse.Namespace) -> int:
-    return report_health(given.config)
 
 
 def _options(given: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`agent enrol`: trade a one-time code for this device's token, and write the configuration."""
 
 import json
-import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent.config import RuntimeEntry, server_address
+from agent.runtimes.config_file import replace_file
 
 _NEXT = {
     "code_used": "a code works once: an administrator makes a new one on the device's page",
@@ -60,11 +60,11 @@ def enrol_device(wanted: Enrolment) -> str:
     try:
         wanted.config.parent.mkdir(parents=True, exist_ok=True)
         # the folder can be written, so the code is not spent in vain; the old token is still there
-        _write_private(draft, "")
+        replace_file(draft, b"", mode=0o600)
         granted = _redeem(server, wanted.code)
-        _write_private(draft, granted.token + "\n")
-        draft.replace(token_file)
-        _write_private(wanted.config, _to_toml(server, token_file.name, wanted))
+        replace_file(token_file, f"{granted.token}\n".encode(), mode=0o600)
+        content = _to_toml(server, token_file.name, wanted)
+        replace_file(wanted.config.resolve(), content.encode(), mode=0o600)
     except OSError as exc:
         raise EnrolError(f"{exc.filename or wanted.config}: {exc.strerror}") from exc
     finally:
@@ -107,14 +107,6 @@ def unreachable(server: str, error: Exception) -> str:
 def not_ours(server: str, status: int) -> str:
     """Something answered, but not in our words."""
     return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, also if it existed with other rights."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(text)
 
 
 def _to_toml(server: str, token_file: str, wanted: Enrolment) -> str:

@@ -1,6 +1,5 @@
 """From what an order says of inputs to the files that load_and_run's `--input` names."""
 
-import asyncio
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,14 +23,11 @@ class Feeding:
     def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
         self._order, self._folder, self._kind, self._report = order, folder, kind, report
 
-    async def feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
+    def feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
         """Return input variable -> file in the folder. `wanted` None: the model's are not known.
 
-        Raises InputError.
+        Reads and writes files: call it in a thread. Raises InputError.
         """
-        return await asyncio.to_thread(self._feed, wanted)
-
-    def _feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
         order = self._order
         batch = order.options.get("batch_size")
         prepared = prepare_inputs(

@@ -4,6 +4,7 @@ What is found is kept raw: each process's times as load_and_run logged them, one
 profiled pass, and the state of the device before, during and after.
 """
 
+import asyncio
 import logging
 import shlex
 import time
@@ -43,7 +44,7 @@ _CANNOT_TELL = (
 #: runs one command to its end
 Runner = Callable[[list[str]], Awaitable[RunResult]]
 #: makes files for load_and_run's `--input` of what the order and the model want
-Feeder = Callable[[tuple[TensorInfo, ...] | None], Awaitable[Mapping[str, str]]]
+Feeder = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
 
 
 class PassFailed(Exception):
@@ -131,7 +132,7 @@ class Measuring:
         given = self._order.inputs or any(not file.option for file in self._order.data)
         if wanted is None and self._order.fill and not given:
             raise InputError("shape", _CANNOT_TELL)
-        inputs = await feed(wanted)
+        inputs = await asyncio.to_thread(feed, wanted)
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):

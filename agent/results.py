@@ -14,6 +14,7 @@ from agent.protocol.artifacts import (
     artifact_of,
     limit_of,
 )
+from agent.protocol.input_rules import can_be_given
 from agent.protocol.messages import LOG_END_CHARACTERS
 from agent.protocol.option_table import OPTIONS
 from agent.spool import Folder
@@ -44,7 +45,7 @@ def check_files(order: Start) -> None:
     if len(set(fed)) != len(fed):
         raise ValueError("an input is given twice")
     for name in fed:
-        if not name.isprintable() or ";" in name or ":" in name:
+        if not can_be_given(name):
             raise ValueError(f"input {name!r} cannot be given to load_and_run")
     for file in order.data:
         if file.option and file.name != OPTIONS[file.option].file:

@@ -8,7 +8,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import asdict
+from typing import Any
 
+from agent.protocol.artifacts import artifact_of
 from agent.protocol.capabilities import Capabilities
 from agent.protocol.option import Option, Value
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
@@ -27,6 +30,7 @@ __all__ = [
     "Value",
     "build_arguments",
     "check_options",
+    "describe",
     "find_problems",
     "unavailable",
 ]
@@ -323,3 +327,28 @@ def _argument(option: Option, value: Value, libraries: Mapping[str, str]) -> str
     if option.kind == "library":
         return f"--{option.name}={libraries.get(str(value), value)}"
     return f"--{option.name}={value}"
+
+
+def describe() -> list[dict[str, Any]]:
+    """The table as plain data, for programs: every option in its order, with `Option`'s fields.
+
+    `artifact` is the name of the artifact that it leaves, `taken` whether users may set it,
+    `keeps_only` what stays set beside it if it resets the others; `file_taken` also of an option
+    that is switched on by a file.
+    """
+    return [_described(option) for option in OPTIONS.values()]
+
+
+def _described(option: Option) -> dict[str, Any]:
+    fields = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(option).items()
+        if name != "file"
+    }
+    return fields | {
+        "group": option.group.value,
+        "keeps_only": sorted(KEPT_BY_FITTING) if option.name == "fitting" else [],
+        "file_taken": option.file_taken or option.kind == "file",
+        "artifact": artifact_of(option.name) if option.kind == "artifact" else "",
+        "taken": option.kind != "agent",
+    }

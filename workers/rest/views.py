@@ -14,8 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import User
-from agent.protocol.options import OPTIONS, unavailable
-from agent.protocol.options_json import describe
+from agent.protocol.options import OPTIONS, describe, unavailable
 from tasks.options.help import OPTION_HELP
 from tasks.options.words import GROUP_TITLES
 from tasks.queue.facts import outlook

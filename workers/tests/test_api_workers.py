@@ -6,8 +6,7 @@ import json
 import pytest
 from django.utils import timezone
 
-from agent.protocol.options import OPTIONS
-from agent.protocol.options_json import describe
+from agent.protocol.options import OPTIONS, describe
 from tasks.models import Attempt
 from tasks.tests.make import last_seen, make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused

@@ -20,10 +20,10 @@ from agent.protocol.options import (
     OptionError,
     build_arguments,
     check_options,
+    describe,
     find_problems,
     unavailable,
 )
-from agent.protocol.options_json import describe
 
 #: load_and_run checks nothing on its first run unless it is told to: here the check is off
 DEFAULT = ["--no_sanity_check"]
