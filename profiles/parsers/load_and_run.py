@@ -14,7 +14,6 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from profiles.parsers.as_the_tool import as_the_tool
 from profiles.parsers.columns import NumberColumn, ProfileColumns, Side, SideTimes, TextColumn
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import ExecutedGraph
@@ -25,6 +24,7 @@ from profiles.parsers.profile_json import (
     check_bytes,
     check_utf8,
     decode,
+    decode_unchecked,
     shown,
 )
 from profiles.parsers.profile_schema import (
@@ -71,7 +71,7 @@ def parse(
             utf8 = beside.submit(check_utf8, data)
             read = quick(data, dtypes=dtypes)
             utf8.result()
-        read = read or (None if checked else as_the_tool(data)) or _careful(data[:])
+        read = read or _careful(data, checked=checked)
     return _columns(read, data, checked=checked)
 
 
@@ -134,9 +134,10 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _careful(data: bytes) -> Sections:
+def _careful(data: bytes | mmap, *, checked: bool = True) -> Sections:
     """Read what is odd or damaged, and name what is wrong."""
-    return _sections(decode(data))
+    file = None if checked else decode_unchecked(data)
+    return _sections(file or decode(data[:]))
 
 
 def _sections(file: TableFile | WholeFile) -> Sections:

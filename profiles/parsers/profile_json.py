@@ -6,17 +6,21 @@ spells such values as the strings "inf" and "nan". Not accepted, unlike `json.lo
 surrogates.
 """
 
+import json
 import re
 from mmap import mmap
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.profile_schema import (
+    NOTHING,
     Footprint,
+    Layout,
+    MemPlan,
     ProfileFile,
     Profiler,
     TableGraph,
@@ -54,6 +58,92 @@ def decode(data: bytes) -> TableFile:
         ) from None
     except UnicodeDecodeError as error:
         raise ProfileFormatError("not_utf8", f"A text is not UTF-8: {error.reason}.") from None
+
+
+def decode_unchecked(data: bytes | mmap) -> TableFile | None:
+    """Return the fields as `profile_analyze` finds them with Python's `json`; slow.
+
+    Names may be anything and become texts, and what the tool never looks at may be anything. None
+    where it would stop with a traceback.
+    """
+    try:
+        dump = json.loads(str(data, "utf-8"))
+        return _unchecked(dump["graph_exec"], dump["profiler"])
+    # whatever a step finds instead of what it wants
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return None
+
+
+def _unchecked(graph: Any, profiler: Any) -> TableFile:
+    every = graph["var"]
+    operators, variables = {}, {}
+    for key, entry in graph["operator"].items():
+        inputs, outputs = tuple(entry["input"]), tuple(entry["output"])
+        for each in (*inputs, *outputs):
+            variables[each] = _unchecked_variable(every[each])
+        number = entry["id"]
+        if isinstance(number, str) and number != "N/A":
+            int(number)
+        name, kind = str(entry["name"]), str(entry["type"])
+        operators[key] = TableOperator(name, kind, str(number), inputs, outputs)
+
+    def known(section: dict[str, Any]) -> dict[str, Any]:
+        return {key: entry for key, entry in section.items() if key in operators}
+
+    def times(side: str) -> dict[str, dict[str, Times]]:
+        return {
+            key: {node: _unchecked_times(dict(found)) for node, found in nodes.items()}
+            for key, nodes in known(profiler[side]).items()
+        }
+
+    costs = known(profiler.get("opr_footprint", {}))
+    footprints = {key: _unchecked_footprint(dict(entry)) for key, entry in costs.items()}
+    return TableFile(
+        profiler=Profiler(times("device"), times("host"), footprints),
+        graph_exec=TableGraph(operators, variables),
+    )
+
+
+def _unchecked_variable(variable: Any) -> Var:
+    """Without a dtype where it has none: the tool stops there, and only if it is asked for one."""
+    try:
+        dtype = variable["mem_plan"]["layout"]["dtype"]
+    except (LookupError, TypeError):
+        return Var()
+    return Var(MemPlan(Layout(dtype if isinstance(dtype, str) else None)))
+
+
+def _unchecked_times(times: dict[str, Any]) -> Times:
+    kern = times.get("kern")
+    # only --top-end-key kern reads it: a profile without it is good for all else
+    return Times(
+        start=_number(times["start"]),
+        kern=_number(kern) if isinstance(kern, int | float) else UNSET,
+        end=_number(times["end"]),
+    )
+
+
+def _unchecked_footprint(cost: dict[str, Any]) -> Footprint:
+    def raw(field: str) -> Raw:
+        if field not in cost:
+            return NOTHING
+        text = json.dumps(cost[field])
+        # what JSON cannot write is written as the tool prints it
+        return Raw(json.dumps(json.loads(text, parse_constant=lambda n: str(float(n)))).encode())
+
+    return Footprint(
+        computation=_number(cost["computation"]) if cost.get("computation") else None,
+        memory=_number(cost["memory"]) if "memory" in cost else UNSET,
+        in_shapes=raw("in_shapes"),
+        out_shapes=raw("out_shapes"),
+        in_layouts=raw("in_layouts"),
+    )
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(value)
+    return float(value)
 
 
 def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
