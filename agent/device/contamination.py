@@ -1,7 +1,6 @@
 """What disturbed a run, judged from what was seen of the device before, while and after it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.device.gpu import GpuState
@@ -12,6 +11,14 @@ from agent.protocol.measurement import Contamination
 _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
 #: the kernel counts CPU time in steps of 10 ms for each core: a short run shows that much of nobody
 _COUNTING_SLACK_S = 0.05
+#: from where on load counts, and what a host gives to other machines, in percent of one core
+OTHER_PERCENT = 10.0
+_STOLEN_PERCENT = 5.0
+#: how far the highest clock may fall below the run's best
+_CLOCK_DROP_PERCENT = 15.0
+_HOT_C = 90.0
+_LEAST_MEMORY_BYTES = 256 << 20
+_MOST_SWAPPED_BYTES = 1 << 20
 #: below this the clock is low because there is nothing to do
 _AT_WORK_CORES = 0.5
 
@@ -30,39 +37,18 @@ class Code(StrEnum):
     GATE_GAVE_UP = "gate_gave_up"
 
 
-@dataclass(frozen=True)
-class ContaminationLimits:
-    """From where on something counts. `other_percent` and `stolen_percent`: of one core.
-
-    `clock_drop_percent`: how far the highest clock may fall below the run's best.
-    """
-
-    other_percent: float = 10.0
-    stolen_percent: float = 5.0
-    clock_drop_percent: float = 15.0
-    hot_c: float = 90.0
-    memory_bytes: int = 256 << 20
-    swapped_bytes: int = 1 << 20
-
-
 def contaminations(
     before: Snapshot,
     during: Sequence[Moment],
     after: Snapshot,
-    limits: ContaminationLimits,
-    own_cpu_s: float | None = None,
 ) -> list[Contamination]:
-    """Everything that disturbed the run, once for each kind.
-
-    `own_cpu_s`: CPU time of the attempt and the agent; None: what the two snapshots say of it.
-    """
-    own_s = after.own_s - before.own_s if own_cpu_s is None else own_cpu_s
+    """Everything that disturbed the run, once for each kind."""
     return [
-        *_loads(before, during, after, limits, own_s),
+        *_loads(before, during, after),
         *_throttling(before, during, after),
-        *_clocks(during, limits),
-        *_heat(before, during, after, limits),
-        *_memory(before, during, after, limits),
+        *_clocks(during),
+        *_heat(before, during, after),
+        *_memory(before, during, after),
         *_shared_gpus(before, after),
     ]
 
@@ -81,22 +67,20 @@ def _loads(
     before: Snapshot,
     during: Sequence[Moment],
     after: Snapshot,
-    limits: ContaminationLimits,
-    own_s: float,
 ) -> Iterator[Contamination]:
     elapsed_s = after.at - before.at
     if elapsed_s <= 0:
         return  # the clock was set meanwhile
-    others_s = after.busy_s - before.busy_s - own_s
+    others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
     percent = 100 * (others_s - _COUNTING_SLACK_S) / elapsed_s
     # a short disturbance of a long run is seen by the glances only
     peak = max((100 * moment.other_cores for moment in during), default=0.0)
-    if percent > limits.other_percent or peak > limits.other_percent:
+    if percent > OTHER_PERCENT or peak > OTHER_PERCENT:
         shown = max(100 * others_s / elapsed_s, 0.0)
         text = f"other processes used {shown:.0f} % of a core, at most {max(peak, shown):.0f} %"
         yield _told(Code.OTHER_LOAD, text + _names(during, after))
     stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
-    if stolen > limits.stolen_percent:
+    if stolen > _STOLEN_PERCENT:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
         yield _told(Code.STOLEN, text)
 
@@ -130,7 +114,7 @@ def _throttling(
         yield _told(Code.THROTTLED, "; ".join(parts))
 
 
-def _clocks(during: Sequence[Moment], limits: ContaminationLimits) -> Iterator[Contamination]:
+def _clocks(during: Sequence[Moment]) -> Iterator[Contamination]:
     clocks = [
         moment.max_clock_mhz
         for moment in during
@@ -139,35 +123,31 @@ def _clocks(during: Sequence[Moment], limits: ContaminationLimits) -> Iterator[C
     if not clocks:
         return
     drop = 100 * (1 - min(clocks) / max(clocks))
-    if drop > limits.clock_drop_percent:
+    if drop > _CLOCK_DROP_PERCENT:
         text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
         yield _told(Code.CLOCK_DROPPED, text)
 
 
-def _heat(
-    before: Snapshot, during: Sequence[Moment], after: Snapshot, limits: ContaminationLimits
-) -> Iterator[Contamination]:
+def _heat(before: Snapshot, during: Sequence[Moment], after: Snapshot) -> Iterator[Contamination]:
     seen = [before.temperature_c, after.temperature_c, *(m.temperature_c for m in during)]
     cpu = max((value for value in seen if value is not None), default=None)
-    if cpu is not None and cpu >= limits.hot_c:
+    if cpu is not None and cpu >= _HOT_C:
         yield _told(Code.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
 
 
-def _memory(
-    before: Snapshot, during: Sequence[Moment], after: Snapshot, limits: ContaminationLimits
-) -> Iterator[Contamination]:
+def _memory(before: Snapshot, during: Sequence[Moment], after: Snapshot) -> Iterator[Contamination]:
     seen = [
         before.memory_available_bytes,
         after.memory_available_bytes,
         *(moment.memory_available_bytes for moment in during),
     ]
     least = min((value for value in seen if value is not None), default=None)
-    if least is not None and least < limits.memory_bytes:
+    if least is not None and least < _LEAST_MEMORY_BYTES:
         yield _told(Code.MEMORY_LOW, f"only {least >> 20} MiB of memory were left")
     if before.swapped_bytes is None or after.swapped_bytes is None:
         return
     moved = after.swapped_bytes - before.swapped_bytes
-    if moved > limits.swapped_bytes:
+    if moved > _MOST_SWAPPED_BYTES:
         text = f"{moved >> 20} MiB were moved between memory and swap"
         yield _told(Code.SWAPPED, text)
 

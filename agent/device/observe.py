@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.device.contamination import (
-    ContaminationLimits,
+    OTHER_PERCENT,
     contaminations,
     gate_gave_up,
 )
@@ -59,13 +59,11 @@ class Observer:
 
     def __init__(
         self,
-        limits: ContaminationLimits | None = None,
         gpus: GpuReader | None = None,
         cores: tuple[int, ...] = (),
         every_s: float = 2.0,
     ) -> None:
-        self._limits, self._gpus = limits or ContaminationLimits(), gpus
-        self._cores, self.every_s = cores, every_s
+        self._gpus, self._cores, self.every_s = gpus, cores, every_s
         self._moments: list[Moment] = []
         self._watch_cpu_s = 0.0
         self._watching: asyncio.Task[None] | None = None
@@ -85,7 +83,7 @@ class Observer:
         """Stop looking, judge. Takes a few milliseconds, most of them in a thread."""
         self.cancel()
         after = await asyncio.to_thread(sample_after, self._begin, self._gpus)
-        found = contaminations(self._before, self._moments, after, self._limits)
+        found = contaminations(self._before, self._moments, after)
         if not self._gate.passed:
             found.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
         return Observation(
@@ -112,7 +110,7 @@ class Observer:
     def _glance(self, last: Counters) -> Counters:
         now = read_counters(processes=False)
         changes: dict[str, Any] = {}
-        if 100 * other_cores(last, now) > self._limits.other_percent:
+        if 100 * other_cores(last, now) > OTHER_PERCENT:
             # who it is: compared with the last such look, or with the run's begin
             now = read_counters()
             changes["processes"] = heavy_processes(self._rows, now)

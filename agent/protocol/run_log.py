@@ -22,7 +22,6 @@ MOST_TRIALS = 200
 _N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
 #: what turns a terminal's colours on and off, moves its cursor or names its window
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
-_VERSION = re.compile(r"using MegBrain (\d{1,4}\.\d{1,4}(?:\.\d{1,6})?)")
 _LOAD = re.compile(rf"\bload model: {_N} ?ms")
 _PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
 _WARM_UP = re.compile(rf"\bwarm ?up \d{{1,9}}(?: time|:)? {{1,2}}{_N} ?ms")
@@ -35,7 +34,6 @@ _FINISHED = re.compile(
     rf"=== finished test #\d{{1,9}}: time={_N} ?ms avg_time={_N} ?ms \w{{2,20}}={_N} ?ms"
     rf" (?:minmax={_N},{_N}|min={_N} ?ms max={_N} ?ms)"
 )
-_TOTAL = re.compile(rf"=== total time: {_N} ?ms")
 #: up to 1.6, for a model without inputs
 _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
 _AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
@@ -48,14 +46,13 @@ _TRIAL_TIME = re.compile(rf"^ ?(?:avg_time=|average time = ){_N}")
 
 @dataclass(frozen=True)
 class Summary:
-    """One line `=== finished test`. `sd_ms` is None where it is 0/0: of a single iteration.
+    """One line `=== finished test`, without its deviation.
 
     `iterations` is how many were asked for, None if the log does not say.
     """
 
     time_ms: float
     avg_ms: float
-    sd_ms: float | None
     min_ms: float
     max_ms: float
     iterations: int | None = None
@@ -91,7 +88,6 @@ class RunLog:
     one Summary for each thread or test case, `finished` all of them together.
     """
 
-    version: str = ""
     load_ms: float | None = None
     prepare_ms: float | None = None
     warmup_ms: tuple[float, ...] = ()
@@ -99,7 +95,6 @@ class RunLog:
     host_ms: tuple[float | None, ...] = ()
     tests: tuple[Summary, ...] = ()
     finished: Summary | None = None
-    total_ms: float | None = None
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -142,7 +137,7 @@ class _Reader:
             return
         if self._read_fitting(line) or self._read_row(line):
             return
-        if "ms" not in line and "using MegBrain" not in line:
+        if "ms" not in line:
             return
         for found in _ITER.finditer(line):
             self._add_time(found)
@@ -157,14 +152,10 @@ class _Reader:
     def _read_once(self, line: str) -> None:
         """What stands once in a log; with several threads the first one counts."""
         log = self.log
-        if not log.version and (found := _VERSION.search(line)):
-            self.log = replace(log, version=found[1])
-        elif log.load_ms is None and (found := _LOAD.search(line)):
+        if log.load_ms is None and (found := _LOAD.search(line)):
             self.log = replace(log, load_ms=_number(found[1]))
         elif log.prepare_ms is None and (found := _PREPARE.search(line)):
             self.log = replace(log, prepare_ms=_number(found[1]))
-        elif found := _TOTAL.search(line):
-            self.log = replace(log, total_ms=_number(found[1]))
         elif found := _AVERAGE.match(line):
             self.average = _number(found[1])
 
@@ -179,8 +170,7 @@ class _Reader:
         time_ms, avg_ms, min_ms, max_ms = (math.nan if each is None else each for each in figures)
         if None in figures or len(self.tests) >= MOST_TESTS:
             return
-        sd_ms = _number(found[3])
-        self.tests.append(Summary(time_ms, avg_ms, sd_ms, min_ms, max_ms, self.asked))
+        self.tests.append(Summary(time_ms, avg_ms, min_ms, max_ms, self.asked))
 
     def _read_row(self, line: str) -> bool:
         row = _INFO_ROW.match(line)
@@ -234,7 +224,7 @@ class _Reader:
         runs = self.single_runs
         if not runs or self.average is None:
             return []
-        return [Summary(math.fsum(runs), self.average, None, min(runs), max(runs), len(runs))]
+        return [Summary(math.fsum(runs), self.average, min(runs), max(runs), len(runs))]
 
 
 def _append(numbers: list[float], number: float | None) -> None:
@@ -249,7 +239,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _together(tests: list[Summary]) -> Summary | None:
-    """One Summary of all; the deviation of several is not that of any one, so it is left out."""
+    """One Summary of all."""
     if len(tests) <= 1:
         return tests[0] if tests else None
     counts = [test.iterations or 1 for test in tests]
@@ -257,7 +247,6 @@ def _together(tests: list[Summary]) -> Summary | None:
     return Summary(
         time_ms=math.fsum(test.time_ms for test in tests),
         avg_ms=math.fsum(t.avg_ms * n for t, n in zip(tests, counts, strict=True)) / sum(counts),
-        sd_ms=None,
         min_ms=min(test.min_ms for test in tests),
         max_ms=max(test.max_ms for test in tests),
         iterations=sum(counts) if known else None,

@@ -60,23 +60,21 @@ class NoWheel(InstallFailed):
 
 def ensure_wheel_runtime(
     version: str = VERSION,
-    requirements: Path = REQUIREMENTS,
-    cache: Path | None = None,
     say: Say = lambda line: None,
     python: str | None = None,
 ) -> str:
-    """Return the path of an interpreter with MegEngine `version`; install `requirements` if needed.
+    """Return the path of an interpreter with MegEngine `version`; install it if needed.
 
-    Another version than that of `requirements` gets the same companions. `python` is the
+    Another version than that of REQUIREMENTS gets the same companions. `python` is the
     interpreter to install for; None: the best one found. Cheap if it is there already (no process
     is started, unless a certain Python is asked for). `say` gets lines for the person who waits.
     Raises NoPython, NoWheel or InstallFailed.
     """
     if not _A_VERSION.fullmatch(version):
         raise InstallFailed(f"{version!r} is no version of MegEngine; give one like {VERSION}")
-    cache = cache or cache_folder()
+    cache = cache_folder()
     chosen = _given_python(python)
-    ready = installed_wheel(version, cache, chosen)
+    ready = installed_wheel(version, chosen)
     if ready:
         return ready.path
     pythons = [chosen] if chosen else find_pythons()
@@ -87,8 +85,8 @@ def ensure_wheel_runtime(
         )
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache / f"megengine-{version}.lock", say):
-        ready = installed_wheel(version, cache, chosen)  # made by another process meanwhile
-        return ready.path if ready else _make(version, requirements, cache, pythons[0], say)
+        ready = installed_wheel(version, chosen)  # made by another process meanwhile
+        return ready.path if ready else _make(version, cache, pythons[0], say)
 
 
 def _given_python(path: str | None) -> Python | None:
@@ -104,14 +102,13 @@ def _given_python(path: str | None) -> Python | None:
 
 
 def installed_wheel(
-    version: str = VERSION, cache: Path | None = None, python: Python | None = None
+    version: str = VERSION, python: Python | None = None
 ) -> RuntimeDescription | None:
     """The ready runtime of this version, best Python first; None if there is none.
 
     Only that of `python`, or of the Python that `MEGENGINE_PYTHON` names, if there is one.
     """
-    cache = cache or cache_folder()
-    chosen = python or chosen_python()
+    cache, chosen = cache_folder(), python or chosen_python()
     for minor in (chosen.minor,) if chosen else MINORS:
         try:
             recorded = json.loads((_folder(cache, version, minor) / _MARKER).read_text())
@@ -165,7 +162,7 @@ def _lock(path: Path, say: Say) -> Iterator[None]:
         yield
 
 
-def _make(version: str, requirements: Path, cache: Path, python: Python, say: Say) -> str:
+def _make(version: str, cache: Path, python: Python, say: Say) -> str:
     """Build in the final place: a virtual environment cannot be moved. Caller holds the lock."""
     folder = _folder(cache, version, python.minor)
     if folder.exists():
@@ -180,7 +177,7 @@ def _make(version: str, requirements: Path, cache: Path, python: Python, say: Sa
     inside = str(folder / "bin" / "python")
     _step([python.path, "-m", "venv", str(folder)], log, say, "making a virtual environment")
     try:
-        _install(inside, _requirements_for(version, requirements, folder), log, say)
+        _install(inside, _requirements_for(version, folder), log, say)
     except NoWheel:
         shutil.rmtree(folder)  # trying again would not help: leave nothing half-made
         raise
@@ -189,7 +186,7 @@ def _make(version: str, requirements: Path, cache: Path, python: Python, say: Sa
         raise InstallFailed(f"MegEngine was installed but does not work: {description.problem}")
     if description.version != version:
         raise InstallFailed(
-            f"{requirements} installs MegEngine {description.version}, not {version}"
+            f"{REQUIREMENTS} installs MegEngine {description.version}, not {version}"
         )
     _write_marker(folder / _MARKER, description)
     say(f"MegEngine {version} is ready after {time.monotonic() - started:.0f} s")
@@ -208,12 +205,12 @@ def _install(inside: str, requirements: Path, log: Path, say: Say) -> None:
         raise
 
 
-def _requirements_for(version: str, requirements: Path, folder: Path) -> Path:
+def _requirements_for(version: str, folder: Path) -> Path:
     """The file itself, or a copy of it that names another version of MegEngine."""
-    text = requirements.read_text(encoding="utf-8")
+    text = REQUIREMENTS.read_text(encoding="utf-8")
     changed = _PINNED.sub(f"MegEngine=={version}", text)
     if changed == text:
-        return requirements
+        return REQUIREMENTS
     copy = folder / "requirements.txt"
     copy.write_text(changed, encoding="utf-8")
     return copy

@@ -193,10 +193,9 @@ def _makers(entries: Sequence[RuntimeEntry]) -> list[str]:
 
 def _installed() -> list[str]:
     """Wheels in the cache, the newest version last made first."""
-    cache = cache_folder()
-    names = sorted(path.name for path in cache.glob(f"megengine-*-py3.{MINORS[0]}"))
+    names = sorted(path.name for path in cache_folder().glob(f"megengine-*-py3.{MINORS[0]}"))
     versions = dict.fromkeys(name.split("-")[1] for name in reversed(names))
-    return [ready.path for version in versions if (ready := installed_wheel(version, cache))]
+    return [ready.path for version in versions if (ready := installed_wheel(version))]
 
 
 def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDescription, Record]:

@@ -61,7 +61,7 @@ async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
     )
     await own.wait()
     seen = await observer.end()
-    (load,) = [each for each in seen.contaminations if each.code is Code.OTHER_LOAD]
+    (load,) = [each for each in seen.contaminations if each.code == Code.OTHER_LOAD]
     assert stranger in load.detail
     names = {process.name for process in seen.after.processes}
     assert stranger in names

@@ -23,15 +23,13 @@ def read(case: str) -> tuple[RunLog, dict]:
 def test_a_recorded_run_is_read_in_full(case: str) -> None:
     log, run = read(case)
     asked = run["argv"][run["argv"].index("--iter") + 1]
-    assert log.version == "1.13.0"
     assert log.load_ms and log.prepare_ms and len(log.warmup_ms) == 1
     assert log.warmup_ms[0] > 0
-    assert log.finished is not None and log.total_ms is not None
+    assert log.finished is not None
     assert len(log.e2e_ms) == len(log.host_ms) == log.finished.iterations == int(asked)
     # the lines carry three decimals
     assert log.finished.min_ms == min(log.e2e_ms) and log.finished.max_ms == max(log.e2e_ms)
     assert math.fsum(log.e2e_ms) == pytest.approx(log.finished.time_ms, abs=0.0006 * int(asked))
-    assert log.total_ms == log.finished.time_ms
     pairs = zip(log.host_ms, log.e2e_ms, strict=True)
     assert all(host is not None and host <= e2e for host, e2e in pairs)
 
@@ -39,7 +37,7 @@ def test_a_recorded_run_is_read_in_full(case: str) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("err__")])
 def test_a_recorded_failure_has_no_finished_test(case: str) -> None:
     log, _ = read(case)
-    assert log.finished is None and log.total_ms is None and log.e2e_ms == ()
+    assert log.finished is None and log.e2e_ms == ()
 
 
 def test_the_recorded_data_are_all_read() -> None:
@@ -51,15 +49,14 @@ def test_the_figures_of_a_recorded_run_are_exact() -> None:
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.985, 2.418, (17.724,))
     assert (log.e2e_ms, log.host_ms) == ((7.703, 7.625), (0.264, 0.197))
     assert log.finished is not None
-    assert (log.finished.avg_ms, log.finished.sd_ms) == (7.664, 0.055)
+    assert log.finished.avg_ms == 7.664
     # printed twice, once before the run and once after it
     assert log.inputs == (TensorInfo("INPUT", "data", (1, 3, 224, 224), "float32"),)
     assert log.outputs == (TensorInfo("OUTPUT", "fc.ADD", (1, 100), "float32"),)
 
 
 BY_HAND = {
-    "1.6, test cases": (
-        """\
+    "1.6, test cases": """\
 mgb load-and-run: using MegBrain 1.6.0(0) and MegDNN 9.3.0
 [13 10:11:12 from_argv@mgblar.cpp:1][WARN] use cpu mode
 load model: 3.250ms
@@ -73,11 +70,7 @@ iter 1/2: 1.750ms (exec=0.125,device=1.700)
 
 === total time: 3.000ms
 """,
-        "1.6.0",
-        3.0,
-    ),
-    "1.6, --input (no total)": (
-        """\
+    "1.6, --input (no total)": """\
 mgb load-and-run: using MegBrain 1.6.0(0) and MegDNN 9.3.0
 load model: 3.250ms
 === prepare: 1.500ms; going to warmup
@@ -87,11 +80,7 @@ iter 0/2: 1.250ms (exec=0.100,device=1.200)
 iter 1/2: 1.750ms (exec=0.125,device=1.700)
 === finished test #0: time=3.000ms avg_time=1.500ms sd=0.354ms minmax=1.250,1.750
 """,
-        "1.6.0",
-        None,
-    ),
-    "1.7": (
-        """\
+    "1.7": """\
 megbrain/lite/load_and_run:
 using MegBrain 1.7.0(0) and MegDNN 9.3.0
 load model: 3.250ms
@@ -103,11 +92,7 @@ iter 1/2: 1.750ms (exec=0.125ms)
 === finished test #0: time=3.000ms avg_time=1.500ms sexec=0.354ms min=1.250ms max=1.750ms
 === total time: 3.000ms
 """,
-        "1.7.0",
-        3.0,
-    ),
-    "1.9": (
-        """\
+    "1.9": """\
 megbrain/lite/load_and_run:
 using MegBrain 1.9.1(0) and MegDNN 9.3.0
 load model: 3.250ms
@@ -120,11 +105,7 @@ iter 1/2: 1.750 ms (exec=0.125 ms)
 === finished test #0: time=3.000 ms avg_time=1.500 ms sexec=0.354 ms min=1.250 ms max=1.750 ms
 === total time: 3.000ms
 """,
-        "1.9.1",
-        3.0,
-    ),
-    "1.10": (
-        """\
+    "1.10": """\
 megbrain/lite/load_and_run:
 using MegBrain 1.10.0(1) and MegDNN 9.3.0
 load model: 3.250ms
@@ -139,25 +120,19 @@ max=1.750 ms
 
 === total time: 3.000ms
 """,
-        "1.10.0",
-        3.0,
-    ),
 }
 
 
 @pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_older_versions_are_read(name: str, line_end: str) -> None:
-    text, version, total_ms = BY_HAND[name]
-    log = parse_log(text.replace("\n", line_end))
-    assert log.version == version
+    log = parse_log(BY_HAND[name].replace("\n", line_end))
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.25, 1.5, (9.125,))
     assert (log.e2e_ms, log.host_ms) == ((1.25, 1.75), (0.1, 0.125))
     assert log.finished is not None
     figures = log.finished
-    assert (figures.time_ms, figures.avg_ms, figures.sd_ms) == (3.0, 1.5, 0.354)
+    assert (figures.time_ms, figures.avg_ms) == (3.0, 1.5)
     assert (figures.min_ms, figures.max_ms, figures.iterations) == (1.25, 1.75, 2)
-    assert log.total_ms == total_ms
 
 
 def test_a_model_without_inputs_on_1_6_has_a_summary_too() -> None:
@@ -167,7 +142,7 @@ def test_a_model_without_inputs_on_1_6_has_a_summary_too() -> None:
     assert log.e2e_ms == (2.0, 4.0) and log.host_ms == (None, None)
     assert log.finished is not None
     assert (log.finished.avg_ms, log.finished.min_ms, log.finished.max_ms) == (3.1, 2.0, 4.0)
-    assert log.finished.iterations == 2 and log.finished.sd_ms is None
+    assert log.finished.iterations == 2
 
 
 def test_colours_and_any_prefix_are_no_obstacle() -> None:
@@ -179,12 +154,12 @@ def test_colours_and_any_prefix_are_no_obstacle() -> None:
 
 
 @pytest.mark.parametrize("sd", ["-nan", "nan", "inf"])
-def test_the_deviation_of_a_single_iteration_is_unknown(sd: str) -> None:
+def test_a_deviation_that_is_no_number_is_no_obstacle(sd: str) -> None:
     log = parse_log(
         "iter 0/1: e2e=1.000 ms (host=nan ms)\n=== finished test #0: time=1.000 ms "
         f"avg_time=1.000 ms standard_deviation={sd} ms min=1.000 ms max=1.000 ms\n"
     )
-    assert log.finished is not None and log.finished.sd_ms is None and log.finished.avg_ms == 1.0
+    assert log.finished is not None and log.finished.avg_ms == 1.0
     assert log.host_ms == (None,)
 
 
