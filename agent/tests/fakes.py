@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +24,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from agent.device.table import read_environment, read_pids, read_row
+from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import (
     Ack,
     AgentMessage,
@@ -377,13 +379,55 @@ def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
     return path
 
 
+#: an agent in a process of its own; behind its spool the kind of its runtime, whether it is boxed,
+#: the interpreter of a wheel that runs scripts (or nothing), and the command
+_AGENT = """\
+import asyncio, sys
+from pathlib import Path
+from agent.config import Config
+from agent.daemon import work
+from agent.inventory import Runtime
+from agent.protocol import RuntimeInfo
+from agent.retry import Policies
+from agent.runner import adopt_orphans
+from agent.sandbox import Sandbox
+_, server, spool, kind, boxed, python, *command = sys.argv
+adopt_orphans()
+config = Config(server=server, token="mgw_secret", spool=Path(spool), allow_scripts=bool(python))
+runtime = Runtime(RuntimeInfo(version="1.13.0", kind=kind), tuple(command), path=python)
+sandbox = None if boxed else Sandbox()
+asyncio.run(work(config, Policies(), {"1.13.0": runtime}, sandbox))
+"""
+
+
+async def start_agent(
+    server: FakeServer,
+    spool: Path,
+    kind: str,
+    command: Sequence[str],
+    *,
+    boxed: bool = False,
+    python: str = "",
+) -> asyncio.subprocess.Process:
+    """Start an agent that a test can kill."""
+    words = [server.url, str(spool), kind, "boxed" if boxed else "", python, *command]
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", _AGENT, *words)
+
+
+def survivors(attempt: uuid.UUID) -> list[int]:
+    """Processes that carry the attempt's mark."""
+    wanted, found = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
+    for pid in read_pids():
+        with contextlib.suppress(OSError):
+            if wanted in read_environment(pid):
+                found.append(pid)
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """A zombie is dead: an init that waits for nobody is no fault of the agent."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return text[text.rindex(")") + 2] not in "ZX"
+    row = read_row(pid)
+    return row is not None and row.state not in "ZX"
 
 
 async def read_pid(path: Path) -> int:

@@ -134,13 +134,6 @@ async def test_a_file_in_parts_is_checked_by_its_parts(bucket, cuts, tmp_path):
         await fetch(wrong, tmp_path)
 
 
-async def test_an_object_of_another_size_is_not_asked_for_without_end(bucket, cuts, tmp_path):
-    longer = file_of(bucket, cuts, size_bytes=len(CONTENT) + 1)
-    with pytest.raises(TransferError, match=f"instead of {len(CONTENT) + 1}"):
-        await fetch(longer, tmp_path)
-    assert len(cuts.ranges) == 3
-
-
 async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
     monkeypatch, bucket, cuts, tmp_path
 ):

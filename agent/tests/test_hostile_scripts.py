@@ -5,14 +5,12 @@ import os
 import socket
 import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
-from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import AttemptStarted, Cancel, EndReason
 from agent.tables import RunLimits
-from agent.tests.fakes import TOKEN
+from agent.tests.fakes import TOKEN, survivors
 from agent.tests.scripted import Scripted, allow_scripts
 
 pytestmark = pytest.mark.megengine
@@ -122,15 +120,6 @@ async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
     assert "powers {'0000000000000000'}" in lines
     assert told["new ones"] == "1"
     assert TOKEN not in server.log_text()
-
-
-def survivors(attempt) -> list[str]:
-    wanted, found = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                found.append(name)
-    return found
 
 
 #: doubles eight times, so that a failure of the test spares the machine

@@ -1,7 +1,6 @@
 """No process of a sandbox is left behind: the kernel keeps each until its parent waits for it."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
@@ -11,29 +10,10 @@ from agent import sandbox as sandboxes
 from agent.device.table import descendants, read_table
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
+from agent.tests.fakes import start_agent
 from agent.tests.scripted import Scripted
 from webprofile.tests.needs import need
 
-#: an agent as `agent run` starts it, with a wheel, scripts and a process that waits
-AGENT = """\
-import asyncio, sys
-from pathlib import Path
-from agent.config import Config
-from agent.daemon import work
-from agent.inventory import Runtime
-from agent.protocol import RuntimeInfo
-from agent.retry import Policies
-from agent.runner import adopt_orphans
-_, server, spool, token, path, *command = sys.argv
-adopt_orphans()
-config = Config(
-    server=server, token="mgw_secret", spool=Path(spool), secret_files=(Path(token),),
-    allow_scripts=True,
-)
-info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
-runtime = Runtime(info, tuple(command), path=path)
-asyncio.run(work(config, Policies(), {"1.13.0": runtime}))
-"""
 RUNS = 20
 PATIENCE_S = 60.0
 
@@ -80,12 +60,9 @@ async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
     boxed_python, device, server, storage, megengine_python, testdata
 ):
     storage.files["model.mge"] = (testdata / "models" / "tiny.mge").read_bytes()
-    token = device.folder / "agent.token"
-    token.write_text("mgw_secret")
     command = command_for("wheel", megengine_python)
-    paths = [str(device.spool), str(token), megengine_python]
-    agent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", AGENT, server.url, *paths, *command, env=os.environ
+    agent = await start_agent(
+        server, device.spool, "wheel", command, boxed=True, python=megengine_python
     )
     try:
         await server.wait(lambda: server.connection is not None, PATIENCE_S)

@@ -20,22 +20,8 @@ from agent.protocol import (
     Hello,
 )
 from agent.spool import SpoolBusy
-from agent.tests.fakes import is_alive, read_pid
+from agent.tests.fakes import is_alive, read_pid, start_agent
 from testdata import DATA
-
-AGENT = """\
-import asyncio, sys
-from pathlib import Path
-from agent.config import Config
-from agent.daemon import work
-from agent.inventory import Runtime
-from agent.protocol import RuntimeInfo
-from agent.retry import Policies
-from agent.sandbox import Sandbox
-config = Config(server=sys.argv[1], token="mgw_x", spool=Path(sys.argv[2]))
-runtime = Runtime(RuntimeInfo(version="1.13.0", kind="binary"), (sys.argv[3],))
-asyncio.run(work(config, Policies(), {"1.13.0": runtime}, Sandbox()))
-"""
 
 
 async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(device, server):
@@ -96,9 +82,8 @@ async def test_a_killed_agents_process_is_ended_by_the_next_agent(device, server
     device.install(f"""
         say("alone"); open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)
-    (command,) = device.runtimes["1.13.0"].command
-    arguments = [sys.executable, "-c", AGENT, server.url, str(device.spool), command]
-    agent = await asyncio.create_subprocess_exec(*arguments)
+    command = device.runtimes["1.13.0"].command
+    agent = await start_agent(server, device.spool, "binary", command)
     order = server.order()
     await server.send(order)
     pid = await read_pid(pid_file)

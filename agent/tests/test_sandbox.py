@@ -1,5 +1,6 @@
 """What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -41,23 +42,33 @@ def _box(device, site, token):
     return device
 
 
-async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, storage):
-    boxed.install(
-        LOOK_AROUND.format(
-            token=str(boxed.folder / "agent.token"),
-            site=str(boxed.folder / "site" / "secrets.json"),
-            outside=str(boxed.folder / "file"),
-            port=server.port,
-            home=str(boxed.home / "diary"),
-            agent=os.getpid(),
-        )
+@pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
+async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
+    boxed, warmed, server, storage, is_warm
+):
+    look = LOOK_AROUND.format(
+        token=str(boxed.folder / "agent.token"),
+        site=str(boxed.folder / "site" / "secrets.json"),
+        outside=str(boxed.folder / "file"),
+        port=server.port,
+        home=str(boxed.home / "diary"),
+        agent=os.getpid(),
     )
+    look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
+    if is_warm:
+        # what it notes elsewhere is lost inside: it says itself that it was warm
+        warmed.pids = Path("/dev/null")
+        warmed.install('say("warm " + str(is_warm))\n' + look)
+    else:
+        boxed.install(look)
     boxed.start()
     await server.wait(lambda: server.connection is not None)
+    await asyncio.sleep(0.5 if is_warm else 0)
     (boxed.spool / "attempts" / "another").mkdir()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     lines = server.log_text().splitlines()
+    assert ("warm True" in lines) == is_warm
     assert "token PermissionError" in lines or "token ''" in lines
     assert "site FileNotFoundError" in lines
     assert "others True" in lines
@@ -72,6 +83,7 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(boxed, server, sto
     assert "disk []" in lines
     assert "kernel OSError" in lines or "kernel PermissionError" in lines
     assert "parent ProcessLookupError" in lines
+    assert "files model.mge profile.json" in lines
     assert "bwrap" not in server.of(AttemptStarted)[0].command
 
 

@@ -27,16 +27,6 @@ def test_a_file_that_does_not_exist_is_an_empty_log(path):
     assert tail.chunks == []
 
 
-def test_a_character_in_two_pieces_is_one(path):
-    tail = LogTail(path, 1000)
-    add(path, "模".encode()[:2])
-    tail.read()
-    assert tail.text() == ""
-    add(path, "模".encode()[2:])
-    tail.read()
-    assert tail.text() == "模"
-
-
 def test_the_timed_part_is_held_back_even_if_its_mark_comes_in_pieces(path):
     tail = LogTail(path, 1000)
     add(path, b"load\n=== prepare: 5ms; going to")
@@ -110,18 +100,6 @@ def test_no_word_of_a_script_holds_its_output_back(path):
     add(path, b"step 2\n")
     tail.read()
     assert (tail.quiet, tail.text()) == (False, "going to warmup\nstep 1\nstep 2\n")
-
-
-def test_a_truncated_log_says_so_and_shows_its_end(path):
-    tail = LogTail(path, 10)
-    add(path, b"0123456789" + b"-" * 200_000 + b"the end\n")
-    tail.read()
-    assert tail.text() == "0123456789"
-    tail.finish()
-    text = tail.text()
-    assert text.startswith("0123456789\n[log truncated at 10 bytes: 200018 were printed")
-    assert text.endswith("--the end\n")
-    assert len(text) < 66_000
 
 
 def test_a_log_a_little_too_long_shows_everything_once(path):

@@ -13,54 +13,39 @@ from agent.tests.fakes import MODEL
 ALL = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
 
 
-async def test_a_download_with_a_wrong_md5_is_not_run(device, server, storage):
+@pytest.mark.parametrize(
+    ("changes", "refusals", "detail", "tries"),
+    [
+        ({"md5": "0" * 32}, [], "MD5 differs from what was announced", 3),
+        ({"size_bytes": 399}, [], "400 bytes arrived instead of 399", 3),
+        ({"size_bytes": 401}, [], "400 bytes arrived instead of 401", 3),
+        ({}, [503] * 9, "the storage answered 503", 3),
+        ({}, [403] * 9, "the storage answered 403: its address has expired or was refused", 1),
+        (
+            {"url": "http://127.0.0.1:9/model.mge?signature=secret"},
+            [],
+            "no connection to the storage (ConnectError)",
+            0,
+        ),
+    ],
+    ids=["md5", "longer", "shorter", "down", "expired", "nobody"],
+)
+async def test_a_file_that_cannot_be_had_fails_the_attempt(
+    device, server, storage, changes, refusals, detail, tries
+):
+    storage.refusals = {"model.mge": refusals}
     device.start()
-    end = await server.run(model=storage.input_file("model.mge", md5="0" * 32))
-    assert end.reason is EndReason.DOWNLOAD_FAILED
-    assert end.detail == "model.mge: MD5 differs from what was announced"
-    assert [each for each in storage.requests if each.startswith("GET")] == ["GET model.mge"] * 3
+    end = await server.run(model=storage.input_file("model.mge", **changes))
+    assert (end.reason, end.detail) == (EndReason.DOWNLOAD_FAILED, f"model.mge: {detail}")
+    assert storage.requests.count("GET model.mge") == tries
     assert not server.of(AttemptStarted)
     await device.forgets_all()
-
-
-@pytest.mark.parametrize("size", [399, 401])
-async def test_a_download_of_another_size_is_not_run(device, server, storage, size):
-    device.start()
-    end = await server.run(model=storage.input_file("model.mge", size_bytes=size))
-    assert end.reason is EndReason.DOWNLOAD_FAILED
-    assert f"instead of {size}" in end.detail
 
 
 async def test_a_storage_that_is_down_for_a_moment_is_asked_again(device, server, storage):
     storage.refusals = {"model.mge": [503, 500]}
     device.start()
     assert (await server.run()).exit_code == 0
-
-
-async def test_a_storage_that_stays_down_fails_the_attempt(device, server, storage):
-    storage.refusals = {"model.mge": [503] * 9}
-    device.start()
-    end = await server.run()
-    assert (end.reason, end.detail) == (
-        EndReason.DOWNLOAD_FAILED,
-        "model.mge: the storage answered 503",
-    )
-
-
-async def test_an_expired_address_is_not_asked_again(device, server, storage):
-    storage.refusals = {"data.npy": [403] * 9}
-    device.start()
-    end = await server.run(data=(storage.input_file("data.npy", "data"),))
-    assert end.reason is EndReason.DOWNLOAD_FAILED
-    assert end.detail.startswith("data.npy: the storage answered 403: its address has expired")
-    assert storage.requests.count("GET data.npy") == 1
-
-
-async def test_a_storage_that_is_not_there_fails_the_attempt(device, server, storage):
-    device.start()
-    model = storage.input_file("model.mge", url="http://127.0.0.1:9/model.mge?signature=secret")
-    end = await server.run(model=model)
-    assert end.detail == "model.mge: no connection to the storage (ConnectError)"
 
 
 async def test_an_expired_upload_address_is_replaced_by_a_new_one(device, server, storage):
@@ -90,13 +75,22 @@ async def test_an_upload_that_never_works_turns_success_into_failure(device, ser
     assert {file.name for file in end.files} == ALL - {"profile.json"}
 
 
-async def test_a_lost_log_does_not_hide_why_the_run_failed(device, server, storage):
-    storage.refusals = {"log.txt": [400]}
+@pytest.mark.parametrize(
+    ("lost", "refused", "detail"),
+    [
+        ([400], {}, "SIGABRT (log.txt: the storage answered 400)"),
+        ([], {"log.txt": "too large"}, "SIGABRT; log.txt: refused: too large"),
+    ],
+    ids=["lost", "refused"],
+)
+async def test_a_log_that_is_not_stored_does_not_hide_why_the_run_failed(
+    device, server, storage, lost, refused, detail
+):
+    storage.refusals, server.refused = {"log.txt": lost}, refused
     device.install("os.abort()")
     device.start()
     end = await server.run()
-    assert (end.reason, end.exit_code) == (EndReason.EXITED, 134)
-    assert end.detail == "SIGABRT (log.txt: the storage answered 400)"
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, detail)
 
 
 async def test_a_server_that_names_no_place_is_not_asked_for_ever(device, server):
@@ -173,12 +167,3 @@ async def test_a_refused_file_is_not_stored_and_turns_success_into_failure(devic
     assert end.detail == "log.txt: refused: it has 9 bytes, the most is 8"
     assert {file.name for file in end.files} == ALL - {"log.txt"}
     assert not [request for request in storage.requests if "log.txt" in request]
-
-
-async def test_a_refused_file_does_not_hide_why_the_run_failed(device, server, storage):
-    server.refused = {"log.txt": "too large"}
-    device.install("os.abort()")
-    device.start()
-    end = await server.run()
-    assert (end.reason, end.exit_code) == (EndReason.EXITED, 134)
-    assert end.detail == "SIGABRT; log.txt: refused: too large"

@@ -48,30 +48,6 @@ async def test_each_process_serves_one_attempt(warmed, device, server):
     assert "cold" not in warmed.started()
 
 
-async def test_a_warm_run_has_the_limits_the_group_and_no_stdin(warmed, device, server):
-    warmed.install("""
-import resource
-say("cwd " + " ".join(sorted(os.listdir("."))) + " of " + os.path.basename(os.getcwd()))
-say("stdin " + repr(os.read(0, 1)))
-say("core " + str(resource.getrlimit(resource.RLIMIT_CORE)[1]))
-say("as " + str(resource.getrlimit(resource.RLIMIT_AS)[1]))
-say("leader " + str(os.getpgrp() == os.getpid() == os.getsid(0)))
-say("privileges " + [l for l in open("/proc/self/status") if l.startswith("NoNewPrivs")][0])
-write_profile()
-""")
-    device.changes["memory_limit_bytes"] = 5 << 30
-    device.start()
-    await warmed.waits()
-    await server.run()
-    text = server.log_text()
-    assert "cwd model.mge of work\n" in text
-    assert "stdin b''\n" in text
-    assert "core 0\n" in text
-    assert f"as {5 << 30}\n" in text
-    assert "leader True\n" in text
-    assert "cold" not in warmed.started()
-
-
 async def test_a_warm_run_is_timed_from_its_arguments(warmed, device, server):
     device.start()
     await warmed.waits()

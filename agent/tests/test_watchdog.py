@@ -12,10 +12,10 @@ import pytest
 
 from agent import runner, watchdog
 from agent.held import measure_folder
-from agent.processes import ATTEMPT_VARIABLE
 from agent.protocol import EndReason
 from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
 from agent.spool import remove_tree
+from agent.tests.fakes import survivors
 from agent.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
 
 PYTHON = [sys.executable, "-SEc"]
@@ -42,17 +42,6 @@ class Kennel:
         self.took_s = time.monotonic() - begin
         return result
 
-    def survivors(self):
-        wanted, found = f"{ATTEMPT_VARIABLE}={self.mark}".encode(), []
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if wanted in file.read().split(b"\0"):
-                        found.append(name)
-            except OSError:
-                continue
-        return found
-
 
 @pytest.fixture
 def kennel(tmp_path):
@@ -66,14 +55,14 @@ async def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(kennel):
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
     assert "at most 40 are allowed" in result.limit.text
     assert kennel.took_s < 10
-    assert kennel.survivors() == []
+    assert survivors(kennel.mark) == []
 
 
 async def test_processes_that_leave_the_tree_are_counted_and_ended(kennel):
     leave = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
     result = await kennel.run(["sh", "-c", leave], processes=6)
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
-    assert kennel.survivors() == []
+    assert survivors(kennel.mark) == []
 
 
 async def test_a_flood_of_output_is_ended(kennel):
@@ -152,7 +141,7 @@ async def test_memory_of_all_processes_together_is_limited(kennel):
     eat = "b = b'x' * (60 << 20); import os; os.fork(); b2 = b'y' * (60 << 20)\nimport time; "
     result = await kennel.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
     assert result.limit.code is LimitCode.MEMORY
-    assert kennel.survivors() == []
+    assert survivors(kennel.mark) == []
 
 
 async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(kennel):

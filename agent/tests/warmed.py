@@ -21,7 +21,9 @@ if is_warm:
     line = sys.stdin.readline()
     if not line:
         sys.exit(0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     sys.argv[2:] = json.loads(line)
 {body}"""
 

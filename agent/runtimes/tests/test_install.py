@@ -152,12 +152,6 @@ def test_without_room_nothing_is_begun(base: Path, monkeypatch: pytest.MonkeyPat
     assert pip_calls(base) == 0
 
 
-def test_without_a_python_the_text_has_two_lines() -> None:
-    with pytest.raises(NoPython) as caught:
-        ensure_wheel_runtime()
-    assert len(str(caught.value).splitlines()) == 2
-
-
 def test_the_program_prints_the_interpreter_last(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
