@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseServer
 
 
@@ -31,3 +31,29 @@ def serving(server: BaseServer) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class Site:
+    """A site that answers each request with what `reply` returns; `asked` are the paths."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(Answering):
+            def do_GET(self) -> None:
+                self._reply(b"")
+
+            def do_POST(self) -> None:
+                self._reply(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def _reply(self, body: bytes) -> None:
+                site.asked.append(self.path)
+                authorization = self.headers.get("Authorization", "")
+                self.answer(*site.reply(self.path, authorization, body))
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+        raise NotImplementedError

@@ -5,40 +5,28 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from agent.cli import main
 from agent.config import load_config
-from agent.tests.http_sites import Answering, serving
+from agent.tests.http_sites import Site, serving
 from webprofile.tests.needs import need
 
 
-class Site:
+class AgentSite(Site):
     """The two HTTP endpoints; answers are set by the test."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.answer: tuple[int, object] = (200, {})
-        self.asked: list[tuple[str, str, object]] = []
-        site = self
+        self.authorization, self.body = "", b""
 
-        class Handler(Answering):
-            def do_GET(self) -> None:
-                self.reply(None)
-
-            def do_POST(self) -> None:
-                self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-            def reply(self, body: object) -> None:
-                site.asked.append((self.path, self.headers.get("Authorization", ""), body))
-                status, answer = site.answer
-                raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.answer(status, raw)
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+        self.authorization, self.body = authorization, body
+        status, answer = self.answer
+        return status, answer if isinstance(answer, bytes) else json.dumps(answer).encode()
 
     def healthy(self, ahead_s: float = 0) -> None:
         at = time.time() + ahead_s
@@ -46,8 +34,8 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
+def site() -> Iterator[AgentSite]:
+    site = AgentSite()
     with serving(site.http):
         yield site
 
@@ -71,12 +59,18 @@ def write_config(folder: Path, site_url: str, runtime: str = "") -> Path:
     return path
 
 
+def scripts_on(python: str) -> str:
+    """Of a configuration: scripts are allowed, and there is a wheel to run them with."""
+    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{python}"\n'
+    return "[scripts]\nallow = true\n" + runtime
+
+
 def test_enrolment_writes_a_configuration_that_works(site, tmp_path, binary, capsys):
     site.answer = (200, {"worker": "local", "token": "mgw_secret"})
     config = tmp_path / "etc" / "agent.toml"
     assert enrol(site.url + "/", config, "--runtime-binary", str(binary)) == 0
-    path, _, body = site.asked[0]
-    assert (path, body["code"]) == ("/api/agent/enrol/", "AB-12")
+    body = json.loads(site.body)
+    assert (site.asked, body["code"]) == (["/api/agent/enrol/"], "AB-12")
     assert body["hostname"]
     read = load_config(config)
     assert (read.server, read.token) == (site.url, "mgw_secret")
@@ -139,7 +133,7 @@ def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{binary}"\n'
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url, runtime))]) == 0
     out = capsys.readouterr().out
-    assert site.asked == [("/api/agent/check/", "Bearer mgw_secret", None)]
+    assert (site.asked, site.authorization) == (["/api/agent/check/"], "Bearer mgw_secret")
     for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
         assert line in out
     assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
@@ -194,8 +188,7 @@ def test_doctor_tells_why_no_script_runs_where_they_are_allowed(
 def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megengine_python):
     need("bubblewrap")
     site.healthy()
-    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
-    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    config = write_config(tmp_path, site.url, scripts_on(megengine_python))
     main(["doctor", "--config", str(config)])
     words = "allowed: whoever may use this device runs programs here, in a closed sandbox, as "
     out = capsys.readouterr().out
@@ -214,8 +207,7 @@ def test_doctor_tells_root_that_scripts_would_be_root(
     site.healthy()
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "setpriv" else which(name))
-    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
-    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    config = write_config(tmp_path, site.url, scripts_on(megengine_python))
     main(["doctor", "--config", str(config)])
     out = capsys.readouterr().out
     assert "note    scripts   allowed: " in out
@@ -227,8 +219,7 @@ def test_doctor_tells_root_that_scripts_would_be_root(
 def test_doctor_leaves_the_spool_of_another_user_as_it_is(site, tmp_path, capsys, megengine_python):
     need("bubblewrap")
     site.healthy()
-    runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{megengine_python}"\n'
-    config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n" + runtime)
+    config = write_config(tmp_path, site.url, scripts_on(megengine_python))
     spool = tmp_path / "spool"
     spool.mkdir(exist_ok=True)
     (spool / "seccomp.bpf").write_bytes(b"the agent's")

@@ -7,7 +7,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 from agent import __version__, daemon, updating
 from agent.session import AgentTooOld
-from agent.tests.http_sites import Answering, serving
+from agent.tests.http_sites import Site, serving
 from agent.updating import Replaced, UpdateFailed, Updater, is_other
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
@@ -23,31 +22,25 @@ NEW = b"new agent" * 100_000
 OTHER = "9.9.9+1a2b3c4d"
 
 
-class Site:
+class FilesSite(Site):
     """What an agent asks for: the manifest and a file."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.file = {"name": "a.pyz", "sha256": hashlib.sha256(NEW).hexdigest(), "size_bytes": 1}
         self.manifest: Any = {"version": OTHER, "files": {KIND: self.file}}
-        self.asked: list[str] = []
         self.on_file = lambda: None
-        site = self
 
-        class Handler(Answering):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                if self.path.endswith(".pyz"):
-                    site.on_file()
-                body = NEW if self.path.endswith(".pyz") else json.dumps(site.manifest).encode()
-                self.answer(200, body)
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+        if not path.endswith(".pyz"):
+            return 200, json.dumps(self.manifest).encode()
+        self.on_file()
+        return 200, NEW
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
+def site() -> Iterator[FilesSite]:
+    site = FilesSite()
     with serving(site.http):
         yield site
 
@@ -65,7 +58,7 @@ async def run(updater: Updater) -> None:
         await updater.run()
 
 
-async def test_it_replaces_itself_and_keeps_the_old_file(site: Site, home: Path):
+async def test_it_replaces_itself_and_keeps_the_old_file(site: FilesSite, home: Path):
     updater = Updater(site.url, set, allowed=True)
     updater.welcomed(OTHER)
     with pytest.raises(Replaced):
@@ -76,7 +69,7 @@ async def test_it_replaces_itself_and_keeps_the_old_file(site: Site, home: Path)
     assert (home / "trial").exists()
 
 
-async def test_it_waits_until_no_attempt_is_here(site: Site, home: Path):
+async def test_it_waits_until_no_attempt_is_here(site: FilesSite, home: Path):
     held = {"an attempt"}
     updater = Updater(site.url, lambda: held, allowed=True)
     updater.welcomed(OTHER)
@@ -88,7 +81,7 @@ async def test_it_waits_until_no_attempt_is_here(site: Site, home: Path):
         await running
 
 
-async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: Site, home: Path):
+async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: FilesSite, home: Path):
     held: set[str] = set()
     site.on_file = lambda: held.add("an attempt")
     updater = Updater(site.url, lambda: held, allowed=True)
@@ -106,7 +99,7 @@ async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: Site, h
     assert site.asked.count("/agent/a.pyz") == 2
 
 
-async def test_a_damaged_download_changes_nothing(site: Site, home: Path):
+async def test_a_damaged_download_changes_nothing(site: FilesSite, home: Path):
     site.file["sha256"] = "0" * 64
     updater = Updater(site.url, set, allowed=True)
     with pytest.raises(UpdateFailed, match="damaged"):
@@ -132,7 +125,7 @@ async def test_a_site_that_has_none_for_this_device_changes_nothing(site, home, 
     assert (home / "agent.pyz").read_bytes() == b"old agent"
 
 
-async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: Site, home: Path):
+async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: FilesSite, home: Path):
     refused = {"sha256": site.file["sha256"], "times": 1, "until": time.time() + 60}
     (home / "refused.json").write_text(json.dumps(refused))
     with pytest.raises(UpdateFailed, match="did not work"):
@@ -142,7 +135,7 @@ async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: Site,
         await Updater(site.url, set, allowed=True).replace()
 
 
-async def test_a_welcome_ends_the_trial(site: Site, home: Path):
+async def test_a_welcome_ends_the_trial(site: FilesSite, home: Path):
     (home / "trial").touch()
     Updater(site.url, set, allowed=True).welcomed(__version__)
     assert not (home / "trial").exists()
@@ -159,7 +152,7 @@ async def test_an_owner_who_does_not_want_it_is_told_that_it_is_behind(site, hom
     assert site.asked == []
 
 
-async def test_a_clone_is_never_replaced(site: Site, monkeypatch, caplog):
+async def test_a_clone_is_never_replaced(site: FilesSite, monkeypatch, caplog):
     monkeypatch.delenv(updating.HOME_VARIABLE, raising=False)
     updater = Updater(site.url, set, allowed=True)
     updater.welcomed(OTHER)
@@ -194,7 +187,7 @@ class RefusedSession:
 
 
 async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
-    site: Site, home: Path, monkeypatch
+    site: FilesSite, home: Path, monkeypatch
 ):
     monkeypatch.setattr(updating, "AGAIN_S", 0.01)
     good, site.manifest = site.manifest, {}

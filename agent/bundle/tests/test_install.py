@@ -13,13 +13,12 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from agent.bundle import install
-from agent.tests.http_sites import Answering, serving
+from agent.tests.http_sites import Site, serving
 
 #: not that of the virtual environment: it may go before the agent does
 PYTHON = sys._base_executable
@@ -53,25 +52,15 @@ def bundle(main: str = MAIN) -> bytes:
     return made.getvalue()
 
 
-class Site:
+class BundleSite(Site):
     """Serves one agent and knows one token."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.content = bundle()
         self.kind, self.damaged, self.token = KIND, False, "mgw_good"
-        self.asked: list[str] = []
-        site = self
 
-        class Handler(Answering):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                status, body = site.answer(self.path, self.headers.get("Authorization", ""))
-                self.answer(status, body)
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-
-    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
         if path == "/agent/manifest.json":
             digest = hashlib.sha256(self.content).hexdigest()
             file = {"name": "a.pyz", "sha256": digest, "size_bytes": len(self.content)}
@@ -85,8 +74,8 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
+def site() -> Iterator[BundleSite]:
+    site = BundleSite()
     with serving(site.http):
         yield site
 
@@ -96,21 +85,13 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "agent"
 
 
-def run(site: Site, home: Path, *words: str, code: str = "good") -> int:
-    arguments = [
-        "--server",
-        site.url,
-        "--home",
-        str(home),
-        "--no-service",
-        "--megengine",
-        "find",
-        "--no-measure",
-    ]
-    return install.main([*arguments, *(("--code", code) if code else ()), *words])
+def run(site: BundleSite, home: Path, *words: str, code: str = "good") -> int:
+    where = ["--server", site.url, "--home", str(home), "--no-service"]
+    given = ["--megengine", "find", "--no-measure", *(("--code", code) if code else ())]
+    return install.main([*where, *given, *words])
 
 
-def test_a_fresh_device_is_enrolled(site: Site, home: Path, capfd):
+def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
     assert run(site, home) == 0
     said = capfd.readouterr().out
     assert "--update --find-runtimes" in said
@@ -122,7 +103,7 @@ def test_a_fresh_device_is_enrolled(site: Site, home: Path, capfd):
     }
 
 
-def test_twice_is_as_once_and_spends_no_code(site: Site, home: Path, capfd):
+def test_twice_is_as_once_and_spends_no_code(site: BundleSite, home: Path, capfd):
     run(site, home)
     site.asked.clear()
     assert run(site, home, code="") == 0
@@ -130,14 +111,14 @@ def test_twice_is_as_once_and_spends_no_code(site: Site, home: Path, capfd):
     assert "/agent/a.pyz" not in site.asked
 
 
-def test_a_token_that_was_revoked_is_replaced_by_a_new_code(site: Site, home: Path, capfd):
+def test_a_token_that_was_revoked_is_replaced_by_a_new_code(site: BundleSite, home: Path, capfd):
     run(site, home)
     site.token = "mgw_another"
     assert run(site, home) == 0
     assert "--force" in capfd.readouterr().out
 
 
-def test_a_newer_agent_takes_the_place_of_the_old_one(site: Site, home: Path):
+def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Path):
     run(site, home)
     site.content = bundle(MAIN + "# newer")
     assert run(site, home, code="") == 0
@@ -163,7 +144,9 @@ def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wro
     assert not (home / "agent.toml").exists()
 
 
-def test_a_device_of_another_site_is_not_taken_over_by_accident(site: Site, home: Path, capfd):
+def test_a_device_of_another_site_is_not_taken_over_by_accident(
+    site: BundleSite, home: Path, capfd
+):
     run(site, home)
     (home / "agent.toml").write_text('server = "https://other.example.org"\n')
     assert run(site, home) == 1
@@ -179,7 +162,7 @@ def test_a_device_of_another_site_is_not_taken_over_by_accident(site: Site, home
     ],
 )
 def test_a_device_without_a_python_is_told_what_to_do(
-    site: Site, home: Path, capfd, monkeypatch, name, value, told
+    site: BundleSite, home: Path, capfd, monkeypatch, name, value, told
 ):
     monkeypatch.setattr(install, name, value)
     assert run(site, home) == 1
@@ -193,22 +176,13 @@ def as_program(*words: str) -> None:
     )
 
 
-def test_it_starts_and_stops_its_own_process_only(site: Site, home: Path):
+def test_it_starts_and_stops_its_own_process_only(site: BundleSite, home: Path):
     where = ("--home", str(home))
-    words = (
-        "--server",
-        site.url,
-        "--code",
-        "good",
-        "--no-service",
-        "--no-measure",
-        "--start",
-        *where,
-    )
-    as_program(*words)
+    words = ("--server", site.url, "--code", "good", "--no-service", "--no-measure", "--start")
+    as_program(*words, *where)
     first = int((home / "launch.pid").read_text())
     assert install.is_ours(first, str(home))
-    as_program(*words)
+    as_program(*words, *where)
     second = int((home / "launch.pid").read_text())
     assert second != first
     assert not install.is_ours(first, str(home))
@@ -242,18 +216,9 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return notes
 
 
-def test_a_unit_is_written_and_removed_again(site: Site, home: Path, systemd: Path, tmp_path):
-    arguments = [
-        "--server",
-        site.url,
-        "--home",
-        str(home),
-        "--code",
-        "good",
-        "--start",
-        "--no-measure",
-    ]
-    assert install.main(arguments) == 0
+def test_a_unit_is_written_and_removed_again(site: BundleSite, home: Path, systemd: Path, tmp_path):
+    words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
+    assert install.main([*words, "--start"]) == 0
     unit = tmp_path / "config" / "systemd" / "user" / install.SERVICE
     text = unit.read_text()
     assert f"ExecStart={PYTHON} -I {home}/launch.py" in text
