@@ -17,7 +17,8 @@ from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
 from agent.logs import start_logging
 from agent.protocol.options import describe
-from agent.runtimes import describe_binary, describe_wheel, find_wheels
+from agent.runtimes.describe import describe_binary, describe_wheel
+from agent.runtimes.install import find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.session import SessionRefused
 from agent.spool import SpoolBusy

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agent.runtimes import installed_wheel
+from agent.runtimes.install import installed_wheel
 from testdata.making import make_large
 from webprofile.tests.needs import lacks_megengine
 

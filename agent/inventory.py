@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
 from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
-from agent.protocol.capabilities import Capabilities
-from agent.runtimes import RuntimeDescription, command_for, describe_binary, describe_wheel
-from agent.runtimes.command import Style, arguments_for
+from agent.protocol.option import Capabilities
+from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import Record, roofs_in
+from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 
 #: these say that a build could use one
 _FOR_GPUS = ("cuda", "tensorrt")

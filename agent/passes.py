@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
-from agent.protocol.capabilities import Capabilities
-from agent.protocol.option import Group
+from agent.protocol.option import Capabilities, Group
 from agent.protocol.option_table import OPTIONS
-from agent.protocol.options import Value, build_arguments, check_options
-from agent.protocol.passes import (
+from agent.protocol.options import (
+    Value,
+    build_arguments,
+    check_options,
     clean_iterations_of,
     has_dump_pass,
     options_of_passes,

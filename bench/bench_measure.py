@@ -21,7 +21,7 @@ from agent.conftest import find_megengine_python
 from agent.device.observe import Observer
 from agent.protocol.measurement import Measurement
 from agent.protocol.options import build_arguments
-from agent.runtimes import command_for
+from agent.runtimes.command import command_for
 from bench.pairs import in_turn, report
 from bench.site import send, wait_for_end
 from testdata import DATA

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agent.runtimes import installed_wheel
+from agent.runtimes.install import installed_wheel
 from testdata import DATA, SOURCE, making, unpacked
 from testdata.making import LARGE, SMALL, MakingError
 

@@ -1,4 +1,4 @@
-"""What one option of load_and_run is: the type of the rows of `option_table`."""
+"""What one option of load_and_run is, and what a runtime can do, as far as options depend on it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,7 +29,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option. Limits are inclusive.
+    """One option: the type of the rows of `option_table`. Limits are inclusive.
 
     `kind` is how a value is given: `artifact` is switched on and written to `file`, a name below
     the attempt's folder (a folder if it ends in `/`) which becomes an artifact; `file` is switched
@@ -73,3 +73,24 @@ class Option:
     wheel_needs: tuple[str, ...] = ()
     by_agent: bool = False
     since: str = ""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """`flags`: the options it knows, empty if that is not known. `builds`: cuda, tensorrt, opencl.
+
+    `libraries`: names of the C operator libraries that the device's owner lists.
+    `cores`: how many the device has, 0 if that is not known.
+    """
+
+    kind: Literal["wheel", "binary"]
+    version: str = ""
+    flags: frozenset[str] = frozenset()
+    builds: frozenset[str] = frozenset()
+    libraries: frozenset[str] = frozenset()
+    cpu_model: str = ""
+    cores: int = 0
+
+    @property
+    def is_amd(self) -> bool:
+        return "AMD" in self.cpu_model

@@ -1,4 +1,4 @@
-"""What may be asked of load_and_run, and the command line that asks for it.
+"""What may be asked of load_and_run, the passes that a plan makes of it, and their command lines.
 
 `input` and all paths are set by the agent; a user names options and values, never files of the
 device.
@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from agent.protocol.artifacts import artifact_of
-from agent.protocol.capabilities import Capabilities
-from agent.protocol.option import Option, Value
+from agent.protocol.option import Capabilities, Option, Value
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
+from agent.protocol.plan import Plan
 
 #: the first run computes nothing: a second one warms up
 _FAKE_WARM_UPS = 2
@@ -30,8 +30,11 @@ __all__ = [
     "Value",
     "build_arguments",
     "check_options",
+    "clean_iterations_of",
     "describe",
     "find_problems",
+    "has_dump_pass",
+    "options_of_passes",
     "unavailable",
 ]
 
@@ -327,6 +330,30 @@ def _argument(option: Option, value: Value, libraries: Mapping[str, str]) -> str
     if option.kind == "library":
         return f"--{option.name}={libraries.get(str(value), value)}"
     return f"--{option.name}={value}"
+
+
+def has_dump_pass(options: Mapping[str, Value]) -> bool:
+    """Whether something is written while iterations run: that pass is for nothing else."""
+    return bool(DISTURBING & set(options))
+
+
+def options_of_passes(options: Mapping[str, Value], plan: Plan) -> dict[str, Value]:
+    """The options that every pass has.
+
+    Choosing algorithms by trying takes minutes: what the first process found, all others use.
+    """
+    # a clean pass may become two processes
+    several = plan.passes + has_dump_pass(options) > 1 or plan.clean
+    shared = dict(options)
+    if several and ("fast_run" in shared or "full_run" in shared):
+        shared["fast_run_algo_policy"] = True
+    return shared
+
+
+def clean_iterations_of(options: Mapping[str, Value], plan: Plan) -> int:
+    """How many iterations a clean pass is tried with."""
+    profiled = int(options.get("iter", OPTIONS["iter"].default))
+    return max(profiled, plan.clean_min_iterations)
 
 
 def describe() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from agent import warm
 from agent.inventory import Runtime
 from agent.protocol import AttemptFinished, AttemptStarted, Cancel, EndReason, RuntimeInfo
-from agent.runtimes import command_for
+from agent.runtimes.command import command_for
 from agent.tests.fakes import is_alive
 from agent.tests.warmed import until_gone
 

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from accounts.models import User
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
-from agent.protocol.capabilities import Capabilities
 from agent.protocol.input_rules import BINARY_DTYPES
+from agent.protocol.option import Capabilities
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS, Plan
 from tasks.asking.files import check_files

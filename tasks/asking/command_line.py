@@ -7,8 +7,13 @@ from pathlib import PurePosixPath
 
 from agent.protocol import Script
 from agent.protocol.artifacts import profile_name
-from agent.protocol.options import Value, build_arguments
-from agent.protocol.passes import clean_iterations_of, has_dump_pass, options_of_passes
+from agent.protocol.options import (
+    Value,
+    build_arguments,
+    clean_iterations_of,
+    has_dump_pass,
+    options_of_passes,
+)
 from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import DATA_SUFFIXES, TaskFile

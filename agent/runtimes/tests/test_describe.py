@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtimes import command_for, describe_binary, describe_wheel, legacy_arguments
+from agent.runtimes.command import command_for, legacy_arguments
+from agent.runtimes.describe import describe_binary, describe_wheel
 from agent.runtimes.flags import Flag, parse_help, parse_legacy_help
 from agent.runtimes.tests.fake_load_and_run import install_fake
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtimes import find_pythons
-from agent.runtimes.find import probe
+from agent.runtimes.find import find_pythons, probe
 
 MakeScript = Callable[[Path, str], Path]
 MakePython = Callable[[Path, int], Path]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtimes import (
+from agent.runtimes.__main__ import main
+from agent.runtimes.install import (
     InstallFailed,
     NoPython,
     NoWheel,
     ensure_wheel_runtime,
     installed_wheel,
 )
-from agent.runtimes.__main__ import main
 
 MakePython = Callable[[Path, int], Path]
 
