@@ -30,6 +30,7 @@ from agent.protocol import (
     Ack,
     AgentMessage,
     AttemptFinished,
+    AttemptStarted,
     AttemptUploads,
     Hello,
     InputFile,
@@ -280,11 +281,21 @@ class FakeServer:
         await self.wait(lambda: len(self.of(kind)) >= count)
         return self.of(kind)[count - 1]
 
-    async def run(self, **changes: Any) -> AttemptFinished:
-        """Order an attempt and wait for its end."""
+    async def ask(self, **changes: Any) -> Start:
+        """Order an attempt."""
         order = self.order(**changes)
         await self.send(order)
-        return await self.end_of(order)
+        return order
+
+    async def begin(self, **changes: Any) -> Start:
+        """Order an attempt and wait until its process runs."""
+        order = await self.ask(**changes)
+        await self.wait(lambda: order.attempt in {each.attempt for each in self.of(AttemptStarted)})
+        return order
+
+    async def run(self, **changes: Any) -> AttemptFinished:
+        """Order an attempt and wait for its end."""
+        return await self.end_of(await self.ask(**changes))
 
     def between(self, begin_s: float, end_s: float) -> list[AgentMessage]:
         """What came over the socket in between (monotonic)."""

@@ -27,8 +27,7 @@ from agent.tests.fakes import MODEL, TOKEN, FakeServer
 
 async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, storage):
     device.start()
-    order = server.order(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
-    await server.send(order)
+    order = await server.ask(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
     end = await server.end_of(order)
 
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
@@ -110,8 +109,7 @@ async def test_the_process_sees_its_files_and_no_secret(warmed, device, server, 
 async def test_a_second_order_of_the_same_attempt_runs_once(device, server, storage):
     device.install('say("run"); time.sleep(0.3); write_profile()')
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await server.expect(AttemptAccepted)
     await server.send(order)
     await server.expect(AttemptAccepted, 2)
@@ -124,7 +122,7 @@ async def test_acceptance_is_repeated_until_acknowledged(device, server):
     device.install("time.sleep(20)")
     server.acks.discard("attempt.accepted")
     device.start()
-    await server.send(server.order())
+    await server.ask()
     await server.expect(AttemptAccepted, 3)
     server.acks.add("attempt.accepted")
     count = len(server.of(AttemptAccepted)) + 1
@@ -138,8 +136,7 @@ async def test_a_finished_attempt_is_repeated_until_acknowledged_and_then_forgot
 ):
     server.acks.discard("attempt.finished")
     device.start()
-    order = server.order()
-    await server.send(order)
+    await server.ask()
     await server.expect(AttemptFinished, 3)
     assert len(set(server.of(AttemptFinished))) == 1
     assert len(device.attempts()) == 1
@@ -229,8 +226,7 @@ async def test_an_end_arrives_whatever_a_file_is_called(device, server):
         time.sleep(30)
     """)
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     # files are looked at every ten seconds at least
     end = await server.end_of(order, 30)
     assert end.reason is EndReason.OUTPUT_TOO_LARGE
@@ -254,8 +250,7 @@ async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device,
 async def test_folders_are_for_the_owner_alone(device, server):
     device.install("time.sleep(20)")
     device.start()
-    await server.send(server.order())
-    await server.expect(AttemptStarted)
+    await server.begin()
     (folder,) = device.attempts()
     for path in (folder.parent, folder, folder / "work", folder / "result"):
         assert path.stat().st_mode & 0o077 == 0
@@ -337,8 +332,7 @@ async def test_heartbeats_name_what_is_held(device, server):
     server.acks.discard("attempt.finished")
     device.install("time.sleep(0.5); write_profile()")
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await server.end_of(order)
     # over HTTP while it was measured, over the socket until its end is acknowledged
     assert len(server.front.beats) >= 3

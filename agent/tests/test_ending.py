@@ -19,9 +19,7 @@ STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sle
 async def test_cancel_ends_a_run(device: Device, server: FakeServer):
     device.install('say("begin"); time.sleep(60)')
     device.start()
-    order = server.order()
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    order = await server.begin()
     await asyncio.sleep(0.1)
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)
@@ -51,9 +49,7 @@ async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
 async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):
     device.install(STUBBORN)
     device.start()
-    order = server.order(grace_s=0.4)
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    order = await server.begin(grace_s=0.4)
     await asyncio.sleep(0.2)
     begin = time.monotonic()
     await server.send(Cancel(attempt=order.attempt))
@@ -82,8 +78,7 @@ async def test_cancel_during_the_download_starts_nothing(device, server, storage
 async def test_cancel_during_the_upload_stops_it(device, server):
     server.answers_uploads = False
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await server.expect(AttemptUploads)
     await server.send(Cancel(attempt=order.attempt))
     assert (await server.end_of(order)).reason is EndReason.CANCELLED

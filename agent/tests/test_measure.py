@@ -5,6 +5,7 @@ import zipfile
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan, RuntimeInfo
 from agent.protocol.manifest import Manifest
@@ -46,13 +47,18 @@ def obedient(extra: str = "") -> str:
     return "import json\n" + OBEDIENT + extra
 
 
+@pytest.fixture
+async def obeying(device):
+    """A started device whose load_and_run does what it is asked for."""
+    device.install(obedient())
+    device.start()
+
+
 def measured(storage) -> Measurement:
     return Measurement.model_validate_json(storage.stored["measurement.json"])
 
 
-async def test_standard_is_a_clean_pass_and_profiled_processes(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_standard_is_a_clean_pass_and_profiled_processes(obeying, server, storage):
     plan = Plan(preset="standard", clean=True, profiled=3)
     end = await server.run(plan=plan, options={"iter": 5})
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
@@ -75,10 +81,8 @@ async def test_standard_is_a_clean_pass_and_profiled_processes(device, server, s
 
 
 async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one_counts(
-    device, server, storage
+    obeying, server, storage
 ):
-    device.install(obedient())
-    device.start()
     plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
     end = await server.run(plan=plan)
     assert end.exit_code == 0
@@ -90,10 +94,8 @@ async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one
 
 
 async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shapes(
-    device, server, storage
+    obeying, server, storage
 ):
-    device.install(obedient())
-    device.start()
     end = await server.run(fill=True, seed=7)
     assert end.exit_code == 0
     inspect, profiled = measured(storage).passes
@@ -115,10 +117,8 @@ async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shap
 
 
 async def test_an_input_that_was_forgotten_gets_random_numbers_and_the_result_says_so(
-    device, server, storage
+    obeying, server, storage
 ):
-    device.install(obedient())
-    device.start()
     data = (storage.input_file("data.npy", "data"),)
     end = await server.run(fill=True, data=data)
     assert end.exit_code == 0
@@ -212,9 +212,7 @@ async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
     ]
 
 
-async def test_a_batch_size_reaches_the_data_and_not_load_and_run(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_a_batch_size_reaches_the_data_and_not_load_and_run(obeying, server, storage):
     storage.files["data.npy"] = npy_bytes([[1.0, 2.0]])
     end = await server.run(
         data=(storage.input_file("data.npy", "data"),), options={"batch_size": 4}
@@ -225,9 +223,7 @@ async def test_a_batch_size_reaches_the_data_and_not_load_and_run(device, server
     assert manifest.inputs[0].shape == (4, 2)
 
 
-async def test_a_wrong_input_ends_before_anything_runs(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_a_wrong_input_ends_before_anything_runs(obeying, server, storage):
     storage.files["data.npy"] = b"\x80\x04pickle"
     end = await server.run(data=(storage.input_file("data.npy", "data"),))
     assert end.reason is EndReason.INPUT_WRONG
@@ -235,9 +231,7 @@ async def test_a_wrong_input_ends_before_anything_runs(device, server, storage):
     assert not server.of(AttemptStarted)
 
 
-async def test_dumps_have_a_pass_of_their_own_and_come_as_files(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_dumps_have_a_pass_of_their_own_and_come_as_files(obeying, server, storage):
     options = {"bin_io_dump": True, "model_dump": True, "iter": 4}
     end = await server.run(options=options)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
@@ -262,9 +256,7 @@ async def test_exit_0_without_a_promised_file_is_no_success(device, server, stor
     assert "profile.json" in storage.stored
 
 
-async def test_algorithms_are_chosen_once_for_all_passes(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_algorithms_are_chosen_once_for_all_passes(obeying, server, storage):
     plan = Plan(preset="custom", clean=True, profiled=2)
     assert (await server.run(plan=plan, options={"fast_run": True})).exit_code == 0
     for each in measured(storage).passes:
@@ -275,9 +267,7 @@ async def test_algorithms_are_chosen_once_for_all_passes(device, server, storage
     assert not any(word.startswith("--fast_run_algo") for word in measured(storage).passes[0].argv)
 
 
-async def test_the_cache_of_another_task_is_read_and_written(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_the_cache_of_another_task_is_read_and_written(obeying, server, storage):
     storage.files["algo_cache.bin"] = b"from before\n"
     data = (storage.input_file("algo_cache.bin", "", option="fast_run_algo_policy"),)
     end = await server.run(data=data)
@@ -304,18 +294,14 @@ if os.path.exists("profile.json") and n > 3:
     assert "profile.json" in storage.stored
 
 
-async def test_many_profiles_find_their_way(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_many_profiles_find_their_way(obeying, server, storage):
     end = await server.run(plan=Plan(preset="custom", profiled=20), options={"iter": 1})
     assert end.exit_code == 0
     assert "profile-20.json" in storage.stored
     assert len(end.files) == 20 + 3
 
 
-async def test_the_manifest_says_with_what_it_was_done(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_the_manifest_says_with_what_it_was_done(obeying, server, storage):
     data = (storage.input_file("data.npy", "data"),)
     await server.run(data=data, options={"iter": 3})
     manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
@@ -333,9 +319,7 @@ async def test_the_manifest_says_with_what_it_was_done(device, server, storage):
     assert manifest.inputs[0].shape == array.shape
 
 
-async def test_a_file_seen_before_comes_from_the_cache(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_a_file_seen_before_comes_from_the_cache(obeying, server, storage):
     end = await server.run()
     (model,) = end.received
     known = storage.input_file("model.mge", sha256=model.sha256)
@@ -346,16 +330,12 @@ async def test_a_file_seen_before_comes_from_the_cache(device, server, storage):
     assert storage.requests.count("GET model.mge") == 1
 
 
-async def test_several_passes_download_the_model_once(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_several_passes_download_the_model_once(obeying, server, storage):
     await server.run(plan=Plan(preset="custom", clean=True, profiled=4))
     assert storage.requests.count("GET model.mge") == 1
 
 
-async def test_the_device_is_looked_at_before_and_after(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_the_device_is_looked_at_before_and_after(obeying, server, storage):
     await server.run()
     found = measured(storage)
     assert found.device["before"]["memory_available_bytes"] > 0
@@ -363,9 +343,7 @@ async def test_the_device_is_looked_at_before_and_after(device, server, storage)
     assert found.gate["passed"] is True
 
 
-async def test_the_end_names_the_command_of_each_kind_of_pass(device, server, storage):
-    device.install(obedient())
-    device.start()
+async def test_the_end_names_the_command_of_each_kind_of_pass(obeying, server, storage):
     plan = Plan(preset="custom", clean=True, profiled=2)
     end = await server.run(plan=plan, fill=True, options={"bin_io_dump": True})
     assert end.exit_code == 0

@@ -73,8 +73,7 @@ async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
             assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
         for _ in range(RUNS):
             plan = Plan(preset="custom", clean=False, profiled=1)
-            order = server.order(plan=plan, options={"iter": 1}, fill=True)
-            await server.send(order)
+            order = await server.ask(plan=plan, options={"iter": 1}, fill=True)
             end = await server.end_of(order, PATIENCE_S)
             assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
         assert ended_below(agent.pid) == []

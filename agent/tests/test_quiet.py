@@ -80,8 +80,7 @@ async def until(predicate: Callable[[], bool]) -> None:
 async def measure(device: Device, server: FakeServer, plan: Plan = THREE) -> Start:
     """Order an attempt; the rhythm is chosen before."""
     device.start()
-    order = server.order(plan=plan, timeout_s=LOAD_S + 60)
-    await server.send(order)
+    order = await server.ask(plan=plan, timeout_s=LOAD_S + 60)
     return order
 
 

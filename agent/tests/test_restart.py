@@ -27,8 +27,7 @@ from testdata import DATA
 async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(device, server):
     server.acks.discard("attempt.finished")
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     first = await server.end_of(order)
     await device.stop()
     server.acks.add("attempt.finished")
@@ -44,8 +43,7 @@ async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(de
 async def test_an_upload_goes_on_after_a_restart_of_the_agent(device, server, storage):
     server.answers_uploads = False
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await server.expect(AttemptUploads)
     await device.stop()
     assert not server.of(AttemptFinished)
@@ -63,8 +61,7 @@ async def test_a_stopped_agent_ends_its_process_and_says_so_when_it_is_back(devi
         open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)
     device.start()
-    order = server.order(grace_s=30)
-    await server.send(order)
+    order = await server.ask(grace_s=30)
     pid = await read_pid(pid_file)
     async with asyncio.timeout(2):
         await device.stop()
@@ -84,8 +81,7 @@ async def test_a_killed_agents_process_is_ended_by_the_next_agent(device, server
     """)
     command = device.runtimes["1.13.0"].command
     agent = await start_agent(server, device.spool, "binary", command)
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     pid = await read_pid(pid_file)
     await asyncio.sleep(0.1)
     agent.kill()
@@ -123,8 +119,7 @@ async def test_a_recycled_pid_is_not_killed(device, server):
 async def test_a_known_order_after_a_restart_is_accepted_and_not_run_again(device, server):
     server.answers_uploads = False
     device.start()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await server.expect(AttemptUploads)
     await device.stop()
     device.start()
@@ -169,8 +164,7 @@ async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
         *[sys.executable, "-m", "agent", "run", "--config", str(config)],
         stderr=asyncio.subprocess.PIPE,
     )
-    await server.send(server.order())
-    await server.expect(AttemptStarted)
+    await server.begin()
     agent.send_signal(signal.SIGTERM)
     _, errors = await asyncio.wait_for(agent.communicate(), 5)
     assert agent.returncode == 0, errors

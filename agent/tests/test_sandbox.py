@@ -90,9 +90,7 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
 async def test_a_sandboxed_run_can_be_cancelled(boxed, server):
     boxed.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
     boxed.start()
-    order = server.order()
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    order = await server.begin()
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)
     assert end.reason is EndReason.CANCELLED

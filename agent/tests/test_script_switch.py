@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent.protocol import AttemptFinished, AttemptStarted, EndReason, Hello
+from agent.protocol import AttemptFinished, EndReason, Hello
 from agent.tests.fakes import TOKEN
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
@@ -64,9 +64,7 @@ async def test_a_file_that_is_not_understood_changes_nothing(wheel, server, capl
 async def test_what_runs_is_not_disturbed_by_a_trial_of_the_sandbox(wheel, server):
     wheel.install("time.sleep(1.5); write_profile()")
     wheel.start()
-    order = server.order()
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    await server.begin()
     write(wheel, "[scripts]\nallow = true\n")
     await server.expect(Hello, 2)
     kinds = [type(message) for message in server.seen]

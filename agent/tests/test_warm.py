@@ -18,8 +18,7 @@ from agent.tests.warmed import until_gone
 async def test_an_attempt_uses_the_process_that_waits(warmed, device, server, storage):
     device.start()
     await warmed.waits()
-    order = server.order(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
-    await server.send(order)
+    order = await server.ask(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert warmed.started()[:1] == ["warm"]
@@ -74,8 +73,7 @@ async def test_a_process_that_dies_during_the_download_costs_nothing(
     storage.delay_s = 0.3
     device.start()
     await warmed.waits()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await asyncio.sleep(0.15)
     os.kill(warmed.pid(), signal.SIGKILL)
     end = await server.end_of(order)
@@ -88,9 +86,7 @@ async def test_no_process_waits_while_an_attempt_runs(warmed, device, server):
     device.start()
     await warmed.waits(2)
     idle = {warmed.pid(0), warmed.pid(1)}
-    order = server.order()
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    order = await server.begin()
     assert sum(is_alive(pid) for pid in idle) == 1
     await asyncio.sleep(0.3)
     assert len(warmed.started()) == 2
@@ -104,8 +100,7 @@ async def test_a_cancelled_attempt_ends_the_process_it_took(warmed, device, serv
     device.start()
     await warmed.waits()
     pid = warmed.pid()
-    order = server.order()
-    await server.send(order)
+    order = await server.ask()
     await asyncio.sleep(0.1)
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import AttemptStarted, EndReason, Hello
+from agent.protocol import EndReason, Hello
 from agent.sandbox import find_sandbox
 from agent.tests.conftest import Device
 from agent.tests.fakes import is_alive, start_agent
@@ -82,9 +82,7 @@ time.sleep(60)
     command = device.runtimes["1.13.0"].command
     agent = await start_agent(server, device.spool, "wheel", command)
     await warmed.waits()
-    order = server.order()
-    await server.send(order)
-    await server.expect(AttemptStarted)
+    order = await server.begin()
     await asyncio.sleep(0.2)
     agent.kill()
     await agent.wait()
