@@ -43,16 +43,14 @@ async def serve(config: Config) -> None:
         log.warning("config_warning text=%r", warning)
     drop_privileges()
     adopt_orphans()
-    runtimes = await asyncio.to_thread(_look_at_runtimes, config)
+    runtimes = await asyncio.to_thread(
+        lambda: take_inventory(
+            config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(find_gpus())
+        )
+    )
     for runtime in runtimes.values():
         log.info("runtime version=%s problem=%r", runtime.info.version, runtime.info.problem)
     await _until_signal(work(config, Policies(), runtimes))
-
-
-def _look_at_runtimes(config: Config) -> dict[str, Runtime]:
-    return take_inventory(
-        config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(find_gpus())
-    )
 
 
 async def work(
@@ -67,7 +65,8 @@ async def work(
     """
     cores = _share_cores(config)
     spool = Spool(config.spool)
-    transfer = Transfer(policies, _open_cache(config))
+    cache = ContentCache(config.spool / "cache", config.cache_bytes) if config.cache_bytes else None
+    transfer = Transfer(policies, cache)
     heart = await Heart.start(config.server, config.token, cores.own)
     try:
         facts = await asyncio.to_thread(read_facts, config.server, config.labels)
@@ -111,12 +110,6 @@ def _share_cores(config: Config) -> Cores:
     return cores
 
 
-def _open_cache(config: Config) -> ContentCache | None:
-    if not config.cache_bytes:
-        return None
-    return ContentCache(config.spool / "cache", config.cache_bytes)
-
-
 async def _find_sandbox(config: Config) -> Sandbox:
     shown = (*config.show, *config.c_opr_libs.values())
     return await asyncio.to_thread(
@@ -151,7 +144,12 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         switch = ScriptSwitch(
             config.file,
             attempts,
-            look=lambda: _look_at_scripts(config, tools.sandbox, tools.runtimes),
+            look=lambda: ScriptRules.look(
+                replace(config, allow_scripts=True),
+                tools.sandbox,
+                tools.runtimes.values(),
+                config.spool,
+            ),
             greet_again=session.greet_again,
             every_s=tools.policies.watch_s,
         )
@@ -161,11 +159,6 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     finally:
         await attempts.stop()
         await tools.warm.close()
-
-
-def _look_at_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> ScriptRules:
-    allowing = replace(config, allow_scripts=True)
-    return ScriptRules.look(allowing, sandbox, runtimes.values(), config.spool)
 
 
 def _features(scripts: ScriptRules, runtimes: Iterable[Runtime]) -> frozenset[str]:

@@ -152,7 +152,7 @@ def limit_cpu(pid: int, cpu_s: int) -> None:
     """Limit a process that was started before its task was known, with all its descendants."""
     _, number, soft, hard = _row("cpu", cpu_s)
     for member in read_tree(pid):
-        _unless_gone(functools.partial(resource.prlimit, member, number, (soft, hard)))
+        _unless_gone(resource.prlimit, member, number, (soft, hard))
 
 
 def _row(option: str, value: int) -> tuple[str, int, int, int]:
@@ -251,7 +251,8 @@ class Run:
                 reason = EndReason.CANCELLED
             elif barking.done():
                 reason, hit = EndReason.EXITED, barking.result()
-                await self._end_at_once(watchdog)
+                if watchdog is not None:
+                    await watchdog.end_all(self.pid, self._mark)
             if reason is not EndReason.EXITED:
                 self._ask_to_end(reason, watchdog)
                 await asyncio.wait({ending}, timeout=grace_s())
@@ -288,7 +289,7 @@ class Run:
             inside = {row.pid for row in rows.values() if row.parent == self.pid}
             inner = [row.pid for row in rows.values() if row.parent in inside]
         for pid in inner:
-            _unless_gone(functools.partial(os.kill, pid, signal.SIGTERM))
+            _unless_gone(os.kill, pid, signal.SIGTERM)
         if not inner:
             terminate_group(self.pid)
 
@@ -302,10 +303,6 @@ class Run:
         """Whether it ran for so long that the kernel may have ended it for its CPU time."""
         most_s = run_s * (os.cpu_count() or 1)
         return signal_name(code) == "SIGXCPU" and self._cpu_s is not None and most_s >= self._cpu_s
-
-    async def _end_at_once(self, watchdog: Watchdog | None) -> None:
-        if watchdog is not None:
-            await watchdog.end_all(self.pid, self._mark)
 
 
 async def _watch(watchdog: Watchdog | None, pid: int, mark: UUID) -> LimitHit:
@@ -350,11 +347,12 @@ async def start_process(
             start_new_session=True,
         )
     if not _which("prlimit"):
-        _limit_later(process.pid, limits)
+        for _, number, soft, hard in limits.rows():
+            _unless_gone(resource.prlimit, process.pid, number, (soft, hard))
     if limits.cores and not _which("taskset"):
-        _unless_gone(lambda: pin_process(process.pid, limits.cores))
+        _unless_gone(pin_process, process.pid, limits.cores)
     if limits.nice:
-        _unless_gone(lambda: os.setpriority(os.PRIO_PGRP, process.pid, limits.nice))
+        _unless_gone(os.setpriority, os.PRIO_PGRP, process.pid, limits.nice)
     return process
 
 
@@ -373,14 +371,9 @@ def _which(program: str) -> str | None:
     return shutil.which(program)
 
 
-def _limit_later(pid: int, limits: Limits) -> None:
-    for _, number, soft, hard in limits.rows():
-        _unless_gone(functools.partial(resource.prlimit, pid, number, (soft, hard)))
-
-
-def _unless_gone(act: Callable[[], object]) -> None:
+def _unless_gone(act: Callable[..., object], *arguments: object) -> None:
     """The process may have ended already, or a negative niceness be above our rights."""
     try:
-        act()
+        act(*arguments)
     except (ProcessLookupError, PermissionError):
         return
