@@ -7,17 +7,18 @@ decides.
 import datetime
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agent.protocol import AttemptLog
 from tasks import announce
-from tasks.announce import dispatch_on_commit
-from tasks.ends import attempt_again, attempt_cancelled
+from tasks.ends import LEASE_EXPIRED, task_goes_on
 from tasks.models import Attempt, LogChunk, Task
 from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState
@@ -25,15 +26,7 @@ from tasks.transitions import transition_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
 from workers.models import Worker
 
-#: why an attempt ended whose worker was silent for longer than a lease
-LEASE_EXPIRED = "lease_expired"
-#: why one ended before it began: the device was forbidden to run scripts
-SCRIPTS_WITHDRAWN = "scripts_withdrawn"
-
-
-def _s(span: datetime.timedelta) -> float:
-    """Seconds; clocks of two machines may differ."""
-    return max(0.0, span.total_seconds())
+log = structlog.get_logger()
 
 
 def lease_end() -> datetime.datetime:
@@ -47,8 +40,12 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
     None if it does not wait for this worker any more, or if somebody has locked it. Raises
     IntegrityError if the slot is taken: the caller lost a race.
     """
-    if task.is_script and not _takes_scripts(task):
-        return None
+    if task.is_script:
+        # its owner, or an administrator, may have withdrawn that since the task was read
+        takers = scripts_takers().filter(pk=task.worker_id)
+        # it stays so until the commit
+        if not takers.select_for_update(no_key=True).values_list("pk", flat=True):
+            return None
     # first in line on commit: the device should not wait for what browsers are told
     announce.poke_worker_on_commit(task.worker_id)
     attempt_id = uuid.uuid4()
@@ -76,16 +73,10 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
     del attempt.number
     # one that was tried before has a moment before which it does not start again
     if task.not_before_at is None and task.submitted_at is not None:
-        DISPATCH_SECONDS.labels("assigned").observe(_s(attempt.created_at - task.submitted_at))
+        waited_s = (attempt.created_at - task.submitted_at).total_seconds()
+        # clocks of two machines may differ
+        DISPATCH_SECONDS.labels("assigned").observe(max(0.0, waited_s))
     return attempt
-
-
-def _takes_scripts(task: Task) -> bool:
-    """Whether its device may still run scripts: its owner, or an administrator, may have withdrawn
-    that since the task was read. It stays so until the commit.
-    """
-    takers = scripts_takers().filter(pk=task.worker_id).select_for_update(no_key=True)
-    return bool(takers.values_list("pk", flat=True))
 
 
 @transaction.atomic
@@ -163,14 +154,38 @@ def attempt_lose(
     # ever end the task; that of an attempt that had ended waits here for nothing but the lock
     rows = Attempt.objects.select_related("task", "worker")
     attempt.refresh_from_db(from_queryset=rows.select_for_update(of=("self", "task")))
-    if not ended:
+    return bool(ended) and task_goes_on(attempt, reason=reason)
+
+
+def attempts_revive(worker_id: int, running: Iterable[uuid.UUID]) -> None:
+    """Take up again those of the attempts that this worker holds, whose lease alone was over.
+
+    A server that was away for longer than a lease finds all leases over, though every device may
+    have gone on working. What nobody else has taken meanwhile need not be done twice.
+    """
+    given_up = Attempt.objects.filter(
+        worker=worker_id, pk__in=running, end_reason=LEASE_EXPIRED, ended_at__isnull=False
+    )
+    for attempt in given_up.select_related("task"):
+        # its slot may be another attempt's by now
+        with suppress(IntegrityError), transaction.atomic():
+            if _take_up(attempt):
+                log.info("attempt_revived", attempt=str(attempt.pk), worker=worker_id)
+
+
+def _take_up(attempt: Attempt) -> bool:
+    """Let an attempt live again if its task still waits for this device; whether it did."""
+    task, here = attempt.task, {"worker_id": attempt.worker_id}
+    if task.attempts.filter(number__gt=attempt.number).exists():
         return False
-    task = attempt.task
-    if task.state == TaskState.CANCELLING:
-        attempt_cancelled(attempt)
-    else:
-        attempt_again(attempt, reason=reason)
-    dispatch_on_commit({task.worker_id})
+    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
+        return False
+    # the claim is this task's alone; the row below may still break it, and then all of it
+    Attempt.objects.filter(pk=attempt.pk).update(
+        ended_at=None, end_reason="", lease_expires_at=lease_end()
+    )
+    if attempt.started_at is not None:
+        transition_if(task, TaskState.RUNNING, {TaskState.ASSIGNED})
     return True
 
 

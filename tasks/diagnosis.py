@@ -8,6 +8,7 @@ instance of 'mgb::...'`, then `what():`), and the two classes that our front end
 import re
 
 from agent.protocol import AttemptFinished, EndReason
+from tasks.ends import ENDS
 from tasks.reasons import Reason
 
 SIGNAL_BASE = 128
@@ -21,27 +22,6 @@ SIGNALS = {
     137: "SIGKILL",
     139: "SIGSEGV",
     153: "SIGXFSZ",
-}
-
-_BY_REASON = {
-    EndReason.TIMED_OUT: Reason.TIMED_OUT,
-    EndReason.REFUSED: Reason.REFUSED_BY_AGENT,
-    EndReason.NO_RUNTIME: Reason.RUNTIME_MISSING,
-    EndReason.NO_PROFILE: Reason.NO_PROFILE,
-    EndReason.SILENT: Reason.SILENT,
-    EndReason.OUTPUT_TOO_LARGE: Reason.OUTPUT_TOO_LARGE,
-    EndReason.LOG_TOO_LONG: Reason.LOG_TOO_LONG,
-    EndReason.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
-    EndReason.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
-    EndReason.NOTHING_TIMED: Reason.NOTHING_TIMED,
-    EndReason.NO_SANDBOX: Reason.NO_SANDBOX,
-    EndReason.FILE_MISSING: Reason.FILE_MISSING,
-    EndReason.UPLOAD_FAILED: Reason.UPLOAD_FAILED,
-    EndReason.DOWNLOAD_FAILED: Reason.DOWNLOAD_FAILED,
-    EndReason.AGENT_RESTARTED: Reason.AGENT_RESTARTED,
-    EndReason.AGENT_ERROR: Reason.AGENT_ERROR,
-    EndReason.KILLED: Reason.KILLED,
-    EndReason.CANCELLED: Reason.CANCELLED,
 }
 
 Patterns = tuple[tuple[re.Pattern[str], Reason], ...]
@@ -159,8 +139,8 @@ _ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
 
 def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """Return (reason code, one line of detail) for an attempt that did not succeed."""
-    if report.reason in _BY_REASON:
-        return _BY_REASON[report.reason].value, report.detail
+    if known := ENDS[report.reason].reason:
+        return known.value, report.detail
     if report.reason == EndReason.INPUT_WRONG:
         reason = _BY_CAUSE.get(report.cause) or _of_input(report.detail)
         return reason.value, report.detail
@@ -177,8 +157,8 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
 
 def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """As `diagnose`, of a script: what it printed is its author's, so little is read from it."""
-    if report.reason in _BY_REASON:
-        return _BY_REASON[report.reason].value, report.detail
+    if known := ENDS[report.reason].reason:
+        return known.value, report.detail
     if report.reason == EndReason.INPUT_WRONG:  # its zip, or a file that should lie beside it
         return Reason.SCRIPT_UNREADABLE.value, report.detail
     if report.exit_code == KILLED:

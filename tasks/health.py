@@ -12,10 +12,9 @@ from django.utils import translation
 from django.utils.translation import gettext
 
 from accounts.system import system_user
-from agent.protocol import EndReason
 from agent.protocol.plan import Plan
 from tasks.asking.request import FileRequest, TaskRequest
-from tasks.ends import RETRIED
+from tasks.ends import ENDS
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.queue.eligibility import takes_tasks
 from tasks.reasons import Blame, Reason, wording_of
@@ -28,14 +27,8 @@ from workers.models import HealthCheck, Runtime, Worker
 MODEL = Path(__file__).with_name("health.mge")
 #: a clean pass for the time of an iteration, and one profile: all that a task of a user needs
 PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=5, profiled=1)
-#: attempts that ended so say something of the device, its agent or its network; a cancelled one
-#: says nothing, since users cancel theirs
-SPOILED = {str(reason) for reason in RETRIED - {EndReason.CANCELLED}} | {
-    EndReason.NO_RUNTIME.value,
-    EndReason.NO_SANDBOX.value,
-    "lease_expired",
-    "agent_forgot",
-}
+#: attempts that ended so may be a device's fault
+SPOILED = {str(reason) for reason, end in ENDS.items() if end.is_device_at_fault}
 #: failures that are older are history
 LATELY = datetime.timedelta(hours=6)
 #: a check whose task was never made or never stored was cut short by a restart

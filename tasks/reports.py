@@ -12,14 +12,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
-from structlog.contextvars import bound_contextvars
 
 from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
 from tasks import announce
-from tasks.announce import dispatch_on_commit
 from tasks.attempts import lease_end, log_tail
 from tasks.diagnosis import diagnose, diagnose_script
-from tasks.ends import RETRIED, about, attempt_again, attempt_cancelled, attempt_fail
+from tasks.ends import about, task_end, task_goes_on
 from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
 from tasks.transitions import transition_if
@@ -95,22 +93,12 @@ def _write(attempt: Attempt, **columns: Any) -> None:
 
 def _go_on(attempt: Attempt, report: AttemptFinished) -> None:
     """What becomes of the task of an attempt that ended."""
-    # first in line on commit: the device should not wait for what browsers are told
-    dispatch_on_commit({attempt.worker_id})
     _note_sums(attempt, report)
-    if attempt.task.state == TaskState.CANCELLING:
-        attempt_cancelled(attempt)
-    elif report.reason == EndReason.EXITED and report.exit_code == 0:
-        _have_read(attempt)
-    elif report.reason in RETRIED:
-        with bound_contextvars(**about(attempt)):
-            attempt_again(attempt, reason=report.reason.value, detail=report.detail)
-    else:
-        attempt_fail(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
-
-
-def _have_read(attempt: Attempt) -> None:
-    """Have the results read."""
+    if task_goes_on(attempt, reason=report.reason.value, detail=report.detail):
+        return
+    if report.reason != EndReason.EXITED or report.exit_code != 0:
+        task_end(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
+        return
     now = timezone.now()
     deadline = now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
     facts: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}

@@ -7,13 +7,13 @@ from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from agent.protocol import EndReason
+from tasks.ends import ENDS, End
 from tasks.models import Attempt, EndTally, Mark
+from tasks.states import Outcome
 
 COUNTED = "attempts_counted"
 #: an end is written some moments before it is committed
 SETTLED = datetime.timedelta(seconds=15)
-#: ends that nobody reported
-_LOST = frozenset({"lease_expired", "agent_forgot"})
 _BEGINNING = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -32,16 +32,10 @@ def ends_count() -> int:
     counted = 0
     for reason, every, well in ended.values_list("end_reason").annotate(Count("pk"), good=good):
         counted += every
-        _add("succeeded", reason, well)
-        _add(_outcome_of(reason), reason, every - well)
+        _add(Outcome.SUCCEEDED, reason, well)
+        # older versions wrote other reasons
+        _add(ENDS.get(reason, End()).outcome, reason, every - well)
     return counted
-
-
-def _outcome_of(reason: str) -> str:
-    """How an attempt ended that did not succeed."""
-    if reason in _LOST:
-        return "lost"
-    return "cancelled" if reason == EndReason.CANCELLED.value else "failed"
 
 
 def _add(outcome: str, reason: str, number: int) -> None:

@@ -41,10 +41,10 @@ from tasks import attempts
 from tasks.announce import dispatch_on_commit
 from tasks.artifacts import artifacts_judge, artifacts_offer, artifacts_record
 from tasks.asking.copying import script_of
+from tasks.ends import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.models import Attempt, artifact_key
 from tasks.queue.eligibility import is_script_forbidden
 from tasks.reports import Report, attempt_held, report_take
-from tasks.reviving import attempts_revive
 from tasks.selectors import files_with_sums
 from tasks.states import TaskState
 from webprofile.storage import storage
@@ -61,7 +61,7 @@ ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
     # before it counts as online, and gets the same task anew
-    attempts_revive(worker.pk, message.running)
+    attempts.attempts_revive(worker.pk, message.running)
     services.worker_introduce(
         worker,
         facts=message.facts,
@@ -72,7 +72,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     attempts.leases_renew(worker, message.running)
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
-        attempts.attempt_lose(attempt, reason="agent_forgot")
+        attempts.attempt_lose(attempt, reason=AGENT_FORGOT)
     dispatch_on_commit([worker.pk])
     log.info("agent_connected", version=message.agent_version)
     welcome = Welcome(
@@ -119,7 +119,7 @@ def on_heartbeats(
 def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
     """Whether it went without an error, which is logged: others' heartbeats are not held up."""
     try:
-        attempts_revive(worker, gone)
+        attempts.attempts_revive(worker, gone)
     except Exception:
         log.exception("attempts_not_revived", worker=worker)
         return False
@@ -243,7 +243,7 @@ def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> R
             continue
         elif is_script_forbidden(attempt.task, attempt.worker):
             # forbidden between the assignment and now: the task waits again, and says why
-            attempts.attempt_lose(attempt, reason=attempts.SCRIPTS_WITHDRAWN)
+            attempts.attempt_lose(attempt, reason=SCRIPTS_WITHDRAWN)
         else:
             orders.append(_start(attempt))
     return orders

@@ -49,6 +49,23 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
     more tasks of its own takes over those of others whose target it matches. What somebody has
     locked is left to the next round of the sweep.
     """
+    workers, free = _with_work(worker_ids)
+    assigned = list(_assign([each for each in workers if each.has_own and free[each.pk]], free))
+    # at last, so that no task moves whose own device is just about to take it
+    takers = [each.pk for each in workers if each.may_take and free[each.pk]]
+    if takers:
+        assigned += _take_from_others(Worker.objects.filter(takes_tasks(), pk__in=takers))
+    return assigned
+
+
+def workers_with_work() -> list[int]:
+    """Devices that have a free slot and perhaps something to fill it with."""
+    workers, free = _with_work(None)
+    return [each.pk for each in workers if free[each.pk]]
+
+
+def _with_work(worker_ids: Collection[int] | None) -> tuple[list[Any], dict[int, list[int]]]:
+    """Those of some devices, or of all that are online, for which something waits; free slots."""
     # two questions: each has its index, and one with OR might read all that waits
     own, movable = _waiting().filter(worker=OuterRef("pk")), _waiting().filter(target__isnull=False)
     # those that are held back too: they start health checks
@@ -56,13 +73,7 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
     some = some.annotate(has_own=Exists(own), may_take=Exists(movable))
     if worker_ids is not None:
         some = some.filter(pk__in=worker_ids)
-    workers, free = _with_free_slots(some.filter(Q(has_own=True) | Q(may_take=True)))
-    assigned = list(_assign([each for each in workers if each.has_own and free[each.pk]], free))
-    # at last, so that no task moves whose own device is just about to take it
-    takers = [each.pk for each in workers if each.may_take and free[each.pk]]
-    if takers:
-        assigned += _take_from_others(Worker.objects.filter(takes_tasks(), pk__in=takers))
-    return assigned
+    return _with_free_slots(some.filter(Q(has_own=True) | Q(may_take=True)))
 
 
 def _with_free_slots(workers: QuerySet[Worker]) -> tuple[list[Any], dict[int, list[int]]]:

@@ -64,7 +64,7 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
 def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
     task = ended_meanwhile(
         attempts,
-        "attempt_again",
+        "task_goes_on",
         lambda attempt: attempts.attempt_lose(attempt, reason="lease_expired"),
     )
     assert (task.state, task.outcome) == ("finished", "cancelled")

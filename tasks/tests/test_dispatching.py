@@ -95,16 +95,19 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_gives_the_task_out(monkeypatch):
+def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_asks_again(monkeypatch, broker):
     def away(*_, **__):
         raise ConnectionClosed("away")
 
-    monkeypatch.setattr(dispatch.broker, "enqueue", away)
-    monkeypatch.setattr(background, "sender", background.Sender())
-    task = make_waiting_task(make_user(), make_worker())
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch.broker, "enqueue", away)
+        patch.setattr(background, "sender", background.Sender())
+        task = make_waiting_task(make_user(), make_worker())
+        sweep()
     assert Task.objects.get().state == "waiting"
+    assert asked(broker) == []
     sweep()
-    assert task.attempts.count() == 1
+    assert asked(broker) == [task.worker_id]
 
 
 def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):

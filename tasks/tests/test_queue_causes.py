@@ -106,7 +106,7 @@ def test_a_task_for_any_device_leaves_one_whose_token_was_revoked(alice):
     other = make_worker("other")
     sweep()
     task.refresh_from_db()
-    assert (task.worker, task.state) == (other, "assigned")
+    assert (task.worker, task.state) == (other, "waiting")
 
 
 def test_a_task_for_any_device_says_why_no_other_takes_it(alice):

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptStarted, EndReason
 from tasks import attempts, services
+from tasks.attempts import attempts_revive
 from tasks.models import Attempt, Task
 from tasks.queue.scheduling import assign_waiting
-from tasks.reviving import attempts_revive
 from tasks.sweeping import COMING_BACK, sweep
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker, reported
 

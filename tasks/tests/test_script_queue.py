@@ -149,8 +149,6 @@ def test_a_script_that_nobody_lets_start_ends_in_words(alice, settings):
     task.refresh_from_db()
     assert task.is_live  # as long as it may start there
     Worker.objects.update(allows_scripts=False)
-    Attempt.objects.all().delete()
-    Task.objects.update(state="waiting", submitted_at=long_ago)
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "scripts_withdrawn")

@@ -13,6 +13,7 @@ from profiles.actors import build_profile
 from tasks import attempts, services
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     last_seen,
@@ -37,8 +38,7 @@ def test_an_expired_lease_loses_the_attempt_and_queues_the_task_again():
     Attempt.objects.update(lease_expires_at=LONG_AGO)
     sweep()
     attempt.refresh_from_db()
-    assert attempt.end_reason == "lease_expired"
-    assert [a.number for a in attempt.task.attempts.filter(ended_at=None)] == [2]
+    assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
 def test_a_lease_that_holds_is_left_alone():
@@ -90,11 +90,22 @@ def test_a_version_that_the_device_lost_fails_the_waiting_task():
     assert task.reason == "runtime_went_away"
 
 
-def test_a_waiting_task_whose_hint_was_lost_is_assigned():
-    make_waiting_task()  # nothing that was put off until commit runs here
-    assert not Attempt.objects.exists()
+def test_a_waiting_task_whose_hint_was_lost_is_asked_for_again():
+    broker = dramatiq.get_broker()
+    broker.flush_all()
+    task = make_waiting_task(worker=make_worker())  # what was put off until commit does not run
+    busy = make_worker()
+    for _ in range(2):
+        make_waiting_task(worker=busy)
+    make_attempt(Task.objects.filter(worker=busy).first())
+    make_worker("idle")
     sweep()
-    assert Attempt.objects.count() == 1
+    message = dramatiq.Message.decode(broker.queues["dispatch"].get_nowait())
+    assert (message.actor_name, message.args) == ("dispatch", ([task.worker_id],))
+    broker.get_actor("dispatch").fn(*message.args)
+    assert task.attempts.count() == 1
+    sweep()
+    assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
 
 
 def test_a_profile_whose_hint_was_lost_is_queued_again():
@@ -133,14 +144,13 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
     broker, asked = dramatiq.get_broker(), []
 
     def away(message, **_):
-        asked.append(message.args)
+        asked.append(message.actor_name)
         raise ConnectionError("no broker")
 
     with monkeypatch.context() as patch:
         patch.setattr(broker, "enqueue", away)
         sweep()
-        assert len(asked) == 1
-        assert Attempt.objects.filter(ended_at=None).count() == 1
+        assert asked == ["dispatch", "build_profile"]
     broker.flush_all()
     sweep()  # it is back: none of them was forgotten, none has to be waited for
     assert broker.queues[build_profile.queue_name].qsize() == 3
@@ -198,6 +208,7 @@ def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
     bad, good = make_task(), make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
     waiting = make_waiting_task()
+    Task.objects.filter(pk=waiting.pk).update(queue_deadline_at=LONG_AGO)
     abandon = services.task_abandon
 
     def break_on_one(task):
@@ -209,7 +220,7 @@ def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
     sweep()
     good.refresh_from_db()
     waiting.refresh_from_db()
-    assert (good.status, waiting.state) == ("cancelled", "assigned")
+    assert (good.status, waiting.status) == ("cancelled", "failed")
 
 
 def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
@@ -249,7 +260,7 @@ def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
     assert (task.state, occupant.ended_at) == ("waiting", None)
 
 
-def test_where_nobody_can_be_woken_the_sweep_assigns(
+def test_where_nobody_can_be_woken_tasks_are_given_out_all_the_same(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     def gone(*args, **kwargs):
@@ -258,7 +269,7 @@ def test_where_nobody_can_be_woken_the_sweep_assigns(
     monkeypatch.setattr("tasks.announce._send", gone)
     with django_capture_on_commit_callbacks(execute=True):
         task = make_waiting_task()
-        call_command("sweep", "--once")
+        assign_waiting()
     task.refresh_from_db()
     assert task.state == "assigned"
 

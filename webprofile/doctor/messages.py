@@ -16,7 +16,7 @@ from webprofile.layers import round_trip
 
 #: a queue of the doctor's own, emptied by it
 QUEUE = "doctor"
-BROKER_STEP = "Start the broker, or correct BROKER_URL. Until then the sweep does all, but later."
+BROKER_STEP = "Start the broker, or correct BROKER_URL. Until then no task starts."
 ACTORS_STEP = "Start `manage.py rundramatiq --queues profiles webhooks`; if it runs, read its log."
 DISPATCH_STEP = "Start `manage.py rundramatiq --queues dispatch`; if it runs, read its log."
 LAYER_STEP = "Start Redis, or correct REDIS_URL. Until then pages and devices hear of nothing."
@@ -42,7 +42,7 @@ def actors() -> Finding:
 
 def dispatch() -> Finding:
     """Ask the dispatcher in the same way."""
-    return _listening("dispatch", "Until then the sweep gives out tasks, but later.", DISPATCH_STEP)
+    return _listening("dispatch", "No task starts meanwhile.", DISPATCH_STEP)
 
 
 def _listening(queue: str, meanwhile: str, step: str) -> Finding:

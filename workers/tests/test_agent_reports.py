@@ -17,7 +17,8 @@ from agent.protocol import (
     StoredFile,
     decode_server,
 )
-from tasks.attempts import LEASE_EXPIRED, attempt_lose
+from tasks.attempts import attempt_lose
+from tasks.ends import LEASE_EXPIRED
 from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError

@@ -10,8 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
 from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
-from tasks.attempts import leases_renew
-from tasks.reviving import attempts_revive
+from tasks.attempts import attempts_revive, leases_renew
 from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.services import worker_seen

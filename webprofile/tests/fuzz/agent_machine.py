@@ -25,6 +25,7 @@ from agent.protocol import messages as wire
 from profiles.verifying import broken_rows
 from tasks import cancelling
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     FACTS,
@@ -112,8 +113,9 @@ class AgentMachine(RuleBasedStateMachine):
             cancelling.tasks_cancel([attempt.task_id], by=self.owner)
 
     @rule()
-    def the_sweep_runs(self) -> None:
+    def the_sweep_and_the_dispatcher_run(self) -> None:
         sweep()
+        assign_waiting()
 
     # -- what the agent does ----------------------------------------------------------------------
 

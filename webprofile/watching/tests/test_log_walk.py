@@ -13,6 +13,7 @@ from agent.protocol import AttemptAccepted
 from profiles.actors import build_profile
 from tasks import submitting
 from tasks.models import Attempt, Task
+from tasks.queue.scheduling import assign_waiting
 from tasks.sweeping import sweep
 from tasks.tests.make import (
     finished,
@@ -35,7 +36,7 @@ FOR_PROGRAMS = {"timestamp", "level", "event"}
 def walk(task):
     """As an agent does it, over the gateway, until its files are to be read; the attempt."""
     submitting.task_submit(task, stored(task))
-    sweep()
+    assign_waiting()
     attempt = Attempt.objects.get(task=task)
     worker = attempt.worker
     gateway.handle(worker, AttemptAccepted(attempt=attempt.pk))

@@ -218,10 +218,10 @@ def test_the_sweep_says_what_it_moved(read):
     def of(what):
         return REGISTRY.get_sample_value("mgw_sweep_moved_total", {"what": what}) or 0
 
-    before = of("tasks_assigned")
+    before = of("devices_hinted")
     make_waiting_task()
     sweep()
-    assert of("tasks_assigned") == before + 1
+    assert of("devices_hinted") == before + 1
 
 
 def test_a_scrape_makes_few_queries_however_many_rows_there_are(client, django_assert_num_queries):

@@ -16,7 +16,7 @@ from agent.protocol import AttemptUploads, FileOffer, Phase
 from profiles.actors import build_profile
 from profiles.tests.make import make_profile, to_json
 from tasks.models import Attempt, Task
-from tasks.sweeping import sweep
+from tasks.queue.scheduling import assign_waiting
 from tasks.tests.make import (
     TASKS,
     asked,
@@ -85,7 +85,7 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     upload(made)
     phases = f"hash;{now_ms - 5000};{now_ms - 4000},upload;{now_ms - 4000};{now_ms}"
     client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT | {"x-trace-phases": phases})
-    sweep()
+    assign_waiting()
     attempt = Attempt.objects.get(task=made["id"])
     start = next(m for m in gateway.desired_state(attempt.worker_id) if m.type == "start")
     assert (start.traceparent, start.task) == (PARENT["traceparent"], made["id"])
@@ -137,7 +137,7 @@ def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
     ).json()
     upload(made)
     client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT)
-    sweep()
+    assign_waiting()
     attempt = Attempt.objects.get()
     gateway.handle(attempt.worker, finished(attempt, exit_code=134))
     (told,) = (span for span in collected() if span.name == "attempt")
