@@ -4,23 +4,64 @@ A pair lives until its refresh part is used or revoked, whatever its access part
 """
 
 import datetime
+import hashlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from rest_framework_simplejwt.exceptions import TokenError
+from rest_framework_simplejwt.backends import TokenBackend
+from rest_framework_simplejwt.exceptions import (
+    TokenBackendError,
+    TokenBackendExpiredToken,
+    TokenError,
+)
 from rest_framework_simplejwt.settings import api_settings
 from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
 from rest_framework_simplejwt.tokens import AccessToken, RefreshToken, Token
 from rest_framework_simplejwt.utils import get_md5_hash_password
 
 from accounts.models import User
-from accounts.signing_keys import KeyRing
 from webprofile.errors import DomainError
 
 #: names, in the access part, the refresh part that it came with
 PAIR_CLAIM = "pair"
+ALGORITHM = "HS256"
+
+
+class KeyRing(TokenBackend):
+    """Signs JWTs with a key made from SECRET_KEY; SECRET_KEY_FALLBACKS still verify."""
+
+    def __init__(self) -> None:
+        super().__init__(ALGORITHM, "")
+
+    def encode(self, payload: dict[str, Any]) -> str:
+        return _backends()[0].encode(payload)
+
+    def decode(self, token: Any, verify: bool = True) -> dict[str, Any]:
+        """Raises TokenBackendError, as its base does."""
+        *others, last = _backends()
+        for backend in others:
+            try:
+                return backend.decode(token, verify)
+            except TokenBackendExpiredToken:
+                raise
+            except TokenBackendError:
+                continue
+        return last.decode(token, verify)
+
+
+def _backends() -> tuple[TokenBackend, ...]:
+    return _made((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+
+
+@cache
+def _made(secret_keys: tuple[str, ...]) -> tuple[TokenBackend, ...]:
+    # as long as HS256 wants it; a signature of one kind says nothing of another
+    keys = (hashlib.sha256(f"jwt {key}".encode()).hexdigest() for key in secret_keys)
+    return tuple(TokenBackend(ALGORITHM, key) for key in keys)
 
 
 _RING = KeyRing()

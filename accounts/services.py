@@ -7,19 +7,23 @@ nothing leaves no audit entry.
 
 import secrets
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.db import transaction
 from django.db.models import Exists, Q
-from django.utils import timezone
+from django.template.loader import render_to_string
+from django.utils import timezone, translation
+from django.utils.translation import gettext
 
 from accounts.access_tokens import tokens_usable
-from accounts.announce import second_factor_removed
 from accounts.audit import audit_record
 from accounts.emails import email_canonical
 from accounts.models import AccessToken, User
@@ -75,7 +79,8 @@ def user_promote(user: User, *, by: User | None) -> bool:
     rows = User.objects.filter(pk=user.pk)
     if not rows.filter(is_active=True).exists():
         raise DomainError("user_inactive", status=409, user=user.email)
-    if not rows.filter(_partly_administrator()).update(is_staff=True, is_superuser=True):
+    partly = Q(is_staff=False) | Q(is_superuser=False)
+    if not rows.filter(partly).update(is_staff=True, is_superuser=True):
         return False
     user.refresh_from_db()
     _note_role("user.promote", user, by=by, administrator=True)
@@ -131,7 +136,9 @@ def user_remove_second_factor(user: User, *, by: User | None) -> bool:
     if not removed:
         raise DomainError("second_factor_none", status=409, user=user.email)
     audit_record("user.remove_second_factor", user, by=by, before=removed | _shut_out(user))
-    second_factor_removed(user)
+    # without a mail server, or if it does not answer, the change stands: the audit log has it
+    if settings.ACCOUNT_EMAIL_NOTIFICATIONS:
+        transaction.on_commit(lambda: _mail_second_factor_removed(user), robust=True)
     return True
 
 
@@ -238,10 +245,6 @@ def _administrators_lock(by: User | None) -> None:
         raise DomainError("not_administrator", status=403)
 
 
-def _partly_administrator() -> Q:
-    return Q(is_staff=False) | Q(is_superuser=False)
-
-
 def _not_the_last_administrator(user: User) -> Q:
     """Asked inside the UPDATE itself: another active administrator stays."""
     others = User.objects.filter(is_staff=True, is_active=True).exclude(pk=user.pk)
@@ -281,6 +284,18 @@ def _second_factor_delete(user: User) -> dict[str, Any]:
     }
     rows.delete()
     return {kind: what for kind, what in told.items() if what}
+
+
+def _mail_second_factor_removed(user: User) -> None:
+    domain = urlsplit(settings.SITE_URL).netloc
+    # in the language of its reader, not of the administrator
+    with translation.override(user.language or settings.LANGUAGE_CODE):
+        subject = gettext("Your second factor was removed")
+        text = render_to_string(
+            "account/email/second_factor_removed_message.txt",
+            {"current_site": {"domain": domain}, "email": user.email},
+        )
+    send_mail(f"[{domain}] {subject}", text.strip(), None, [user.email])
 
 
 def _note_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:

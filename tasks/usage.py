@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks.models import Attempt, Purpose, Task
-from tasks.states import TaskState
 from workers.models import Worker
 
 DAY = datetime.timedelta(days=1)
@@ -24,14 +23,6 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a device does now: attempts that live, and tasks that wait for it."""
-
-    running: int
-    waiting: int
-
-
-@dataclass(frozen=True)
 class SeenTask:
     """A task on a device's page. `task` is None for one that the reader may not see."""
 
@@ -40,13 +31,6 @@ class SeenTask:
     label: str
     begun_at: datetime.datetime
     ended_at: datetime.datetime | None
-
-
-def work_of(worker: Worker) -> Work:
-    return Work(
-        running=Attempt.objects.filter(worker=worker, ended_at=None).count(),
-        waiting=Task.objects.filter(worker=worker, state=TaskState.WAITING).count(),
-    )
 
 
 def usage_of(worker: Worker) -> Usage:

@@ -6,8 +6,7 @@ from accounts.audit import audit_record
 from accounts.models import User
 from webprofile.errors import DomainError
 from workers.models import Grant, Worker
-from workers.named import Named, users_named, workers_named
-from workers.naming import listed
+from workers.named import Named, listed, users_named, workers_named
 
 
 @transaction.atomic

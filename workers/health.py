@@ -14,6 +14,7 @@ from accounts.audit import audit_record
 from accounts.models import Webhook
 from accounts.webhooks.events import device_event
 from workers.models import HealthCheck, Worker
+from workers.services import worker_release
 
 log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ def check_close(
     if result == HealthCheck.Result.FAILED:
         _hold(check.worker, held_reason, now)
     elif result == HealthCheck.Result.PASSED:
-        _release(check.worker)
+        worker_release(check.worker, by=None)
     _forget_old(check.worker)
     return True
 
@@ -90,13 +91,6 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
         )
     else:
         rows.update(held_reason=reason[:300])
-
-
-def _release(worker: Worker) -> None:
-    before = worker.held_reason
-    rows = Worker.objects.filter(pk=worker.pk, held_at__isnull=False)
-    if rows.update(held_at=None, held_reason=""):
-        audit_record("worker.release", worker, by=None, before={"held": before}, after={"held": ""})
 
 
 def _forget_old(worker: Worker) -> None:

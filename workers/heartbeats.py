@@ -1,15 +1,21 @@
-"""How a device's last heartbeat is to be read."""
+"""How a device's last heartbeat is to be read, and who is told of one that is lost."""
 
 import datetime
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Count, Q, QuerySet, TextChoices
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from accounts.models import Webhook
+from accounts.webhooks.events import DeviceOccasion, administrators_listening, device_events
 from workers.models import Worker, online_since
 from workers.status import DeviceStatus
+
+#: administrators who ask to be told later hear nothing of what was lost long before
+RECENT = datetime.timedelta(hours=1)
 
 
 class Beat(TextChoices):
@@ -51,3 +57,21 @@ def beats_count(workers: QuerySet[Worker]) -> dict[Beat, int]:
     counts = {beat.value: Count("pk", filter=beat_is(beat)) for beat in Beat}
     found = workers.aggregate(**counts)
     return {beat: found[beat.value] for beat in Beat}
+
+
+@transaction.atomic
+def devices_lost_tell() -> None:
+    """Tell of each device whose lease on being there is over; the same silence is told once.
+
+    While the site itself may have been away nobody is to call this: it heard no device.
+    """
+    event = Webhook.Event.DEVICE_LOST
+    if not administrators_listening(event).exists():
+        return
+    silent = lost_before()
+    gone = Worker.objects.filter(
+        pulse__last_seen_at__lt=silent, pulse__last_seen_at__gt=silent - RECENT, retired_at=None
+    )
+    seen = gone.values_list("pk", "name", "pulse__last_seen_at")
+    occasions = (DeviceOccasion(pk, name, at.isoformat()) for pk, name, at in seen)
+    device_events(event, occasions, since=silent - RECENT)

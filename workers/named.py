@@ -1,4 +1,4 @@
-"""Users and devices by number or by name, all or none."""
+"""Users and devices by number or by name, all or none; and how messages name several."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,10 +10,16 @@ from accounts.emails import email_canonical
 from accounts.models import User
 from webprofile.errors import DomainError
 from workers.models import Worker
-from workers.naming import listed
 
 #: a row's number, or the e-mail of a user and the name of a worker
 Named = Iterable[int | str]
+MOST_NAMES = 10
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first ten in order, since a message is to be read."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:MOST_NAMES]) + (" …" if len(ordered) > MOST_NAMES else "")
 
 
 def users_named(named: Named, *, among: QuerySet[User]) -> list[User]:

@@ -1,12 +1,15 @@
-"""Which agent this site serves: what `python -m agent.bundle` built."""
+"""Which agent this site serves, as `python -m agent.bundle` built it, and what installs it."""
 
 import json
 import re
+import shlex
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
+
+from workers.models import Worker
 
 #: the command that the wheel installs
 PROGRAM = "megengine-web-profile-agent"
@@ -62,6 +65,25 @@ def is_behind(version: str) -> bool:
     if not wanted or not version or version == wanted:
         return False
     return "+" in version or _number(version) < _number(wanted)
+
+
+def enrol_line(worker: Worker, code: str) -> dict[str, str]:
+    """Two commands, each of which makes a machine this worker: the agent installed and started.
+
+    `curl` needs Python 3 alone; `pipx` is for those who prefer it, and empty while the site serves
+    no agent. `clone` is for an agent that runs from a clone of the repository.
+    """
+    site, quoted = settings.SITE_URL, shlex.quote(code)
+    lines = {
+        "curl": f"curl -fsS {site}/agent/install.py | python3 - --code {quoted} --start",
+        "pipx": "",
+        "clone": f"python -m agent enrol --server {site} --code {quoted} --find-runtimes",
+    }
+    if release := served():
+        wheel = f"{site}/agent/{release.wheel}"
+        arguments = f"--server {site} --code {quoted} --start"
+        lines["pipx"] = f"pipx run --spec {shlex.quote(wheel)} {PROGRAM} {arguments}"
+    return lines
 
 
 def _number(version: str) -> tuple[int, ...]:

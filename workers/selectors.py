@@ -1,9 +1,9 @@
-"""Which workers a reader may see."""
+"""Which workers a reader may see, and what they are found by."""
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
-from workers.models import Grant, Worker
+from workers.models import Grant, Runtime, Worker
 from workers.status import with_shut_out_at
 
 
@@ -22,3 +22,22 @@ def workers_visible_to(user: User) -> QuerySet[Worker]:
 
 def may_use_worker(user: User, worker: Worker) -> bool:
     return worker.is_public or user.is_staff or worker.grants.filter(user=user).exists()
+
+
+def workers_saying(workers: QuerySet[Worker], text: str) -> QuerySet[Worker]:
+    """Those with the text in their name, processor, GPUs, platform, or a version that begins so."""
+    with_version = Runtime.objects.filter(worker=OuterRef("pk"), version__startswith=text)
+    says = Q(name__icontains=text) | Q(Exists(with_version))
+    for fact in ("cpu_model", "gpus", "platform"):
+        says |= Q(**{f"facts__{fact}__icontains": text})
+    return workers.filter(says)
+
+
+def labels_of(worker: Worker) -> dict[str, str]:
+    """Name and value, by name. A label that an administrator set hides the device's own.
+
+    The device's own come from `[labels]` of its agent's configuration, with the hello.
+    """
+    own = worker.facts.get("labels")
+    merged = {**(own if isinstance(own, dict) else {}), **worker.labels}
+    return {str(name): str(value) for name, value in sorted(merged.items())}

@@ -1,6 +1,7 @@
 """Everything that changes a worker."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -12,8 +13,13 @@ from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
-from workers.models import Pulse, Runtime, Worker
+from workers.models import Pool, Pulse, Runtime, Worker
+from workers.named import listed
 from workers.roofs import roofs_as_json
+
+LABELS_LIMIT = 32
+LABEL_LENGTH = 100
+_LABEL_NAME = re.compile(r"[\w.-]+")
 
 
 @transaction.atomic
@@ -89,12 +95,12 @@ def worker_register(*, name: str, by: User | None, is_public: bool = False) -> W
     Raises DomainError: worker_name_bad, worker_name_taken.
     """
     worker = Worker(name=name.strip(), is_public=is_public)
-    name_check(worker)
+    _check_name(worker)
     try:
         with transaction.atomic():
             worker.save()
     except IntegrityError as error:  # of two who register it at once, one comes second
-        raise name_taken(worker) from error
+        raise _name_taken(worker) from error
     audit_record("worker.create", worker, by=by, after={"public": is_public})
     return worker
 
@@ -124,14 +130,18 @@ def worker_drain(worker: Worker, *, by: User | None) -> bool:
 def worker_resume(worker: Worker, *, by: User | None) -> bool:
     """Give a device tasks again, also one that a failed health check holds back."""
     changed = _switch(worker, "worker.resume", by=by, field="is_enabled", to=True)
-    held = worker.held_reason
-    if Worker.objects.filter(pk=worker.pk, held_at__isnull=False).update(
-        held_at=None, held_reason=""
-    ):
-        worker.refresh_from_db()
-        audit_record("worker.release", worker, by=by, before={"held": held}, after={"held": ""})
-        changed = True
-    return changed
+    return worker_release(worker, by=by) or changed
+
+
+def worker_release(worker: Worker, *, by: User | None) -> bool:
+    """Hold a device back no more; returns whether it was. In the caller's transaction."""
+    held = Worker.objects.filter(pk=worker.pk, held_at__isnull=False)
+    before = {"held": worker.held_reason}
+    if not held.update(held_at=None, held_reason=""):
+        return False
+    worker.refresh_from_db()
+    audit_record("worker.release", worker, by=by, before=before, after={"held": ""})
+    return True
 
 
 @transaction.atomic
@@ -208,6 +218,51 @@ def worker_retire(worker: Worker, *, by: User | None) -> bool:
     return True
 
 
+@transaction.atomic
+def worker_change(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
+    """Give a device that is in service another name, slots, labels or pools.
+
+    changes: `name`, `slots`, `labels` (name: value), `pools` (names); what is not there stays
+    Returns whether anything changed. Raises DomainError: worker_retired, worker_name_bad,
+    worker_name_taken, slots_bad, label_*, pools_unknown.
+    """
+    row = Worker.objects.select_for_update(of=("self",)).get(pk=worker.pk)
+    if row.retired_at is not None:
+        raise DomainError("worker_retired", status=409, worker=row.name)
+    before = _facts(row)
+    for name in ("name", "slots", "labels"):
+        if name in changes:
+            setattr(row, name, changes[name])
+    labels_check(row.labels)
+    _check_slots(row)
+    if row.name != before["name"]:
+        _check_name(row)
+    try:
+        with transaction.atomic():
+            row.save(update_fields=["name", "slots", "labels"])
+    except IntegrityError as error:  # of two who choose a name at once, one comes second
+        raise _name_taken(row) from error
+    if "pools" in changes:
+        row.pools.set(_pools(changes["pools"]))
+    after = {name: value for name, value in _facts(row).items() if value != before[name]}
+    if after:
+        old = {name: before[name] for name in after}
+        audit_record("worker.change", row, by=by, before=old, after=after)
+    worker.refresh_from_db()
+    return bool(after)
+
+
+def labels_check(labels: Mapping[str, str]) -> None:
+    """Raises DomainError label_bad, label_long, labels_many."""
+    if len(labels) > LABELS_LIMIT:
+        raise DomainError("labels_many", field="labels", limit=LABELS_LIMIT)
+    for name, value in labels.items():
+        if not _LABEL_NAME.fullmatch(name) or not value.strip() or not value.isprintable():
+            raise DomainError("label_bad", field="labels", label=name[:60])
+        if len(name) > LABEL_LENGTH or len(value) > LABEL_LENGTH:
+            raise DomainError("label_long", field="labels", limit=LABEL_LENGTH)
+
+
 def _switch(worker: Worker, action: str, *, by: User | None, field: str, to: bool) -> bool:
     """Set a yes or no of a device that is in service; who comes second changes nothing."""
     _check_in_service(worker)
@@ -227,7 +282,7 @@ def _check_in_service(worker: Worker) -> None:
         raise DomainError("worker_retired", status=409, worker=worker.name)
 
 
-def name_check(worker: Worker) -> None:
+def _check_name(worker: Worker) -> None:
     """Whether a new device, or one with a new name, may be called so.
 
     Raises DomainError: worker_name_bad, worker_name_taken.
@@ -237,8 +292,33 @@ def name_check(worker: Worker) -> None:
     except ValidationError as error:
         raise DomainError("worker_name_bad", field="name") from error
     if Worker.objects.filter(name=worker.name).exists():
-        raise name_taken(worker)
+        raise _name_taken(worker)
 
 
-def name_taken(worker: Worker) -> DomainError:
+def _name_taken(worker: Worker) -> DomainError:
     return DomainError("worker_name_taken", field="name", status=409, name=worker.name)
+
+
+def _facts(worker: Worker) -> dict[str, Any]:
+    pools = list(worker.pools.order_by("name").values_list("name", flat=True))
+    return {
+        "name": worker.name,
+        "slots": worker.slots,
+        "labels": dict(worker.labels),
+        "pools": pools,
+    }
+
+
+def _check_slots(worker: Worker) -> None:
+    try:
+        Worker._meta.get_field("slots").clean(worker.slots, worker)
+    except ValidationError as error:
+        raise DomainError("slots_bad", field="slots") from error
+
+
+def _pools(names: Iterable[str]) -> list[Pool]:
+    wanted = set(names)
+    found = list(Pool.objects.filter(name__in=wanted))
+    if missing := wanted - {pool.name for pool in found}:
+        raise DomainError("pools_unknown", field="pools", status=404, names=listed(missing))
+    return found

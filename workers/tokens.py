@@ -26,6 +26,12 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def bearer_of(header: str) -> str:
+    """The token in an Authorization header; empty if there is none."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 @transaction.atomic
 def code_issue(worker: Worker) -> str:
     """Return a new enrolment code: valid once, for a day. Codes issued before are void."""

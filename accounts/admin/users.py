@@ -1,5 +1,6 @@
 """Users: who they are, what they may use, where they are logged in."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -9,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
@@ -49,8 +51,12 @@ class UserAdmin(ActsAdmin):
 
     def get_acts(self) -> tuple[Act, ...]:
         return (
-            Act("grant_workers", _("Give private devices"), page=self._grant),
-            Act("ungrant_workers", _("Take private devices away"), page=self._ungrant),
+            Act("grant_workers", _("Give private devices"), page=partial(self._grants, adds=True)),
+            Act(
+                "ungrant_workers",
+                _("Take private devices away"),
+                page=partial(self._grants, adds=False),
+            ),
             *USER_ACTS,
         )
 
@@ -118,12 +124,9 @@ class UserAdmin(ActsAdmin):
             "own_session": request.session.session_key,
         }
 
+    @method_decorator(sensitive_post_parameters())
+    @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
     def password_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        return sensitive_post_parameters()(
-            require_http_methods(["GET", "HEAD", "POST"])(self._password)
-        )(request, pk)
-
-    def _password(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Give somebody another password; one's own is changed on the page that everybody has."""
         user = get_object_or_404(User, pk=pk)
         if user == request.user:
@@ -146,12 +149,6 @@ class UserAdmin(ActsAdmin):
         except DomainError as error:
             messages.info(request, word(error))
         return redirect(self.page_of(user))
-
-    def _grant(self, request: HttpRequest, users: list[User]) -> HttpResponse | None:
-        return self._grants(request, users, adds=True)
-
-    def _ungrant(self, request: HttpRequest, users: list[User]) -> HttpResponse | None:
-        return self._grants(request, users, adds=False)
 
     def _grants(
         self, request: HttpRequest, users: list[User], *, adds: bool

@@ -14,7 +14,7 @@ from tasks.sweeping import COMING_BACK
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from workers.health import check_close, check_open
-from workers.lost import devices_lost_tell
+from workers.heartbeats import devices_lost_tell
 from workers.models import HealthCheck, Pulse
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -68,8 +68,9 @@ def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse
         return _shown(request, found, secret=secret)
     if act not in _ACTS:
         raise Http404
+    do, text = _ACTS[act]
     try:
-        text = _ACTS[act](found)
+        do(found)
     except DomainError as error:
         messages.error(request, word(error))
     else:
@@ -90,29 +91,16 @@ def _shown(request: HttpRequest, found: Webhook, **more: Any) -> HttpResponse:
     return render(request, "accounts/webhook.html", context)
 
 
-def _test(found: Webhook) -> str:
-    webhook_test(found)
-    return _("The test is on its way; what becomes of it stands in the list below.")
-
-
-def _end_former(found: Webhook) -> str:
-    webhook_end_former(found)
-    return _("The new secret alone signs now.")
-
-
-def _enable(found: Webhook) -> str:
-    webhook_enable(found)
-    return _("The webhook is enabled: it is told of what happens from now on.")
-
-
-def _remove(found: Webhook) -> str:
-    webhook_remove(found)
-    return _("The webhook is removed.")
-
-
-_ACTS: dict[str, Callable[[Webhook], str]] = {
-    "test": _test,
-    "end-former": _end_former,
-    "enable": _enable,
-    "remove": _remove,
+#: what each button does, and what is said then
+_ACTS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
+    "test": (
+        webhook_test,
+        _("The test is on its way; what becomes of it stands in the list below."),
+    ),
+    "end-former": (webhook_end_former, _("The new secret alone signs now.")),
+    "enable": (
+        webhook_enable,
+        _("The webhook is enabled: it is told of what happens from now on."),
+    ),
+    "remove": (webhook_remove, _("The webhook is removed.")),
 }

@@ -38,9 +38,8 @@ from tasks.queue.targets import (
 )
 from tasks.queue.turns import Turn, count_before, groups_of, held_s, tier_of, tiers
 from tasks.states import TaskState
-from workers.labels import labels_of
 from workers.models import Runtime, Worker
-from workers.selectors import workers_visible_to
+from workers.selectors import labels_of, workers_visible_to
 
 #: fewer ended attempts are no history
 ENOUGH_RUNS = 3

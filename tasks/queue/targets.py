@@ -12,9 +12,8 @@ from accounts.models import User
 from tasks.queue.eligibility import can_run, takes_tasks
 from tasks.queue.loads import loads_of
 from webprofile.errors import DomainError
-from workers.labels import labels_of
 from workers.models import Runtime, Worker
-from workers.selectors import workers_visible_to
+from workers.selectors import labels_of, workers_visible_to
 from workers.status import status_of
 
 MOST_LABELS = 10

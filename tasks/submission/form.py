@@ -18,9 +18,8 @@ from tasks.queue.words import queue_rows
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
-from workers.labels import labels_of
 from workers.models import Runtime
-from workers.selectors import workers_visible_to
+from workers.selectors import labels_of, workers_visible_to
 
 
 def where_rows(reader: User) -> dict[str, Any]:

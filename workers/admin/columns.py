@@ -13,9 +13,9 @@ from django.utils.translation import ngettext
 from tasks.reasons import held_words
 from webprofile.templatetags.moments import told
 from workers.heartbeats import Beat, beat_of
-from workers.labels import labels_of
 from workers.models import Runtime, Worker
 from workers.releases import is_behind
+from workers.selectors import labels_of
 from workers.status import DeviceStatus, status_of
 
 #: shapes tell what colours tell: a circle, a triangle, a square, a ring

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
 from webprofile.wording import word
-from workers.editing import labels_check
 from workers.models import Pool, Worker
+from workers.services import labels_check
 
 
 class LabelsField(forms.CharField):

@@ -8,6 +8,7 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -22,12 +23,10 @@ from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
 from webprofile.wording_acts import grant_words
-from workers import services
+from workers import releases, services
 from workers.admin import columns
 from workers.admin.filters import BeatFilter, StateFilter
 from workers.admin.forms import UsersForm, WorkerForm
-from workers.editing import worker_change
-from workers.enrolling import enrol_line
 from workers.grants import grants_add, grants_remove
 from workers.heartbeats import beats_count
 from workers.models import Worker
@@ -101,7 +100,7 @@ class WorkerAdmin(ActsAdmin):
         data = form.cleaned_data
         changes = {name: data[name] for name in ("name", "slots", "labels")}
         changes["pools"] = [pool.name for pool in data["pools"]]
-        worker_change(obj, by=reader_of(request), changes=changes)
+        services.worker_change(obj, by=reader_of(request), changes=changes)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if not change:  # of a change the service wrote all, and the log
@@ -152,20 +151,16 @@ class WorkerAdmin(ActsAdmin):
         request.session[CODES] = codes
         return redirect("admin:workers_worker_enrolled")
 
+    @method_decorator(never_cache)
     def enrolled_view(self, request: HttpRequest) -> HttpResponse:
-        return never_cache(self._enrolled)(request)
-
-    def _enrolled(self, request: HttpRequest) -> HttpResponse:
         codes = dict(request.session.pop(CODES, []))
         workers = Worker.objects.filter(pk__in=codes)
-        lines = [(worker, enrol_line(worker, codes[worker.pk])) for worker in workers]
+        lines = [(worker, releases.enrol_line(worker, codes[worker.pk])) for worker in workers]
         context = {"title": _("Enrol on the device"), "lines": lines}
         return self.page_below(request, "workers/admin_enrolled.html", context)
 
+    @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
     def users_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        return require_http_methods(["GET", "HEAD", "POST"])(self._users)(request, pk)
-
-    def _users(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Who may choose a private device: add by e-mail, remove by name."""
         worker = get_object_or_404(Worker, pk=pk)
         adds = "emails" in request.POST

@@ -27,10 +27,9 @@ from webprofile.meters import AGENT_FRAMES
 from webprofile.sockets import ClosesOnce, Pace
 from workers import gateway
 from workers.announce import worker_group
-from workers.consumers.beats import beats
-from workers.consumers.threads import in_thread
+from workers.consumers.beats import beats, in_thread
 from workers.models import Worker
-from workers.tokens import token_check
+from workers.tokens import bearer_of, token_check
 
 log = structlog.get_logger()
 
@@ -59,7 +58,8 @@ class AgentConsumer(ClosesOnce):
     token = ""
 
     async def connect(self) -> None:
-        self.token = _bearer(self.scope["headers"])
+        header = dict(self.scope["headers"]).get(b"authorization", b"")
+        self.token = bearer_of(header.decode("latin-1"))
         self.pace = Pace(settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
         self._speaking = asyncio.Lock()
         #: when its latest orders were sent
@@ -204,9 +204,3 @@ def _decode(text: str | None) -> Any:
         return decode_agent(_NUL.sub(r"\1\\ufffd", text))
     except ValidationError:
         return None
-
-
-def _bearer(headers: list[tuple[bytes, bytes]]) -> str:
-    value = dict(headers).get(b"authorization", b"").decode("latin-1")
-    scheme, _, token = value.partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,24 +1,59 @@
-"""Heartbeats, answered together."""
+"""Heartbeats, answered together; and the threads in which frames of agents are worked on."""
 
 import asyncio
 import datetime
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import structlog
+from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 from structlog.contextvars import clear_contextvars
 
 from workers import gateway
-from workers.consumers.connection import Connection
-from workers.consumers.threads import in_thread
+from workers.models import Worker
 from workers.tokens import digest, tokens_valid
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = structlog.get_logger()
 
 #: what the tasks that answer heartbeats are called
 BEATS = "heartbeats"
+
+
+def in_thread(act: Callable[P, R]) -> "database_sync_to_async[P, R]":
+    """Several frames at a time, each of another agent: one that waits for a lock or the disk holds
+    no other up. On SQLite one after the other: it has one writer.
+    """
+    if connection.vendor == "sqlite" or not settings.AGENT_THREADS:
+        return database_sync_to_async(act)
+    return database_sync_to_async(act, thread_sensitive=False, executor=_threads())
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(settings.AGENT_THREADS, thread_name_prefix="frames")
+
+
+class Connection(Protocol):
+    """One device's: its token, and who it was when that was looked up last."""
+
+    token: str
+    worker: Worker | None
+
+    async def authenticate(self) -> bool:
+        """Look the token up; one that is not good ends the connection."""
+
+    async def send_all(self, replies: gateway.Replies) -> None:
+        """Say these, in this order, and after what is being said."""
 
 
 class Beats:

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from tasks.reasons import held_words
 from tasks.usage import usage_of
 from workers import releases
-from workers.labels import labels_of
 from workers.models import Pool, Runtime, Worker
+from workers.selectors import labels_of
 from workers.status import DeviceStatus, status_of
 
 #: where a device stands in the network is for administrators

@@ -12,7 +12,7 @@ from tasks.models import Task
 from tasks.sweeping import sweep
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
-from workers import editing, services
+from workers import services
 from workers.announce import worker_group
 from workers.grants import grants_add, grants_remove
 from workers.models import Grant, Pool, Worker
@@ -250,7 +250,7 @@ def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
     with refused("worker_name_taken"):
         services.worker_register(name=box.name, by=root)
     with refused("worker_name_taken"):
-        editing.worker_change(other, by=root, changes={"name": box.name})
+        services.worker_change(other, by=root, changes={"name": box.name})
     assert (Worker.objects.count(), actions()) == (2, [])
 
 
@@ -274,7 +274,7 @@ def test_a_change_that_cannot_be_changes_nothing(root, changes, code):
     worker = make_worker("box", labels={"chip": "old"})
     before = Worker.objects.values().get(pk=worker.pk)
     with refused(code):
-        editing.worker_change(worker, by=root, changes=changes)
+        services.worker_change(worker, by=root, changes=changes)
     assert (Worker.objects.values().get(pk=worker.pk), actions()) == (before, [])
 
 

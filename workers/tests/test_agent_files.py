@@ -8,8 +8,7 @@ import pytest
 from django.test import AsyncClient, Client
 
 from tasks.tests.make import make_worker
-from workers.enrolling import enrol_line
-from workers.releases import is_behind
+from workers.releases import enrol_line, is_behind
 from workers.tokens import code_issue
 
 VERSION = "0.1.0+1a2b3c4d"

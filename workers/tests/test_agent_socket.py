@@ -24,8 +24,8 @@ from tasks.attempts import attempt_lose
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES
 from workers.announce import worker_group
-from workers.labels import labels_of
 from workers.models import Worker
+from workers.selectors import labels_of
 from workers.services import worker_revoke
 from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
 from workers.tokens import code_issue, code_redeem

@@ -11,8 +11,8 @@ from tasks.attempts import attempt_assign
 from tasks.models import Attempt
 from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
 from tasks.usage import usage_of
-from workers.labels import labels_of
 from workers.models import Grant, HealthCheck, Runtime
+from workers.selectors import labels_of
 
 pytestmark = pytest.mark.django_db
 
@@ -169,12 +169,12 @@ def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_que
     address = reverse("workers:detail", args=[worker.name])
     make_waiting_task(reader, worker)
     client.get(address)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         client.get(address)
     for number in range(5):
         make_waiting_task(make_user(f"u{number}"), worker)
         Runtime.objects.create(worker=worker, version=f"1.{number}", kind="binary")
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         client.get(address)
 
 

@@ -14,7 +14,7 @@ from tasks.attempts import attempts_revive, leases_renew
 from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.services import worker_seen
-from workers.tokens import code_redeem, token_check
+from workers.tokens import bearer_of, code_redeem, token_check
 
 
 @csrf_exempt  # no cookie is involved: the code itself is the credential
@@ -36,7 +36,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
 def agent_check(request: HttpRequest) -> JsonResponse:
     """Tell an agent whether its token is good, and what time it is here."""
     try:
-        worker = token_check(_bearer(request))
+        worker = token_check(bearer_of(request.headers.get("Authorization", "")))
     except DomainError as error:
         return _refuse(error)
     return JsonResponse(
@@ -57,7 +57,7 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
     if len(length) > 9 or int(length) > MAX_FRAME_BYTES:
         return _refuse(DomainError("bad_request", status=413))
     try:
-        worker = token_check(_bearer(request))
+        worker = token_check(bearer_of(request.headers.get("Authorization", "")))
         message = Heartbeat.model_validate_json(request.body)
     except ValidationError:
         return _refuse(DomainError("bad_request", status=400))
@@ -67,11 +67,6 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
     worker_seen(worker)
     leases_renew(worker, message.running)
     return JsonResponse({"server_time": time.time()})
-
-
-def _bearer(request: HttpRequest) -> str:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _refuse(error: DomainError) -> JsonResponse:

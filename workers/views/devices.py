@@ -15,8 +15,7 @@ from django.views.decorators.http import require_safe
 from accounts.selectors import reader_of
 from workers.models import Worker
 from workers.releases import is_behind
-from workers.searching import workers_saying
-from workers.selectors import workers_visible_to
+from workers.selectors import workers_saying, workers_visible_to
 from workers.status import ONLINE
 
 PAGE_SIZE = 50

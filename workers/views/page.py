@@ -13,13 +13,13 @@ from accounts.models import User
 from accounts.selectors import reader_of
 from profiles.health import health_ask
 from tasks.queue.eligibility import starts_checks
+from tasks.queue.loads import loads_of
 from tasks.reasons import held_words, wording_of
-from tasks.usage import recent_tasks, usage_of, work_of
+from tasks.usage import recent_tasks, usage_of
 from webprofile.administration.worker_acts import HEALTH_CHECK
 from workers import releases
-from workers.labels import labels_of
 from workers.models import Worker
-from workers.selectors import workers_visible_to
+from workers.selectors import labels_of, workers_visible_to
 from workers.status import DeviceStatus, status_of
 
 CHECKS = 15
@@ -42,12 +42,12 @@ _BADGES = {
 def worker_page(request: HttpRequest, name: str) -> HttpResponse:
     reader = reader_of(request)
     worker = _worker(reader, name)
-    work = work_of(worker)
+    load = loads_of([worker])[worker.pk]
     checks = list(worker.health_checks.all()[:CHECKS])
     context = {
         "worker": worker,
-        "work": work,
-        "state": _state(worker, is_busy=work.running > 0),
+        "load": load,
+        "state": _state(worker, is_busy=load.live > 0),
         "held": held_words(worker),
         "is_behind": releases.is_behind(worker.agent_version),
         "served": releases.served_version(),

@@ -5,7 +5,7 @@ from typing import Any
 from cryptography.fernet import InvalidToken
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.reencrypting import secrets_reencrypt
+from accounts.ciphers import secrets_reencrypt
 
 
 class Command(BaseCommand):

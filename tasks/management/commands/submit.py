@@ -18,7 +18,7 @@ from tasks.asking.admission import quota_of
 from tasks.asking.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
 from tasks.asking.request import TaskRequest
 from tasks.models import Task
-from tasks.states import Status, TaskState
+from tasks.states import Status
 from tasks.submission.schema import TaskBody, request_asked
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
@@ -34,8 +34,6 @@ from webprofile.terminal.progress import Progress
 from webprofile.wording import word
 
 POLL_S = 1.0
-#: of ids in one query
-PIECE = 500
 #: of tasks in a message
 MOST_NAMED = 50
 
@@ -106,7 +104,7 @@ class Command(BaseCommand):
 
     def _tell(self, made: Sequence[Made], *, in_time: bool, options: dict[str, Any]) -> None:
         tasks = [each.task.pk for each in made if each.task]
-        found = {task.pk: task for task in _read(tasks)}
+        found = Task.objects.in_bulk(tasks)
         if options["json"]:
             self.stdout.write(json.dumps([_row(each, found) for each in made], indent=1))
         failed = len(made) - len(tasks)
@@ -147,7 +145,7 @@ def _wait(made: Sequence[Made], until: float) -> bool:
     with Progress(len(waiting), "Waiting", unit="tasks") as progress:
         while waiting:
             live = _live(waiting)
-            for task in _read(sorted(waiting - live)):
+            for _, task in sorted(Task.objects.in_bulk(waiting - live).items()):
                 text = f"#{task.pk} {task.status.value} {names[task.pk]} {task.reason}"
                 progress.step(text.rstrip())
             waiting = live
@@ -186,20 +184,8 @@ def _make(owner: User, planned: Planned, store: FileStore) -> Made:
 
 
 def _live(tasks: set[int]) -> set[int]:
-    found: set[int] = set()
-    for piece in _pieces(sorted(tasks)):
-        rows = Task.objects.filter(pk__in=piece).exclude(state=TaskState.FINISHED)
-        found.update(rows.values_list("pk", flat=True))
-    return found
-
-
-def _read(tasks: Sequence[int]) -> Iterator[Task]:
-    for piece in _pieces(tasks):
-        yield from Task.objects.filter(pk__in=piece).order_by("pk")
-
-
-def _pieces(tasks: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (tasks[start : start + PIECE] for start in range(0, len(tasks), PIECE))
+    found = Task.objects.only("state").in_bulk(sorted(tasks))
+    return {pk for pk, task in found.items() if task.is_live}
 
 
 def _request(owner: User, body: dict[str, Any]) -> TaskRequest:

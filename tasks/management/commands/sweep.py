@@ -23,7 +23,7 @@ from profiles.services import abandoned_uploads_purge
 from tasks.sweeping import AWAY, is_coming_back, sweep
 from webprofile.meters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
 from webprofile.watching.exposition import serve
-from workers.lost import devices_lost_tell
+from workers.heartbeats import devices_lost_tell
 
 log = structlog.get_logger()
 

@@ -27,7 +27,7 @@ from workers.models import Worker
 health_begin(Worker.objects.get(name="pasted"), cause="asked")
 """
 _REGISTER = """
-from workers.enrolling import enrol_line
+from workers.releases import enrol_line
 from workers.services import worker_ensure
 from workers.tokens import code_issue
 worker = worker_ensure(name={name!r})

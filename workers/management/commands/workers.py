@@ -4,18 +4,17 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Count, Q
 
-from tasks.states import TaskState
+from tasks.queue.loads import Load, loads_of
 from webprofile.administration.worker_acts import WORKER_ACTS
 from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from workers import services
-from workers.enrolling import enrol_line
 from workers.heartbeats import beat_of
 from workers.models import Worker
+from workers.releases import enrol_line
 from workers.status import status_of, with_shut_out_at
 
 FIELDS = ("device", "heartbeat", "state", "public", "versions", "agent", "waiting", "live")
@@ -82,16 +81,9 @@ class Command(BaseCommand):
         workers = Worker.objects.order_by("name").prefetch_related("runtimes")
         if not options["retired"]:
             workers = workers.filter(retired_at=None)
-        waiting = Q(tasks__state=TaskState.WAITING)
-        # of two joins at once each row would count for all of the other
-        live = dict(
-            workers.filter(attempts__ended_at=None, attempts__isnull=False)
-            .order_by()
-            .values_list("pk")
-            .annotate(Count("attempts"))
-        )
-        counted = with_shut_out_at(workers).annotate(waiting=Count("tasks", filter=waiting))
-        rows = (_row(worker, live.get(worker.pk, 0)) for worker in counted)
+        workers = with_shut_out_at(workers)
+        loads = loads_of(workers)
+        rows = (_row(worker, loads[worker.pk]) for worker in workers)
         if options["json"]:
             for row in rows:
                 self.stdout.write(json.dumps(row))
@@ -108,16 +100,16 @@ def _named(name: str) -> Worker:
     return worker
 
 
-def _row(worker: Any, live: int) -> dict[str, Any]:
+def _row(worker: Worker, load: Load) -> dict[str, Any]:
     versions = [r.version + (" (broken)" if r.problem else "") for r in worker.runtimes.all()]
     values = (
         worker.name,
         beat_of(worker).value,
-        status_of(worker, is_busy=live > 0).value,
+        status_of(worker, is_busy=load.live > 0).value,
         worker.is_public,
         ", ".join(versions),
         worker.agent_version,
-        worker.waiting,
-        live,
+        load.waiting,
+        load.live,
     )
     return dict(zip(FIELDS, values, strict=True))
