@@ -90,22 +90,23 @@ class ReauthenticateForm(allauth_forms.ReauthenticateForm):
         _plain(self)
 
 
-class ActivateAppForm(ActivateTOTPForm):
+class _CodeForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _call_code(self)
+        self.fields["code"].label = _("Code")
+        _plain(self)
 
 
-class SecondFactorForm(factor_forms.AuthenticateForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        _call_code(self)
+class ActivateAppForm(_CodeForm, ActivateTOTPForm):
+    """A new authenticator app."""
 
 
-class SecondFactorOnceMoreForm(factor_forms.ReauthenticateForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        _call_code(self)
+class SecondFactorForm(_CodeForm, factor_forms.AuthenticateForm):
+    """The second step of a log-in."""
+
+
+class SecondFactorOnceMoreForm(_CodeForm, factor_forms.ReauthenticateForm):
+    """Before what wants a fresh proof."""
 
 
 class PreferencesForm(forms.ModelForm):
@@ -198,11 +199,6 @@ def _plain(form: forms.Form) -> None:
 def _call_new(form: forms.Form) -> None:
     form.fields["password1"].label = _("New password")
     form.fields["password2"].label = _("New password (again)")
-
-
-def _call_code(form: forms.Form) -> None:
-    form.fields["code"].label = _("Code")
-    _plain(form)
 
 
 def _checked_while_typed(form: forms.Form) -> None:

@@ -17,16 +17,6 @@ from webprofile.meters import TASK_MOVES
 log = structlog.get_logger()
 
 
-def tasks_lock(keys: Collection[int], *, may_wait: bool) -> list[int]:
-    """Lock these tasks until the transaction ends; returns those that exist.
-
-    Without `may_wait` those that somebody else has locked are left out.
-    """
-    # in one order for all who lock several
-    rows = Task.objects.filter(pk__in=keys).order_by("pk").values_list("pk", flat=True)
-    return list(rows.select_for_update(no_key=True, skip_locked=not may_wait))
-
-
 @transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
 def transition_if(
     task: Task,

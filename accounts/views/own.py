@@ -113,7 +113,9 @@ def password_check(request: HttpRequest) -> JsonResponse:
     if not ratelimit.consume(request, action="password_check"):
         return JsonResponse({"error": "too_many"}, status=429)
     password = request.POST.get("password", "")[:PASSWORD_LIMIT]
-    user = request.user if isinstance(request.user, User) else _stranger(request)
+    user = request.user
+    if not isinstance(user, User):
+        user = User(email=email_canonical(request.POST.get("email", "")))
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -154,10 +156,6 @@ def _logged_out(request: HttpRequest, session: UserSession | None) -> HttpRespon
     if session is not None:
         session.delete()
     return redirect("account_login")
-
-
-def _stranger(request: HttpRequest) -> User:
-    return User(email=email_canonical(request.POST.get("email", "")))
 
 
 def _status(form: Any) -> int:

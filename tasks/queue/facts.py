@@ -118,17 +118,14 @@ def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
     prefetch_related_objects([task], "files")  # once, for all devices that are looked at
     turn = Turn(tier_of(task.purpose, task.priority), task.owner_id)
     queue = _Queue(worker)
-    before = queue.before(turn, queue.own_before(turn, task))
-    running = running_on(worker, reader=reader)
     stuck = [*_causes(placement_of(task, worker), is_own=task.owner_id == reader.pk)]
     if stuck and task.target is not None:
         stuck += _target_causes(task)
+    before = queue.before(turn, queue.own_before(turn, task))
+    running = running_on(worker, reader=reader)
     wait = None if stuck else queue.wait(before, task.not_before_at)
     causes = [*stuck, *_pause(task)] or [_turn_cause(worker, before, running)]
-    hints: tuple[Hint, ...] = ()
-    if causes[0].code != "next":
-        limit_s = _limit_s(worker, wait, causes)
-        hints = _hints(worker, task.owner, lambda w: _can_run(task, w), limit_s)
+    hints = _hints(task.owner, lambda w: _can_run(task, w), worker, wait, causes)
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
 
@@ -138,20 +135,15 @@ def outlook(
     """The same for a task that `owner` would send to this device now; `owner` must see it."""
     turn = Turn(tier_of(Purpose.USER, priority), owner.pk)
     queue = _Queue(worker)
+    placed = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
+    stuck = [*_causes(placed)]
     before = queue.before(turn, queue.own_before(turn, priority=priority))
     running = running_on(worker, reader=owner)
-    placed = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
-    causes = [*_causes(placed)]
-    wait = None if causes else queue.wait(before)
-    causes = causes or [_turn_cause(worker, before, running)]
-    hints: tuple[Hint, ...] = ()
-    if causes[0].code != "next":
-        hints = _hints(
-            worker,
-            owner,
-            lambda w: _usable(w, version, is_script) is not None,
-            _limit_s(worker, wait, causes),
-        )
+    wait = None if stuck else queue.wait(before)
+    causes = stuck or [_turn_cause(worker, before, running)]
+    hints = _hints(
+        owner, lambda w: _usable(w, version, is_script) is not None, worker, wait, causes
+    )
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
 
@@ -272,12 +264,24 @@ def _turn_cause(worker: Worker, before: int, running: Sequence[RunningNow]) -> C
 
 
 def _hints(
-    here: Worker, user: User, can_run: Callable[[Worker], bool], limit_s: float
+    user: User,
+    can_run: Callable[[Worker], bool],
+    here: Worker,
+    wait: Wait | None,
+    causes: Sequence[Cause],
 ) -> tuple[Hint, ...]:
-    """Devices with the same chip or processor that this user may use and that are sooner free.
+    """Devices with the same chip or processor that this user may use and that are much sooner free.
 
-    limit_s: those that are not free must begin sooner than that
+    None for a task that is the next here.
     """
+    if causes[0].code == "next":
+        return ()
+    if wait is not None:
+        limit_s = wait.p50_s * MUCH_SOONER
+    elif causes[0].code in ("behind", "busy"):
+        limit_s = loads_of([here])[here.pk].wait_s * MUCH_SOONER
+    else:
+        limit_s = float("inf")  # here it does not begin at all
     there = workers_visible_to(user).filter(takes_tasks()).exclude(pk=here.pk)
     alike = [
         (worker, *found)
@@ -292,15 +296,6 @@ def _hints(
     ]
     sooner.sort(key=lambda hint: loads[hint.worker.pk].wait_s)
     return tuple(islice((hint for hint in sooner if can_run(hint.worker)), MOST_HINTS))
-
-
-def _limit_s(worker: Worker, wait: Wait | None, causes: Sequence[Cause]) -> float:
-    """How soon another device must begin to be worth a word."""
-    if wait is not None:
-        return wait.p50_s * MUCH_SOONER
-    if causes[0].code in ("behind", "busy"):
-        return loads_of([worker])[worker.pk].wait_s * MUCH_SOONER
-    return float("inf")  # here it does not begin at all
 
 
 def _shared(here: Worker, there: Worker) -> tuple[str, str] | None:

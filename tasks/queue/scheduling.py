@@ -25,7 +25,6 @@ from tasks.queue.turns import (
     next_turns,
 )
 from tasks.states import TaskState
-from tasks.transitions import tasks_lock
 from workers.models import LONG, Worker
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
@@ -185,8 +184,10 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
         try:
             with transaction.atomic():
                 attempt = None
-                is_free = bool(tasks_lock([task.pk], may_wait=False))
-                if is_free and task_rebind(task, to=candidate, because="slot_free"):
+                row = Task.objects.filter(pk=task.pk).values_list("pk")
+                # what somebody else has locked is left alone
+                unlocked = bool(row.select_for_update(no_key=True, skip_locked=True))
+                if unlocked and task_rebind(task, to=candidate, because="slot_free"):
                     attempt = attempt_assign(task, slot=free[0])
         except IntegrityError:
             attempt = None
@@ -207,7 +208,8 @@ def rebind_strays() -> int:
     """
     places: dict[tuple[int, str], list[Candidate]] = {}
     moved = in_vain = 0
-    for task in _in_turn(_strays()):
+    waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
+    for task in _in_turn(waiting.exclude(startable())):
         target = target_of(task.target or {})
         key = (task.owner_id, json.dumps(target.as_json(), sort_keys=True))
         if key not in places:
@@ -224,12 +226,6 @@ def rebind_strays() -> int:
         if in_vain == STRAYS_IN_VAIN:
             break
     return moved
-
-
-def _strays() -> QuerySet[Task]:
-    """Waiting tasks with a target that their device does not start."""
-    waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
-    return waiting.exclude(startable())
 
 
 def _in_turn(strays: QuerySet[Task]) -> Iterator[Task]:

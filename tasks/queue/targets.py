@@ -1,6 +1,6 @@
 """Which devices a task may go to that asks for none by name: labels, a pool, versions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,12 +133,8 @@ def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate 
 def candidates(target: Target, *, user: User) -> list[Candidate]:
     """The devices that match, take tasks now and that the user may use; the soonest free first."""
     workers = list(_visible(user).filter(takes_tasks()))
-    found = [match(target, worker, pools_of(worker)) for worker in workers]
-    return by_wait([each for each in found if each is not None])
-
-
-def by_wait(found: Sequence[Candidate]) -> list[Candidate]:
-    """The same, where a task would start first first."""
+    matches = (match(target, worker, pools_of(worker)) for worker in workers)
+    found = [each for each in matches if each is not None]
     loads = loads_of(each.worker for each in found)
     return sorted(found, key=lambda each: (loads[each.worker.pk].wait_s, each.worker.name))
 

@@ -3,12 +3,13 @@
 import datetime
 from typing import Any
 
+from django.contrib import admin
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from tasks.reasons import held_words
 from webprofile.templatetags.moments import told
@@ -30,6 +31,7 @@ _KINDS = {
 }
 
 
+@admin.display(description=gettext_lazy("heartbeat"), ordering="pulse__last_seen_at")
 def heartbeat(worker: Worker) -> SafeString | str:
     """A coloured shape, the time since the last heartbeat, and the word for it."""
     if worker.retired_at:
@@ -118,6 +120,7 @@ def platform(worker: Worker) -> SafeString | str:
     )
 
 
+@admin.display(description=gettext_lazy("MegEngine"))
 def versions(worker: Worker) -> SafeString | str:
     """MegEngine's versions; one that cannot be used is struck out and says why."""
     parts = [
@@ -134,6 +137,7 @@ def versions(worker: Worker) -> SafeString | str:
     return format_html_join(" ", '<span class="{}" title="{}">{}{}</span>', parts) or "–"
 
 
+@admin.display(description=gettext_lazy("agent"), ordering="agent_version")
 def agent(worker: Worker) -> SafeString | str:
     if not worker.agent_version:
         return "–"
@@ -156,6 +160,7 @@ def pools(worker: Worker) -> SafeString | str:
     return format_html_join(", ", '<a href="{}">{}</a>', found) or "–"
 
 
+@admin.display(description=gettext_lazy("running"))
 def current(worker: Any) -> SafeString | str:
     """The tasks that it holds, with their owners; of rows read by `WorkerAdmin.get_queryset`."""
     held = (

@@ -44,8 +44,8 @@ class WorkerAdmin(ActsAdmin):
     audit_fields = ("name", "is_public", "slots", "labels")
     form = WorkerForm
     list_display = (
-        "name", "number", "heartbeat", "state", "queue", "current", "versions", "agent", "where",
-        "groups",
+        "name", "number", columns.heartbeat, "state", "queue", columns.current, columns.versions,
+        columns.agent, "where", "groups",
     )  # fmt: skip
     list_filter = (BeatFilter, StateFilter, "is_public", "pools")
     list_per_page = 50
@@ -198,10 +198,6 @@ class WorkerAdmin(ActsAdmin):
     def number(self, worker: Worker) -> int:
         return worker.pk
 
-    @admin.display(description=_("heartbeat"), ordering="pulse__last_seen_at")
-    def heartbeat(self, worker: Worker) -> str:
-        return columns.heartbeat(worker)
-
     @admin.display(description=_("state"))
     def state(self, worker: Worker) -> str:
         return columns.both(columns.state(worker), columns.access(worker))
@@ -209,18 +205,6 @@ class WorkerAdmin(ActsAdmin):
     @admin.display(description=_("waiting"), ordering="waiting")
     def queue(self, worker: Worker) -> int:
         return getattr(worker, "waiting", 0)
-
-    @admin.display(description=_("running"))
-    def current(self, worker: Worker) -> str:
-        return columns.current(worker)
-
-    @admin.display(description=_("MegEngine"))
-    def versions(self, worker: Worker) -> str:
-        return columns.versions(worker)
-
-    @admin.display(description=_("agent"), ordering="agent_version")
-    def agent(self, worker: Worker) -> str:
-        return columns.agent(worker)
 
     @admin.display(description=_("address and platform"))
     def where(self, worker: Worker) -> str:
