@@ -19,6 +19,8 @@ from django.utils import translation
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from accounts.models import User
+from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.embedded.layout import free_ports
 from webprofile.storage import storage as object_store
@@ -57,6 +59,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "megengine_python" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.megengine)
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    """A user; files about pages have one of their own, who is logged in."""
+    return make_user("alice")
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    """An administrator."""
+    return make_user("root", is_staff=True, is_superuser=True)
 
 
 @pytest.fixture(autouse=True)

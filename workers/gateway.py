@@ -41,6 +41,7 @@ from tasks import attempts
 from tasks.announce import dispatch_on_commit
 from tasks.artifacts import artifacts_judge, artifacts_offer, artifacts_record
 from tasks.asking.copying import script_of
+from tasks.attempts import attempts_revive
 from tasks.ends import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.models import Attempt, artifact_key
 from tasks.queue.eligibility import is_script_forbidden
@@ -61,7 +62,7 @@ ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
     # before it counts as online, and gets the same task anew
-    attempts.attempts_revive(worker.pk, message.running)
+    attempts_revive(worker.pk, message.running)
     services.worker_introduce(
         worker,
         facts=message.facts,
@@ -119,7 +120,7 @@ def on_heartbeats(
 def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
     """Whether it went without an error, which is logged: others' heartbeats are not held up."""
     try:
-        attempts.attempts_revive(worker, gone)
+        attempts_revive(worker, gone)
     except Exception:
         log.exception("attempts_not_revived", worker=worker)
         return False

@@ -12,7 +12,6 @@ from allauth.mfa.totp.internal.auth import (
     hotp_value,
     yield_hotp_counters_from_time,
 )
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -32,11 +31,6 @@ pytestmark = pytest.mark.database
 TOKEN = "/api/v1/auth/token/"
 REFRESH = f"{TOKEN}refresh/"
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(autouse=True)
-def _no_attempts_of_another_test():
-    cache.clear()
 
 
 def post(path, **body):

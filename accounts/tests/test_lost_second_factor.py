@@ -6,7 +6,6 @@ import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.internal.auth import WebAuthn
 from django.core import mail
-from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -24,16 +23,6 @@ pytestmark = pytest.mark.django_db
 
 USERS = "/admin/accounts/user/"
 ACT = "remove_second_factor"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
-
-
-@pytest.fixture
-def root():
-    return make_user("root", is_staff=True, is_superuser=True)
 
 
 @pytest.fixture

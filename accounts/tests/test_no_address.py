@@ -2,7 +2,6 @@
 
 import pytest
 from allauth.usersessions.models import UserSession
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
@@ -14,11 +13,6 @@ pytestmark = pytest.mark.django_db
 
 GOOD = "correct horse battery"
 NEW = "a long and winding road"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
 
 
 @pytest.fixture(

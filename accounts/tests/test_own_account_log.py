@@ -7,7 +7,6 @@ from allauth.account.models import EmailAddress
 from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from django.core import mail
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import translation
@@ -22,11 +21,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 GOOD = "correct horse battery"
 NEW = "a long and winding road"
 LOG = "/admin/accounts/auditentry/"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
 
 
 @pytest.fixture

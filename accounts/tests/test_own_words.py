@@ -10,7 +10,6 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.conf import settings
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import translation
@@ -38,11 +37,6 @@ NOT_INCLUDED = {
 }  # fmt: skip
 #: says as much as the site would
 AS_IT_IS = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
 
 
 def told(answer) -> list[str]:

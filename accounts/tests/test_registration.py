@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from allauth.account.models import EmailAddress
 from django.core import mail
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -21,11 +20,6 @@ GOOD = "correct horse battery"
 SIGNUP = reverse("account_signup")
 LOGIN = reverse("account_login")
 RESET = reverse("account_reset_password")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import pytest
 from allauth.mfa.models import Authenticator
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
@@ -12,11 +11,6 @@ from tasks.tests.make import make_user
 pytestmark = pytest.mark.django_db
 
 ASK = reverse("mfa_authenticate")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_limits():
-    cache.clear()
 
 
 def test_a_password_alone_is_not_enough():

@@ -14,11 +14,6 @@ MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
 
 
 @pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
 def client(alice):
     return caller(alice)
 

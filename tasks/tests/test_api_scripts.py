@@ -6,18 +6,13 @@ import pytest
 from agent.protocol import PRESETS
 from tasks import services
 from tasks.models import Task
-from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.make import make_waiting_task, make_worker
 from tasks.tests.scripts import PROGRAM, announced, make_script_task, make_script_worker, zip_of
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/tasks/"
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -108,13 +103,6 @@ def test_a_device_that_runs_none_refuses(client):
     refused(client.post(TASKS, asked(worker=box.pk)), 422, "scripts_not_offered")
     found = client.get(f"/api/v1/workers/{box.name}/").json()
     assert (found["allows_scripts"], found["takes_scripts"]) == (True, False)
-
-
-def test_any_device_is_one_that_runs_scripts(client):
-    make_worker("a")
-    lab = make_script_worker("lab")
-    made = client.post(TASKS, asked(target={}, runtime_version="")).json()
-    assert (made["worker"], made["target"]) == (lab.pk, {})
 
 
 def test_a_file_that_is_no_program_ends_the_task(client, storage):

@@ -2,11 +2,13 @@
 
 import pytest
 
+from accounts.tests.threads import at_once
 from profiles import task_files
-from tasks.models import Task
+from tasks.models import Task, TaskEvent
 from tasks.queue.scheduling import assign_waiting
 from tasks.rest import views as rest_views
-from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, upload
+from tasks.submitting import task_submit
+from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, stored, upload
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
@@ -119,3 +121,21 @@ def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_
         answer = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (answer["state"], answer["attempts"]) == ("waiting", [])
     assert not [each for each in captured if 'FROM "tasks_attempt"' in each["sql"]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_task_twice_at_once_is_submitted_once():
+    task, files = at_once(lambda: (made := make_task(), stored(made)))[0]
+
+    def submit():
+        task_submit(Task.objects.get(pk=task.pk), files)
+
+    at_once(submit, submit)
+
+    def found():
+        moves = list(TaskEvent.objects.values_list("task", "kind"))
+        return moves, Task.objects.get().state, Task.objects.get().files.filter(stored_at=None)
+
+    ((moves, state, missing),) = at_once(found)
+    assert moves == [(task.pk, "task.waiting")]
+    assert (state, list(missing)) == ("waiting", [])

@@ -4,7 +4,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tasks.models import Task
-from tasks.tests.make import MD5, make_user, make_waiting_task, make_worker
+from tasks.tests.make import MD5, make_waiting_task, make_worker
 from workers.models import Grant
 
 pytestmark = pytest.mark.django_db
@@ -13,11 +13,6 @@ TASKS = "/api/v1/tasks/"
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
 #: words of Python and of Django's framework, which say nothing to who sends JSON
 FOREIGN = ("integer", "boolean", "dictionary", "Expected", "str", "dict", "NoneType", "items")
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -69,6 +64,11 @@ def test_a_hidden_device_is_told_by_name_as_one_that_does_not_exist(client, alic
         (TASKS, asked(worker=True), "worker"),
         (TASKS, asked(worker=1, copied_from="12"), "copied_from"),
         (TASKS, asked(worker=1, seed="7"), "seed"),
+        (TASKS, asked(worker=1, seed=1.5), "seed"),
+        (TASKS, asked(worker=1, extra=1), "extra"),
+        (TASKS, asked(worker=1, files=None), "files"),
+        (TASKS, asked(worker=1, inputs=[{"shape": [1]}]), "inputs.0.name"),
+        (TASKS, asked(worker=1, inputs=[{"name": "x", "shape": "a"}]), "inputs.0.shape"),
         (TASKS, asked(worker=1, title=7), "title"),
         (TASKS, asked(worker=1, files={}), "files"),
         (TASKS, asked(worker=1, files=["net.mge"]), "files.0"),

@@ -86,18 +86,6 @@ def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(c
     assert state_of(running) == ("cancelling", "")
 
 
-def test_who_names_tasks_at_the_address_of_before_cancels_none(client, alice):
-    tasks = [make_waiting_task(alice) for _ in range(2)]
-    assert client.post("/tasks/cancel/", {"ids": [tasks[0].pk]}).status_code == 404
-    assert [state_of(task) for task in tasks] == [("waiting", "")] * 2
-
-
-def test_strangers_are_sent_to_the_login_and_get_needs_post(client):
-    assert client.post("/tasks/cancel-all/").status_code == 302
-    client.force_login(make_user())
-    assert client.get("/tasks/cancel-all/").status_code == 405
-
-
 def test_a_copy_keeps_target_priority_and_title(alice):
     make_worker(labels={"chip": "A"})
     task = services.task_create(

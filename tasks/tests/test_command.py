@@ -7,7 +7,7 @@ import pytest
 from tasks import submitting
 from tasks.models import Artifact, Task, artifact_key
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker, model_file
+from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker
 from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 
@@ -148,10 +148,6 @@ def test_a_draft_that_cannot_be_read_is_refused(client, alice, body):
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
-def test_the_command_is_for_those_who_logged_in(client):
-    assert post(client, "/api/v1/tasks/judge/", {}).status_code == 401
-
-
 def finished_task(owner, name="algo_cache.bin") -> Task:
     task = make_task(owner)
     submitting.task_submit(task, {f.pk: submitting.StoredObject(11, MD5) for f in task.files.all()})
@@ -220,30 +216,6 @@ def test_a_cache_that_storage_lost_is_named_and_no_task_is_made(client, alice, s
     assert list(Task.objects.all()) == [source]
 
 
-def test_files_of_an_earlier_task_are_taken_over_by_their_id(client, alice, storage):
-    old = make_task(alice)
-    for file in old.files.all():
-        object_store.write(file.object_key, b"hello world")
-    old.files.update(stored_at=old.created_at)
-    model, data = old.files.all()
-    files = [
-        {"kind": "model", "from_file": model.pk},
-        {"kind": "data", "from_file": data.pk, "input": "other"},
-    ]
-    body = {
-        "worker": old.worker_id,
-        "runtime_version": "1.13.0",
-        "files": files,
-        "copied_from": old.pk,
-    }
-    made = post(client, "/api/v1/tasks/", body).json()
-    assert made["uploads"] == []
-    task = Task.objects.get(pk=made["id"])
-    assert task.copied_from == old
-    assert [f.input for f in task.files.all()] == ["", "other"]
-    assert all(object_store.head(f.object_key) for f in task.files.all())
-
-
 def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(client, alice):
     old = make_task(alice)
     old.files.update(stored_at=old.created_at)
@@ -257,16 +229,6 @@ def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(clie
     answer = ask(client, files=files)
     assert [each["code"] for each in answer["problems"]] == ["file_unknown"]
     assert answer["commands"] == []
-
-
-def test_a_strangers_file_cannot_be_taken_over(client, alice):
-    theirs = make_task(make_user("bob"), files=[model_file()]).files.get()
-    body = {"worker": make_worker().pk, "runtime_version": "1.13.0"}
-    for pk in (theirs.pk, 10**6):
-        answer = post(
-            client, "/api/v1/tasks/", body | {"files": [{"kind": "model", "from_file": pk}]}
-        )
-        assert answer.json()["code"] == "file_unknown"
 
 
 def test_plan_inputs_and_seed_come_with_the_request(client, alice, storage):

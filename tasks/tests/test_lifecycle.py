@@ -1,7 +1,5 @@
 """The way of a task through its states, its history, and what late or repeated reports change."""
 
-import uuid
-
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -70,24 +68,6 @@ def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_bac
     reported(attempt, finished(attempt, EndReason.TIMED_OUT))
     reported(attempt, started(attempt, passes=3, passes_done=3))
     assert attempt.passes_done == 2
-
-
-def test_submitting_twice_changes_nothing_the_second_time():
-    task = make_task()
-    submitting.task_submit(task, stored(task))
-    submitting.task_submit(task, stored(task))
-    assert task.events.count() == 1
-
-
-def test_a_task_does_not_wait_before_every_file_is_in_storage():
-    task = make_task()
-    what = stored(task)
-    what[task.files.last().pk] = None
-    with pytest.raises(DomainError, match="upload_missing") as caught:
-        submitting.task_submit(task, what)
-    assert caught.value.data["files"] == "data.npy"
-    task.refresh_from_db()
-    assert task.state == TaskState.INITIATED
 
 
 @pytest.mark.parametrize("arrived", [(10, None), (11, "0" * 32)])
@@ -192,17 +172,11 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
         Task.objects.update(not_before_at=timezone.now())
 
 
-def test_a_run_that_a_stranger_killed_is_tried_again_at_once():
+@pytest.mark.parametrize("reason", [EndReason.KILLED, EndReason.CANCELLED])
+def test_a_run_that_somebody_or_the_agent_itself_stopped_is_tried_again_at_once(reason):
     attempt = make_attempt()
-    reported(attempt, finished(attempt, EndReason.KILLED, exit_code=137))
+    reported(attempt, finished(attempt, reason, exit_code=137))
     assert len(assign_waiting()) == 1
-
-
-def test_a_run_that_the_agent_stopped_by_itself_is_tried_again():
-    attempt = make_attempt()
-    reported(attempt, finished(attempt, EndReason.CANCELLED))
-    attempt.task.refresh_from_db()
-    assert attempt.task.state == "waiting"
 
 
 def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
@@ -316,17 +290,6 @@ def test_the_database_itself_refuses_an_outcome_before_the_end():
     task = make_task()
     with pytest.raises(IntegrityError), transaction.atomic():
         Task.objects.filter(pk=task.pk).update(outcome=Outcome.FAILED)
-
-
-def test_a_heartbeat_renews_only_its_own_leases():
-    mine, other = make_attempt(), make_attempt(make_waiting_task(worker=make_worker()))
-    past = timezone.now()
-    Attempt.objects.update(lease_expires_at=past)
-    attempts.leases_renew(mine.worker, frozenset({mine.pk, other.pk, uuid.uuid4()}))
-    mine.refresh_from_db()
-    other.refresh_from_db()
-    assert mine.lease_expires_at > past
-    assert other.lease_expires_at == past
 
 
 def test_snapshot_plus_events_gives_the_new_snapshot():

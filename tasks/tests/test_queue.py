@@ -23,11 +23,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture
-def alice():
-    return make_user()
-
-
-@pytest.fixture
 def bob():
     return make_user("bob")
 

@@ -11,7 +11,6 @@ from tasks.queue.facts import facts_of
 from tasks.queue.scheduling import assign_waiting
 from tasks.queue.words import cause_words, hint_words
 from tasks.reasons import wording_of
-from tasks.sweeping import sweep
 from tasks.tests.make import (
     ask_for_any,
     change_worker,
@@ -27,11 +26,6 @@ from workers.services import worker_revoke
 from workers.tokens import code_issue, code_redeem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@pytest.fixture
-def alice():
-    return make_user()
 
 
 def change(worker: Worker, **columns) -> None:
@@ -96,17 +90,6 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     code_redeem(code_issue(worker))
     assert causes(task) == ["next"]
     assert [attempt.task for attempt in assign_waiting()] == [task]
-
-
-def test_a_task_for_any_device_leaves_one_whose_token_was_revoked(alice):
-    worker = make_worker("desk")
-    code_redeem(code_issue(worker))
-    task = ask_for_any(alice)
-    worker_revoke(worker, by=None)
-    other = make_worker("other")
-    sweep()
-    task.refresh_from_db()
-    assert (task.worker, task.state) == (other, "waiting")
 
 
 def test_a_task_for_any_device_says_why_no_other_takes_it(alice):

@@ -17,7 +17,7 @@ from tasks.queue.words import STUCK, cause_words, queue_rows
 from tasks.services import task_create
 from tasks.submitting import task_submit
 from tasks.sweeping import sweep
-from tasks.tests.make import make_user, make_waiting_task, make_worker, stored
+from tasks.tests.make import make_waiting_task, make_worker, stored
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError
 from webprofile.wording import word
@@ -25,11 +25,6 @@ from workers import gateway, services
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 def any_script(owner, **target) -> Task:

@@ -7,10 +7,14 @@ import pytest
 from django.db import IntegrityError
 from django.utils import translation
 
-from agent.protocol import Plan, Script
+from agent.config import LOG_LIMIT_BYTES
+from agent.protocol import Script
+from agent.runner import FILE_LIMIT_BYTES
+from agent.tail import END_BYTES
+from agent.watchdog import WatchLimits
 from tasks import services
 from tasks.asking.programs import check_model, check_program
-from tasks.asking.request import InputRequest, TaskRequest
+from tasks.asking.request import TaskRequest
 from tasks.asking.scripts import read_script
 from tasks.kinds import program_name
 from tasks.models import Task
@@ -50,17 +54,11 @@ def refusal(**changes) -> DomainError:
 @pytest.mark.parametrize(
     ("changes", "code", "field"),
     [
-        ({"files": []}, "one_program_wanted", "model"),
         ({"files": [program_file(), program_file()]}, "one_program_wanted", "model"),
         ({"files": [program_file(name="net.mge")]}, "script_suffix", "model"),
         ({"files": [program_file(name="a/train.py")]}, "file_name_path", "model"),
         ({"files": [program_file(size_bytes=0)]}, "file_empty", "model"),
         ({"files": [program_file(name="train.zip")]}, "script_entry_missing", "entry"),
-        ({"script": Script(entry="main.py")}, "script_entry_unwanted", "entry"),
-        ({"options": {"iter": 3}}, "script_takes_no_options", "options"),
-        ({"plan": Plan(preset="thorough", profiled=20)}, "script_takes_no_plan", "plan"),
-        ({"inputs": (InputRequest("x", "1"),)}, "script_takes_no_inputs", "inputs"),
-        ({"seed": 7}, "script_takes_no_seed", "seed"),
         ({"files": [program_file(), data_file()]}, "script_takes_no_inputs", "data"),
         (
             {"files": [program_file(), data_file(input="", name="my data.npy")]},
@@ -321,6 +319,31 @@ def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
     assert answer["problems"] == []
     assert [each["line"] for each in answer["commands"]] == ["python train.py --steps '3 4'"] * 2
     assert [each["kind"] for each in answer["commands"]] == ["timeline", "memory"]
+
+
+def test_the_form_names_the_limits_that_a_device_has_unless_its_owner_sets_others(client, alice):
+    make_script_worker()
+    page = client.get("/tasks/new/?kind=script").content.decode()
+    words = page.split('id="script-limits"')[1].split("</p>")[0]
+    limits = WatchLimits()
+    for figure in (
+        f"prints more than {limits.print_bytes >> 20} MiB",
+        f"writes more than {limits.disk_bytes >> 30} GiB",
+        f"({FILE_LIMIT_BYTES >> 30} GiB into one file)",
+        f"more than {limits.processes} processes",
+        f"for {limits.silence_s:g} s",
+        f"{LOG_LIMIT_BYTES >> 20} MiB is kept, and the last {END_BYTES >> 10} KiB",
+    ):
+        assert figure in words
+
+
+def test_a_task_says_what_of_a_long_log_can_be_downloaded(client):
+    task = make_script_task()
+    client.force_login(task.owner)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    words = page.split('id="log-cut"')[1].split("</p>")[0]
+    assert f"up to {LOG_LIMIT_BYTES >> 20} MiB it is complete" in words
+    assert f"the last {END_BYTES >> 10} KiB" in words
 
 
 # -- once more ------------------------------------------------------------------------------------

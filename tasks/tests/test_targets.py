@@ -8,7 +8,6 @@ from tasks.tests.make import (
     ask_for_any,
     go_offline,
     make_task,
-    make_user,
     make_worker,
     occupy,
 )
@@ -23,11 +22,6 @@ def refused(owner, **target) -> str:
     with pytest.raises(DomainError) as caught:
         ask_for_any(owner, **target)
     return word(caught.value)
-
-
-@pytest.fixture
-def alice():
-    return make_user()
 
 
 def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_fits(alice):

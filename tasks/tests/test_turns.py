@@ -11,7 +11,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tasks import services
-from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Purpose, Task
 from tasks.queue import rebinding
 from tasks.queue.facts import facts_of
@@ -34,16 +33,6 @@ def run_next(worker, *, lasts_s: float = 10.0) -> Task:
     )
     Task.objects.filter(pk=attempt.task_id).update(state="processing")
     return attempt.task
-
-
-@pytest.mark.django_db
-def test_users_alternate_however_many_tasks_one_of_them_has():
-    worker = make_worker()
-    alice, bob = make_user("alice"), make_user("bob")
-    many = [make_waiting_task(alice, worker) for _ in range(4)]
-    few = [make_waiting_task(bob, worker) for _ in range(2)]
-    order = [run_next(worker).pk for _ in range(6)]
-    assert order == [each.pk for each in (many[0], few[0], many[1], few[1], many[2], many[3])]
 
 
 @pytest.mark.django_db
@@ -123,17 +112,6 @@ def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     make_waiting_task(owner, worker)
     worker.grants.all().delete()
     assert assign_waiting([worker.pk]) == []
-
-
-@pytest.mark.django_db
-def test_two_dispatchers_hand_out_a_task_and_a_slot_once():
-    worker = make_worker()
-    first, second = (make_waiting_task(worker=worker) for _ in range(2))
-    stale = Task.objects.get(pk=first.pk)
-    assert attempt_assign(first, slot=0)
-    assert attempt_assign(stale, slot=1) is None
-    assert assign_waiting([worker.pk]) == []
-    assert Task.objects.get(pk=second.pk).state == "waiting"
 
 
 @pytest.mark.django_db

@@ -22,11 +22,6 @@ from workers.tokens import code_issue, code_redeem, token_check
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-@pytest.fixture
-def root():
-    return make_user("root", is_staff=True, is_superuser=True)
-
-
 def refused(code: str):
     return pytest.raises(DomainError, match=rf"^{code}\b")
 

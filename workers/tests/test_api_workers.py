@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agent.protocol.options import OPTIONS, describe
 from tasks.models import Attempt
-from tasks.tests.make import last_seen, make_attempt, make_user, make_waiting_task, make_worker
+from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
 from workers.models import Grant, Pool, Runtime
 from workers.services import worker_retire
@@ -31,16 +31,6 @@ ROOFS = {
     "copy_bytes_s": 2e10,
     "measured_at": 1_763_000_000.0,
 }
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
-def root():
-    return make_user("root", is_staff=True, is_superuser=True)
 
 
 def names(answer):

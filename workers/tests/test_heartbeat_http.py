@@ -97,10 +97,6 @@ def test_a_body_that_is_too_large_is_refused(client):
     assert answer.status_code == 413
 
 
-def test_only_a_post_is_a_beat(client):
-    assert client.get("/api/agent/heartbeat/").status_code == 405
-
-
 @pytest.mark.parametrize(
     ("length", "status"), [("abc", 400), ("-1", 400), ("²", 400), ("9" * 5000, 413)]
 )
