@@ -24,7 +24,6 @@ from tasks.queue.eligibility import scripts_takers
 from tasks.states import TaskState
 from tasks.transitions import transition_if
 from webprofile.meters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
-from workers.models import Worker
 
 log = structlog.get_logger()
 
@@ -118,12 +117,6 @@ def attempt_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | Non
     LOG_BYTES.inc(size)
     announce.attempt_progressed_on_commit(attempt.task)
     return attempt
-
-
-def leases_renew(worker: Worker, running: frozenset[uuid.UUID]) -> None:
-    """A sign of life names the attempts that an agent holds: push their leases out."""
-    if running:
-        leases_keep(Attempt.objects.filter(worker=worker, pk__in=running, ended_at=None))
 
 
 def leases_keep(live: Iterable[Attempt]) -> None:

@@ -70,7 +70,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
         runtimes=message.runtimes,
         features=message.features,
     )
-    attempts.leases_renew(worker, message.running)
+    attempts.leases_keep(_live(worker.pk).filter(pk__in=message.running))
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
         attempts.attempt_lose(attempt, reason=AGENT_FORGOT)

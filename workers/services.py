@@ -42,7 +42,9 @@ def worker_introduce(
 
     What is known already is not written again: after a restart of the site all agents come at once.
     """
-    worker_seen(worker)
+    now = timezone.now()
+    if not Pulse.objects.filter(worker=worker).update(last_seen_at=now):
+        Pulse.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
     # features beside the facts: what an older agent cannot do is not asked of it
     said = {**facts.model_dump(mode="json"), "features": sorted(features)}
     columns = {
@@ -74,13 +76,6 @@ def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
         "libraries": sorted(info.libraries),
         "roofs": roofs_as_json(info.roofs),
     }
-
-
-def worker_seen(worker: Worker) -> None:
-    """Note a sign of life; no event."""
-    now = timezone.now()
-    if not Pulse.objects.filter(worker=worker).update(last_seen_at=now):
-        Pulse.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
 
 
 def workers_seen(workers: Iterable[int]) -> None:

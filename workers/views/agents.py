@@ -10,10 +10,9 @@ from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
 from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
-from tasks.attempts import attempts_revive, leases_renew
 from webprofile.errors import DomainError
 from webprofile.wording import word
-from workers.services import worker_seen
+from workers.gateway import on_heartbeats
 from workers.tokens import bearer_of, code_redeem, token_check
 
 
@@ -63,9 +62,7 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
         return _refuse(DomainError("bad_request", status=400))
     except DomainError as error:
         return _refuse(error)
-    attempts_revive(worker.pk, message.running)
-    worker_seen(worker)
-    leases_renew(worker, message.running)
+    on_heartbeats({worker.pk: message.running})
     return JsonResponse({"server_time": time.time()})
 
 
