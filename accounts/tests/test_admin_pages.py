@@ -120,12 +120,6 @@ def test_who_takes_their_own_rights_does_it_last_and_goes_on_as_a_user(client, r
     assert client.get(USERS).status_code == 302
 
 
-def test_all_administrators_at_once_are_not_demoted(client, root):
-    other = make_user("other", is_staff=True, is_superuser=True)
-    act(client, "demote", root, other, confirm="yes")
-    assert User.objects.filter(is_staff=True).count() == 1
-
-
 def test_a_user_is_shut_out_and_let_in_again_by_the_buttons_of_the_page(client, root):
     bob = make_user("bob")
     url = f"{USERS}{bob.pk}"
@@ -322,19 +316,16 @@ def test_the_history_of_a_row_leads_to_its_entries(client, entry):
 
 
 @pytest.mark.parametrize(
-    ("path", "data"),
+    "data",
     [
-        ("add/", {"action": "x"}),
-        ("{pk}/change/", {"action": "x", "actor_email": "nobody", "_save": "1"}),
-        ("{pk}/delete/", {"post": "yes"}),
-        ("", {"action": "delete_selected", "_selected_action": ["{pk}"], "post": "yes"}),
-        ("", {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "_save": "1"}),
+        {"action": "delete_selected", "_selected_action": ["{pk}"], "post": "yes"},
+        {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "_save": "1"},
     ],
 )
-def test_nobody_writes_into_the_log(client, entry, path, data):
+def test_nobody_writes_into_the_log(client, entry, data):
     rows = list(AuditEntry.objects.values())
     chosen = {key: [entry.pk] if value == ["{pk}"] else value for key, value in data.items()}
-    client.post(LOG + path.format(pk=entry.pk), chosen)
+    client.post(LOG, chosen)
     assert list(AuditEntry.objects.values()) == rows
 
 
