@@ -27,7 +27,6 @@ from accounts.access_tokens import tokens_usable
 from accounts.audit import audit_record
 from accounts.emails import email_canonical
 from accounts.models import AccessToken, User
-from accounts.refresh_tokens import refresh_tokens_revoke
 from accounts.sessions import sessions_end
 from accounts.system import people
 from webprofile.errors import DomainError
@@ -260,12 +259,9 @@ def _check_password(password: str, user: User) -> None:
 
 
 def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
-    """End sessions (all but the one of the key `keep`) and tokens; how many there were, if any.
-
-    A refresh token is a program's session.
-    """
+    """End sessions (all but the one of the key `keep`) and tokens; how many there were, if any."""
     ended = {
-        "sessions": sessions_end(user, keep=keep) + refresh_tokens_revoke(user),
+        "sessions": sessions_end(user, keep=keep),
         "access_tokens": tokens_usable(user).update(revoked_at=timezone.now()),
     }
     return {kind: count for kind, count in ended.items() if count}

@@ -22,33 +22,21 @@ def sessions_of(user: User) -> list[UserSession]:
 def sessions_end(user: User, *, keep: str = "") -> int:
     """End a user's sessions, all but the one of the key `keep`; returns how many.
 
-    What asks for it writes the audit entry.
+    A pair of tokens that a program got by logging in is its session, too. Access tokens stay: they
+    are ended one by one. What asks for it writes the audit entry.
     """
     # not `sessions_of`: a session that another password or a deactivation made void must go too
     ended = 0
     for session in UserSession.objects.filter(user=user).exclude(session_key=keep):
         ended += session.exists()
         session.end()
-    return ended
-
-
-@transaction.atomic
-def log_out_everywhere(user: User) -> None:
-    """End every session of a user, and every pair of tokens that a program got by logging in.
-
-    Access tokens stay: they are ended one by one.
-    """
-    sessions_end(user)
-    refresh_tokens_revoke(user)
+    return ended + refresh_tokens_revoke(user)
 
 
 @transaction.atomic
 def user_end_sessions(user: User, *, by: User | None, keep: str = "") -> int:
-    """End every session of a user on an administrator's word, refresh tokens of programs too.
-
-    Returns how many there were.
-    """
-    ended = sessions_end(user, keep=keep) + refresh_tokens_revoke(user)
+    """End every session of a user on an administrator's word; returns how many there were."""
+    ended = sessions_end(user, keep=keep)
     if ended:
         audit_record("user.end_sessions", user, by=by, before={"sessions": ended})
     return ended

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import Webhook
-from accounts.webhooks.events import device_event
+from accounts.webhooks.events import DeviceOccasion, device_events
 from workers.models import HealthCheck, Worker
 from workers.services import worker_release
 
@@ -86,9 +86,8 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
     rows = Worker.objects.filter(pk=worker.pk, retired_at=None)
     if rows.filter(held_at=None).update(held_at=at, held_reason=reason[:300]):
         audit_record("worker.hold", worker, by=None, before={"held": ""}, after={"held": reason})
-        device_event(
-            Webhook.Event.DEVICE_HELD, worker_id=worker.pk, name=worker.name, key=at.isoformat()
-        )
+        occasion = DeviceOccasion(worker.pk, worker.name, at.isoformat())
+        device_events(Webhook.Event.DEVICE_HELD, [occasion])
     else:
         rows.update(held_reason=reason[:300])
 

@@ -21,7 +21,7 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 from accounts.access_tokens import token_issue
 from accounts.models import AccessToken as ScriptToken
 from accounts.refresh_tokens import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
-from accounts.sessions import log_out_everywhere
+from accounts.sessions import sessions_end
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
@@ -266,7 +266,7 @@ def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it(
     (user,) = at_once(make_user)
     for _ in range(5):
         (pair,) = at_once(partial(pair_issue, user))
-        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(log_out_everywhere, user))
+        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(sessions_end, user))
         if renewed != "token_invalid":  # it was first, and what it made was ended
             (again,) = at_once(partial(pair_renew, renewed.refresh))
             assert again == "token_invalid"

@@ -14,7 +14,7 @@ from accounts.models import AuditEntry, Webhook, WebhookDelivery
 from accounts.tests.webhook_receiver import make_certificate, receiving
 from accounts.webhooks import addresses, delivering, sending
 from accounts.webhooks.delivering import MOST_CALLS, deliveries_sweep, delivery_try
-from accounts.webhooks.events import device_event
+from accounts.webhooks.events import DeviceOccasion, device_events
 from accounts.webhooks.registering import (
     webhook_add,
     webhook_enable,
@@ -273,7 +273,7 @@ def test_calls_whose_actor_died_each_time_have_an_end(receiver):
 def test_who_was_an_administrator_when_a_device_went_away_hears_nothing_of_it_later(receiver):
     root = make_user("root", is_staff=True)
     webhook, _ = hook(receiver, root, events=["device.lost"])
-    device_event(Webhook.Event.DEVICE_LOST, worker_id=1, name="box", key="x")
+    device_events(Webhook.Event.DEVICE_LOST, [DeviceOccasion(1, "box", "x")])
     root.is_staff = False
     root.save()
     delivery = deliver(webhook.deliveries.get())

@@ -28,7 +28,7 @@ from accounts.emails import email_canonical
 from accounts.forms import PreferencesForm, TokenForm
 from accounts.models import AccessToken, User
 from accounts.selectors import reader_of
-from accounts.sessions import log_out_everywhere
+from accounts.sessions import sessions_end
 from webprofile.errors import DomainError
 from webprofile.wording import word
 
@@ -102,7 +102,7 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
 @login_required
 def session_end_all(request: HttpRequest) -> HttpResponse:
     """Log out everywhere, here too."""
-    log_out_everywhere(reader_of(request))
+    sessions_end(reader_of(request))
     return _logged_out(request, None)
 
 

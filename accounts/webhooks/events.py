@@ -17,32 +17,18 @@ from accounts.models import Webhook, WebhookDelivery
 from webprofile.background import enqueue_on_commit
 
 
-@dataclass(frozen=True)
-class TaskEnd:
-    """How a task ended; outcome and reason by their codes."""
-
-    task_id: int
-    owner_id: int
-    outcome: str
-    reason: str
-
-
-def task_ended(end: TaskEnd) -> None:
-    """Tell the owner's webhooks that a task is finished."""
-    listening = _listening(Webhook.Event.TASK_FINISHED)
-    for webhook in _held(listening.filter(user=end.owner_id)):
-        _tell_of_task(webhook, end)
-
-
-def _tell_of_task(webhook: Webhook, end: TaskEnd) -> None:
+def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
+    """Tell the owner's webhooks that a task is finished; outcome and reason by their codes."""
+    event = Webhook.Event.TASK_FINISHED
     data = {
-        "task": end.task_id,
-        "outcome": end.outcome,
-        "reason": end.reason,
-        "url": f"{settings.SITE_URL}/tasks/{end.task_id}/",
-        "api": f"{settings.SITE_URL}/api/v1/tasks/{end.task_id}/",
+        "task": task_id,
+        "outcome": outcome,
+        "reason": reason,
+        "url": f"{settings.SITE_URL}/tasks/{task_id}/",
+        "api": f"{settings.SITE_URL}/api/v1/tasks/{task_id}/",
     }
-    delivery_add(webhook, Webhook.Event.TASK_FINISHED.value, key=f"task {end.task_id}", data=data)
+    for webhook in _held(_listening(event).filter(user=owner_id)):
+        delivery_add(webhook, event.value, key=f"task {task_id}", data=data)
 
 
 @dataclass(frozen=True)
@@ -54,28 +40,35 @@ class DeviceOccasion:
     key: str
 
 
-def device_event(event: Webhook.Event, *, worker_id: int, name: str, key: str) -> None:
-    """Tell administrators' webhooks of a device."""
-    for webhook in _held(administrators_listening(event)):
-        _tell_of_device(webhook, event, DeviceOccasion(worker_id, name, key))
-
-
 def device_events(
-    event: Webhook.Event, occasions: Iterable[DeviceOccasion], *, since: datetime.datetime
+    event: Webhook.Event,
+    occasions: Iterable[DeviceOccasion],
+    *,
+    since: datetime.datetime | None = None,
 ) -> None:
-    """Tell of many devices, again and again for as long as each occasion lasts.
+    """Tell administrators' webhooks of devices; again and again for as long as an occasion lasts.
 
-    since: nobody was told of any of them before that; what was told is found by one query
+    since: nobody was told of any of them before that; what was told is found by one query. None:
+    nobody was told yet
     """
     webhooks = list(_held(administrators_listening(event)))
     if not webhooks:
         return
-    rows = WebhookDelivery.objects.filter(event=event.value, created_at__gte=since)
-    told = set(rows.values_list("webhook", "key"))
+    told = set[tuple[int, str]]()
+    if since is not None:
+        rows = WebhookDelivery.objects.filter(event=event.value, created_at__gte=since)
+        told = set(rows.values_list("webhook", "key"))
     for occasion in occasions:
+        key = f"{event.value} {occasion.worker_id} {occasion.key}"[:100]
+        data = {
+            "device": occasion.worker_id,
+            "name": occasion.name,
+            "url": f"{settings.SITE_URL}/workers/{occasion.worker_id}/",
+            "api": f"{settings.SITE_URL}/api/v1/workers/{occasion.worker_id}/",
+        }
         for webhook in webhooks:
-            if (webhook.pk, _device_key(event, occasion)) not in told:
-                _tell_of_device(webhook, event, occasion)
+            if (webhook.pk, key) not in told:
+                delivery_add(webhook, event.value, key=key, data=data)
 
 
 def administrators_listening(event: Webhook.Event) -> QuerySet[Webhook]:
@@ -86,20 +79,6 @@ def _held(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
     """Locked: one that is removed before the commit would break it, with all that is in it."""
     # in one order for all who lock several
     return webhooks.order_by("pk").select_for_update(of=("self",), no_key=True)
-
-
-def _tell_of_device(webhook: Webhook, event: Webhook.Event, occasion: DeviceOccasion) -> None:
-    data = {
-        "device": occasion.worker_id,
-        "name": occasion.name,
-        "url": f"{settings.SITE_URL}/workers/{occasion.worker_id}/",
-        "api": f"{settings.SITE_URL}/api/v1/workers/{occasion.worker_id}/",
-    }
-    delivery_add(webhook, event.value, key=_device_key(event, occasion), data=data)
-
-
-def _device_key(event: Webhook.Event, occasion: DeviceOccasion) -> str:
-    return f"{event.value} {occasion.worker_id} {occasion.key}"[:100]
 
 
 def delivery_add(

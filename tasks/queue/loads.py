@@ -76,11 +76,6 @@ def history_of(worker: Worker, *, last: int = 50) -> list[float]:
     return [max(0.0, (end - begin).total_seconds()) for begin, end in times if end]
 
 
-def usual_s_of(worker: Worker) -> float:
-    """For how long an attempt holds a slot of this device on average, s; above 0."""
-    return usual_s_in(history_of(worker))
-
-
 def usual_s_in(history: Sequence[float]) -> float:
-    """The same of a history that was read already."""
+    """For how long an attempt of such a history held a slot on average, s; above 0."""
     return max(sum(history) / len(history), 0.001) if history else UNKNOWN_S

@@ -14,7 +14,7 @@ from django.utils import timezone
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.queue.eligibility import owner_may_use, runnable, startable, takes_tasks
-from tasks.queue.loads import usual_s_of
+from tasks.queue.loads import history_of, usual_s_in
 from tasks.queue.rebinding import fits, task_rebind
 from tasks.queue.targets import Candidate, candidates, match, pools_of, target_of
 from tasks.queue.turns import (
@@ -133,7 +133,7 @@ def _next_of(worker: Worker, heads: Sequence[Head]) -> Iterator[Task]:
     """Waiting tasks by the turns of their owners on this device."""
     usual_s, held = 0.0, dict[int, float]()
     if len({group.owner_id for group, _ in heads}) > 1:
-        usual_s = usual_s_of(worker)
+        usual_s = usual_s_in(history_of(worker))
         held = held_s(worker, live_s=usual_s)
     of_turn = {Turn(group.tier, group.owner_id): iter(tasks) for group, tasks in heads}
     for turn in next_turns((group for group, _ in heads), held, usual_s):
