@@ -20,9 +20,9 @@ from profiles.shown.attempt_words import (
 from profiles.shown.device_rows import device_rows
 from profiles.shown.explanations import EXPLANATIONS
 from profiles.shown.statistics import has_noisy_overhead, overhead_percent
-from tasks.asking.measuring import plan_rows
 from tasks.models import Artifact, Task
 from tasks.selectors import tasks_listed_for
+from tasks.submission.plans import plan_rows
 from webprofile.errors import DomainError
 
 IO_DUMP_NAME = "bin_io_dump.zip"

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from profiles.parts import target_of, what_is_stored
-from tasks.asking.contents import head_bytes_of
-from tasks.asking.request import FileRequest
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
+from tasks.submission.contents import head_bytes_of
+from tasks.submission.request import FileRequest
 from tasks.submitting import StoredObject, task_submit
 from webprofile.errors import DomainError
 from webprofile.storage import storage

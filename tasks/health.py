@@ -13,13 +13,13 @@ from django.utils.translation import gettext
 
 from accounts.system import system_user
 from agent.protocol.plan import Plan
-from tasks.asking.request import FileRequest, TaskRequest
 from tasks.ends import ENDS
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.queue.eligibility import takes_tasks
 from tasks.reasons import Blame, Reason, wording_of
 from tasks.services import task_create
 from tasks.states import LIVE, Outcome, TaskState
+from tasks.submission.request import FileRequest, TaskRequest
 from workers.health import recheck_at
 from workers.models import HealthCheck, Runtime, Worker
 

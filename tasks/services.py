@@ -17,14 +17,13 @@ from django.utils import timezone
 from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from tasks import announce
-from tasks.asking.admission import admit, allowed_priority, check_quota
-from tasks.asking.copying import request_of
-from tasks.asking.measuring import script_timeout_s_of, timeout_s_of
-from tasks.asking.request import FileRequest, TaskRequest
 from tasks.kinds import Kind
 from tasks.models import Purpose, Task, TaskFile
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
+from tasks.submission.plans import script_timeout_s_of, timeout_s_of
+from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of
+from tasks.submission.validation import admit, allowed_priority, check_quota
 from tasks.transitions import transition_if
 from webprofile import traces
 from webprofile.errors import DomainError
@@ -47,7 +46,8 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
     """Register a task in state initiated, with one row for each of its files.
 
     Without `worker` the request's target chooses the device. Raises DomainError if the request
-    cannot be met (`tasks.asking.admission`), quota_reached if the owner has too many live tasks.
+    cannot be met (`tasks.submission.validation`), quota_reached if the owner has too many live
+    tasks.
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
@@ -117,25 +117,14 @@ def file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
 
 
 @transaction.atomic
-def task_copy(task: Task, *, owner: User, **changes: Any) -> tuple[Task, TaskRequest]:
-    """Ask for a task once more, with `changes` to its request (fields of TaskRequest).
-
-    Returns the new task, in state initiated, and the request, whose files name the objects to copy.
-    Raises DomainError as `task_create`, and as `tasks.asking.copying.request_of`.
-    """
-    asked = request_of(task)
-    asked = replace(asked, priority=allowed_priority(owner, asked.priority))
-    request = replace(asked, **changes)
-    worker = task.worker if request.target is None else None
-    return task_create(owner=owner, worker=worker, request=request), request
-
-
-@transaction.atomic
 def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
-    """As `task_copy` without changes, but asked twice in a moment (a double click) it is one task.
+    """Register a task with the request of one that has ended.
 
-    That task comes without a request: who made it copies its files. Raises DomainError not_ended
-    while the task lives, task_gone if it was deleted meanwhile.
+    Returns the new task, in state initiated, and its request, whose files name the objects to copy.
+    Asked twice in a moment (a double click) it is one task; the second time it comes without a
+    request: who made it copies its files. Raises DomainError as `task_create`, file_gone or
+    file_not_uploaded if a row says that storage does not hold a file, not_ended while the task
+    lives, task_gone if it was deleted meanwhile.
     """
     # two that ask at the same time do so one after the other
     row = Task.objects.select_for_update().filter(pk=task.pk).first()
@@ -152,7 +141,12 @@ def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
         # another one may have been made with changes
         if _asked(copy) == _asked(task):
             return copy, None
-    return task_copy(task, owner=owner)
+    for file in task.files.all():
+        check_stored(file)
+    request = request_of(task)
+    request = replace(request, priority=allowed_priority(owner, request.priority))
+    worker = task.worker if request.target is None else None
+    return task_create(owner=owner, worker=worker, request=request), request
 
 
 def _asked(task: Task) -> tuple[Any, ...]:

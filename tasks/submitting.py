@@ -10,12 +10,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from tasks.announce import dispatch_on_commit
-from tasks.asking.admission import misfit
-from tasks.asking.contents import look_into
-from tasks.asking.copying import described
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import candidates, target_of
 from tasks.states import TaskState
+from tasks.submission.contents import look_into
+from tasks.submission.request import request_of
+from tasks.submission.validation import misfit
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 
@@ -37,7 +37,7 @@ def task_submit(
     """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
 
     stored: what storage holds of each file, by its id (None: nothing)
-    heads: the first bytes of files that are looked into (`tasks.asking.contents`)
+    heads: the first bytes of files that are looked into (`tasks.submission.contents`)
     Raises DomainError upload_missing or upload_damaged, naming the files; input_* for data that no
     device could use, script_* and model_* for a program or model that is none; not_initiated if the
     task ended.
@@ -85,7 +85,7 @@ def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
     """
     if task.target is None or task.state != TaskState.INITIATED:
         return {}
-    request = described(task)
+    request = request_of(task)
     arrays = [array for file in files for array in file.arrays]
     refusals = []
     for each in candidates(target_of(task.target), user=task.owner):

@@ -30,8 +30,6 @@ from profiles.selectors import (
 )
 from profiles.shown.retention_words import rules_shown
 from tasks import services
-from tasks.asking.file_words import file_words
-from tasks.asking.measuring import most_script_s, plan_fields, plan_rows
 from tasks.cancelling import tasks_cancel_own
 from tasks.listing.acts import cancel_words
 from tasks.models import Task
@@ -49,8 +47,9 @@ from tasks.selectors import (
     tasks_visible_to,
 )
 from tasks.states import TaskState
-from tasks.submission.files import cache_choices, task_repeat
-from tasks.submission.form import form_data, outlook_of, read_priority, where_rows
+from tasks.submission.copies import cache_choices, task_repeat
+from tasks.submission.form import file_words, form_data, outlook_of, read_priority, where_rows
+from tasks.submission.plans import most_script_s, plan_fields, plan_rows
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.storage import storage

@@ -32,6 +32,7 @@ from agent.protocol import (
     Hello,
     InputFile,
     Plan,
+    Script,
     Start,
     Uploads,
     UploadTarget,
@@ -40,7 +41,6 @@ from agent.protocol import (
 from tasks import attempts
 from tasks.announce import dispatch_on_commit
 from tasks.artifacts import artifacts_judge, artifacts_offer, artifacts_record
-from tasks.asking.copying import script_of
 from tasks.attempts import attempts_revive
 from tasks.ends import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.models import Attempt, artifact_key
@@ -272,7 +272,7 @@ def _start(attempt: Attempt) -> Start:
         seed=task.seed,
         plan=Plan.model_validate(task.plan),
         options=task.options,
-        script=script_of(task),
+        script=None if task.script is None else Script.model_validate(task.script),
         timeout_s=task.timeout_s,
         grace_s=settings.CANCEL_GRACE_S,
         task=task.pk,

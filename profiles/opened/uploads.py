@@ -27,8 +27,8 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.opened.announce import opened_changed_on_commit
 from profiles.parsers.first_look import FileKind, kind_of, other_kind
 from profiles.size_limits import announced_limit
-from tasks.asking.files import MIB, check_file
-from tasks.asking.request import FileRequest
+from tasks.submission.files import MIB, check_file
+from tasks.submission.request import FileRequest
 from tasks.submitting import StoredObject
 from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError

@@ -1,5 +1,5 @@
 // What a file's first bytes say: the same rules as the server's (agent/protocol/inputs
-// and tasks/asking/programs.py), applied before anything is uploaded. Pure, but for `slice` of a File.
+// and tasks/submission/contents.py), applied before anything is uploaded. Pure, but for `slice` of a File.
 //
 // Each function returns {code, ...values} for a file that cannot be used, where `code` names the
 // server's refusal, or what the file holds: {arrays: [{name, dtype, shape}], isFortran}.

@@ -21,7 +21,7 @@ from tasks.models import Task
 from tasks.pages import PAGE_SIZE
 from tasks.selectors import tasks_listed_for
 from tasks.states import Status, TaskState
-from tasks.submission.files import task_repeat
+from tasks.submission.copies import task_repeat
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word

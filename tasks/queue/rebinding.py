@@ -11,11 +11,11 @@ from django.utils import timezone
 from accounts.models import User
 from tasks import announce
 from tasks.announce import dispatch_on_commit
-from tasks.asking.admission import check_priority, misfit, runtime_of
-from tasks.asking.copying import described
 from tasks.models import Task, TaskEvent
 from tasks.queue.targets import Candidate
 from tasks.states import TaskState
+from tasks.submission.request import request_of
+from tasks.submission.validation import check_priority, misfit, runtime_of
 from webprofile.errors import DomainError
 from workers.models import Worker
 
@@ -61,7 +61,7 @@ def fits(task: Task, candidate: Candidate) -> bool:
 def refusal_there(task: Task, candidate: Candidate) -> DomainError | None:
     """Why a device cannot do what this task asks for; None if it can."""
     arrays: list[Mapping[str, Any]] = [row for file in task.files.all() for row in file.arrays]
-    return misfit(candidate, described(task), arrays)
+    return misfit(candidate, request_of(task), arrays)
 
 
 @transaction.atomic

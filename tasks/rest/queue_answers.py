@@ -3,9 +3,9 @@
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
-from tasks.asking.command_line import Command
 from tasks.queue.facts import Cause, Hint
 from tasks.queue.words import cause_words, hint_words
+from tasks.submission.drafts import Command
 from webprofile.errors import DomainError
 from webprofile.wording import word
 

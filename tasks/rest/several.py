@@ -13,7 +13,7 @@ from tasks.rest.queue_answers import RefusalAnswer
 from tasks.rest.views import LONG_OF_WORKER
 from tasks.selectors import tasks_visible_to
 from tasks.states import Status
-from tasks.submission.files import end_refused
+from tasks.submission.copies import end_refused
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from webprofile.rest.schema import problems

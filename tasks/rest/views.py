@@ -15,7 +15,6 @@ from rest_framework.response import Response
 from profiles.removal import draft_discard, task_delete, task_keep_files
 from profiles.task_files import sources_check, task_confirm, upload_targets
 from tasks import services
-from tasks.asking.admission import allowed_priority, quota_of
 from tasks.models import Task
 from tasks.queue import rebinding
 from tasks.queue.eligibility import RULES, SCRIPT
@@ -26,9 +25,10 @@ from tasks.rest.filters import TaskFilters
 from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
-from tasks.submission.files import copy_confirm, copy_sources, end_refused, task_repeat
-from tasks.submission.judging import admission_of, draft_of
+from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat
+from tasks.submission.drafts import admission_of, draft_of
 from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
+from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.rest import fields, idempotency
 from webprofile.rest.schema import problems

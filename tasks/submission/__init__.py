@@ -1,1 +1,1 @@
-"""Submission of tasks: the request schema, its files, and checks before a task is created."""
+"""Submission of tasks: from JSON by `schema` to a `request`, its validation, and copies of it."""

@@ -1,174 +1,98 @@
-"""Files of a request: announce them for an upload, or copy those of an earlier task."""
+"""Which files a task may come with."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+import re
 
-from django.db import transaction
-from django.db.models import QuerySet
-from django.utils import translation
+from django.conf import settings
 
-from accounts.models import User
-from agent.protocol.artifacts import artifact_of
+from agent.protocol.artifacts import limit_of
+from agent.protocol.input_rules import LONGEST_NAME, can_be_given
 from agent.protocol.options import OPTIONS
-from profiles.task_files import sources_check, task_confirm
-from tasks import services
-from tasks.asking.copying import copy_of, request_of
-from tasks.asking.request import FileRequest
-from tasks.models import Artifact, Task, TaskFile
-from tasks.reasons import Reason
-from tasks.selectors import tasks_visible_to
-from tasks.states import TaskState
+from tasks.models import DATA_SUFFIXES, TaskFile
+from tasks.submission.request import FileRequest, TaskRequest
 from webprofile.errors import DomainError
-from webprofile.storage import storage
-from webprofile.wording import word
 
-#: the artifact of an earlier task that may be the content of an option
-CACHES = {
-    "fast_run_algo_policy": artifact_of("fast_run_algo_policy"),
-    "tensorrt_cache": artifact_of("tensorrt_cache"),
-    "pack_cache": artifact_of("fast_run_algo_policy"),
-}
-MOST_CHOICES = 50
-#: how a task ends whose file is refused, by how the refusal's code begins
-_UNUSABLE = {
-    "input": Reason.INPUT_UNREADABLE,
-    "script": Reason.SCRIPT_UNREADABLE,
-    "model": Reason.MODEL_INVALID,
-}
-_OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option")
+NAME_LIMIT = 255
+MIB = 1024**2
+#: for a file of an option that is no cache of ours
+OPTION_FILE_LIMIT_BYTES = 64 * MIB
+#: control characters, and halves of characters, which no database stores
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
-def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
-    """Copy what lies in storage already, for files with a source. Raises DomainError.
-
-    `files` are those that the task was created with; whatever fails, the task ends.
-    """
-    rows = {(row.kind, row.position): row for row in task.files.all()}
-    positions: Counter[str] = Counter()
-    try:
-        for file in files:
-            row = rows[file.kind, positions[file.kind]]
-            positions[file.kind] += 1
-            if file.source:
-                _, etag = storage.copy(file.source, row.object_key)
-                # a copy may be in one piece where its source came in parts
-                services.file_stored(row, etag=etag if file.part_bytes else "")
-    except Exception as error:
-        end_copy(task, error)
-        raise
-
-
-def task_repeat(
-    task: Task, *, owner: User, keep: Callable[[Task], object] = lambda copy: None
-) -> tuple[Task, bool]:
-    """Ask for the same once more, with copies of its files, and put it into the queue.
-
-    Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
-    it in the transaction that makes it. Raises DomainError as `sources_check`, before anything is
-    made, `tasks.services.task_rerun` and `task_confirm`; whatever fails once it is made, the new
-    task ends.
-    """
-    if task.state == TaskState.FINISHED:  # of others `task_rerun` says what is wrong
-        sources_check(request_of(task).files)
-    with transaction.atomic():
-        copy, asked = services.task_rerun(task, owner=owner)
-        keep(copy)
-    if asked is not None:
-        copy_sources(copy, asked.files)
-        copy_confirm(copy)
-    return copy, asked is not None
+def check_files(request: TaskRequest) -> None:
+    """Raises DomainError, naming the field and the cause."""
+    of_kind: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
+    one = "one_model_wanted" if request.script is None else "one_program_wanted"
+    for file in request.files:
+        if file.kind not in of_kind:
+            raise DomainError(one, field="model")
+        of_kind[file.kind].append(file)
+    models, data, options = (of_kind[kind] for kind in ("model", "data", "option"))
+    if len(models) != 1:
+        raise DomainError(one, field="model")
+    if len(data) > settings.DATA_FILES_LIMIT:
+        raise DomainError("too_many_files", field="data", limit=settings.DATA_FILES_LIMIT)
+    check_file(models[0], "model", settings.MODEL_SIZE_LIMIT_BYTES)
+    seen: set[str] = set()
+    for file in data:
+        check_file(file, "data", settings.DATA_SIZE_LIMIT_BYTES)
+        if request.script is None:
+            _check_data(file, seen)
+    _check_options(options)
 
 
-def copy_confirm(task: Task) -> None:
-    """Put a task whose files were copied into the queue; whatever fails, it ends."""
-    try:
-        task_confirm(task)
-    except Exception as error:
-        end_copy(task, error)
-        raise
+def check_input_name(name: str, field: str) -> None:
+    """Whether load_and_run could be told this variable. Raises DomainError."""
+    if len(name) > LONGEST_NAME:
+        raise DomainError("input_name_long", field=field, limit=LONGEST_NAME)
+    if not can_be_given(name):
+        raise DomainError("input_name_bad", field=field, input=name)
 
 
-def end_refused(task: Task, error: DomainError) -> None:
-    """End a task one of whose files cannot be what it was sent as, in the words of what is wrong.
-
-    The file will not get better: what is wanted is another task. Other errors change nothing.
-    """
-    reason = _UNUSABLE.get(error.code.partition("_")[0])
-    if reason is not None:
-        with translation.override("en"):  # as all details
-            services.task_fail(task, reason=reason.value, detail=str(word(error)))
-
-
-def end_copy(task: Task, error: Exception) -> None:
-    """End a task whose files could not be copied; its detail is the text of the error."""
-    with translation.override("en"):  # as all details
-        detail = word(error) if isinstance(error, DomainError) else ""
-    services.task_copy_failed(task, detail=detail)
-
-
-def cache_choices(reader: User) -> dict[str, list[Artifact]]:
-    """The reader's own caches that each option may take, newest first."""
-    names = set(CACHES.values())
-    found = list(
-        _caches(reader).filter(name__in=names).order_by("-attempt__task_id")[:MOST_CHOICES]
-    )
-    return {
-        option: [each for each in found if each.name == name] for option, name in CACHES.items()
-    }
+def check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
+    """Whether a file of this name, size and checksum may be kept. Raises DomainError."""
+    if not file.name.strip() or _UNWRITABLE.search(file.name):
+        raise DomainError("file_name_bad", field=field)
+    if len(file.name) > NAME_LIMIT:
+        raise DomainError("file_name_long", field=field, limit=NAME_LIMIT)
+    if "/" in file.name or "\\" in file.name:
+        raise DomainError("file_name_path", field=field, name=file.name)
+    if file.size_bytes <= 0:
+        raise DomainError("file_empty", field=field, name=file.name)
+    if file.size_bytes > limit_bytes:
+        raise DomainError(
+            "file_too_large", field=field, name=file.name, limit_mib=limit_bytes // MIB
+        )
+    if file.is_parted and not file.source and not settings.S3_TAKES_PARTS:
+        raise DomainError("parts_not_here", field=field, name=file.name)
+    # the sum of one in parts is told when all have arrived
+    if not file.is_parted and not _MD5.fullmatch(file.md5):
+        raise DomainError("checksum_bad", field=field, name=file.name)
 
 
-def _caches(reader: User) -> QuerySet[Artifact]:
-    own = Artifact.objects.filter(
-        is_stored=True, attempt__task__owner=reader, attempt__task__state=TaskState.FINISHED
-    )
-    return own.select_related("attempt__task").prefetch_related("attempt__task__files")
+def _check_data(file: FileRequest, seen: set[str]) -> None:
+    if not file.name.lower().endswith(DATA_SUFFIXES):
+        raise DomainError("data_kind_unknown", field="data", name=file.name)
+    if file.names_its_inputs:
+        return
+    if not file.input:
+        raise DomainError("input_name_missing", field="data", name=file.name)
+    check_input_name(file.input, "data")
+    if file.input in seen:
+        raise DomainError("input_name_twice", field="data", input=file.input)
+    seen.add(file.input)
 
 
-def completed(file: Mapping[str, Any], reader: User) -> FileRequest:
-    """The file of a request as it is to be stored; one of an earlier task is looked up.
-
-    file: validated data of `tasks.submission.schema.FileAsked`. Raises DomainError.
-    """
-    if file["from_file"] is not None:
-        return _taken_over(file, reader)
-    option, from_task = file["option"], file["from_task"]
-    if from_task is None:
-        return announced(file)
-    if file["kind"] != "option" or option not in CACHES:
-        raise DomainError("option_file_unwanted", field=option, option=option)
-    if not Task.objects.filter(pk=from_task, owner=reader).exists():
-        # a stranger's is as unknown as one that never was
-        raise DomainError("source_unknown", field=option, task=from_task)
-    artifact = (
-        _caches(reader)
-        .filter(attempt__task_id=from_task, name=CACHES[option])
-        .order_by("-attempt__number")
-        .first()
-    )
-    if artifact is None:
-        raise DomainError("source_missing", field=option, task=from_task, name=CACHES[option])
-    return FileRequest(
-        "option",
-        OPTIONS[option].file,
-        artifact.size_bytes,
-        artifact.md5,
-        option=option,
-        source=artifact.object_key,
-    )
-
-
-def announced(file: Mapping[str, Any]) -> FileRequest:
-    """A file that will be uploaded, from what the request says of it; `file` as in `completed`."""
-    return FileRequest(**{name: file[name] for name in _OWN_FIELDS})
-
-
-def _taken_over(file: Mapping[str, Any], reader: User) -> FileRequest:
-    """A file of an earlier task, for the same purpose or another variable."""
-    row = TaskFile.objects.filter(
-        pk=file["from_file"], kind=file["kind"], task__in=tasks_visible_to(reader)
-    ).first()
-    if row is None:
-        raise DomainError("file_unknown", field=file["option"] or file["kind"])
-    return replace(copy_of(row), input=file["input"] or row.input)
+def _check_options(files: list[FileRequest]) -> None:
+    seen: set[str] = set()
+    for file in files:
+        option = OPTIONS.get(file.option)
+        if option is None or not (option.file_taken or option.kind == "file"):
+            raise DomainError(
+                "option_file_unwanted", field=file.option[:100], option=file.option[:100]
+            )
+        if option.name in seen:
+            raise DomainError("option_file_twice", field=option.name, option=option.name)
+        seen.add(option.name)
+        check_file(file, option.name, limit_of(option.file) or OPTION_FILE_LIMIT_BYTES)

@@ -2,24 +2,70 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from agent.protocol.options import Value
-from tasks.asking.admission import allowed_priority, candidates_or_refuse, quota_of
 from tasks.models import Task, TaskFile
 from tasks.queue.facts import outlook
 from tasks.queue.loads import loads_of
 from tasks.queue.targets import Candidate, newest_first, pools_of, read_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.queue.words import queue_rows
+from tasks.submission.validation import allowed_priority, candidates_or_refuse, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.wording import word
 from workers.models import Runtime
 from workers.selectors import labels_of, workers_visible_to
+
+#: texts of files that the form alone refuses (`static/js/file_heads.js`)
+_FORM_ONLY: dict[str, Any] = {
+    "model_other": _(
+        "“%(name)s” is not a MegEngine model: it looks like %(what)s. Dump the model with "
+        "trace.dump and choose that file (.mge)."
+    ),
+    "model_text": _(
+        "“%(name)s” is a text, not a MegEngine model. Dump the model with trace.dump and choose "
+        "that file (.mge); to run a program, choose “Script” above."
+    ),
+    "model_unknown": _(
+        "“%(name)s” does not begin as a MegEngine model does. Dump the model with trace.dump and "
+        "choose that file (.mge)."
+    ),
+    "model_cut_short": _(
+        "“%(name)s” is cut short: it has %(size)s of %(wanted)s bytes. Copy or dump it again."
+    ),
+    "model_test_case": _(
+        "“%(name)s” contains input data (mgbtest0), which only a compiled load_and_run reads. Dump "
+        "the model without data, or choose such a version."
+    ),
+    "unreadable": _(
+        "This file could not be read. It may have changed or moved since you chose it: choose it "
+        "again."
+    ),
+    "model": _("A MegEngine model, %(size)s"),
+    "fortran": _(
+        "%(arrays)s in Fortran order. The device reorders it to C order before the run; the values "
+        "stay the same."
+    ),
+}
+#: what a file looks like that is no model
+_LOOKS_LIKE: dict[str, Any] = {
+    "picture": _("a picture"),
+    "zip": _("a zip archive (PyTorch and .npz files are such)"),
+    "gzip": _("a gzip archive"),
+    "pickle": _("a Python pickle (as megengine.save writes)"),
+    "npy": _("an .npy array"),
+    "hdf5": _("an HDF5 file"),
+    "program": _("a program"),
+    "json": _("a JSON text"),
+}
+_OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
 
 
 def where_rows(reader: User) -> dict[str, Any]:
@@ -144,3 +190,21 @@ def _file_data(file: TaskFile) -> dict[str, Any]:
         "arrays": file.arrays,
         "is_stored": file.stored_at is not None and file.purged_at is None,
     }
+
+
+def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Texts for a chosen file that cannot be used, which the form shows before an upload.
+
+    `static/js/file_heads.js` applies the rules of `tasks.submission.contents` in the browser, and
+    shows {"texts": {code: text}, "looks": {kind: text}} in the reader's language. A text has its
+    values in braces, as `fill` of static/js/format.js takes it.
+
+    wordings: the server's texts by error code
+    """
+    server = {code: text for code, text in wordings.items() if code.startswith(_OF_THE_SERVER)}
+    texts = {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
+    return {"texts": texts, "looks": {kind: str(text) for kind, text in _LOOKS_LIKE.items()}}
+
+
+def _in_braces(text: str) -> str:
+    return re.sub(r"%\((\w+)\)s", r"{\1}", text).replace("%%", "%")

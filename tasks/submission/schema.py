@@ -1,6 +1,6 @@
 """The one schema of a request for a task: JSON of pages, scripts and files becomes a `TaskRequest`.
 
-Shape and types are checked here; the rules are in `tasks.asking.admission`.
+Shape and types are checked here; the rules are in `tasks.submission.validation`.
 """
 
 from dataclasses import replace
@@ -17,21 +17,21 @@ from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.parts import MIB, PART_BYTES
 from agent.protocol.plan import PRESETS, Plan
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.asking.admission import SEED_LIMIT, TITLE_LIMIT
-from tasks.asking.inputs import read_shape
-from tasks.asking.measuring import limits_of, most_script_s, read_plan, timeout_s_of
-from tasks.asking.request import InputRequest, TaskRequest
-from tasks.asking.scripts import (
+from tasks.models import TaskFile
+from tasks.queue.targets import Target, read_target
+from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.selectors import tasks_visible_to
+from tasks.submission.copies import completed
+from tasks.submission.inputs import read_shape
+from tasks.submission.plans import limits_of, most_script_s, read_plan, timeout_s_of
+from tasks.submission.request import InputRequest, TaskRequest
+from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
     LONGEST_ARGUMENT,
     read_script,
     split_arguments,
 )
-from tasks.models import TaskFile
-from tasks.queue.targets import Target, read_target
-from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
-from tasks.selectors import tasks_visible_to
-from tasks.submission.files import completed
+from tasks.submission.validation import SEED_LIMIT, TITLE_LIMIT
 from webprofile.batchfile.calls import FORMATS
 from webprofile.errors import DomainError
 from webprofile.rest import fields

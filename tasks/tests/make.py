@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -24,11 +25,11 @@ from agent.protocol import (
     RuntimeInfo,
 )
 from tasks import services, submitting
-from tasks.asking.request import FileRequest, TaskRequest
 from tasks.attempts import attempt_assign, attempt_log
 from tasks.models import Attempt, Task
 from tasks.queue.targets import Target
 from tasks.reports import Report, attempt_held, report_take
+from tasks.submission.request import FileRequest, TaskRequest, request_of
 from workers.models import Pulse, Runtime, Worker
 
 _numbers = itertools.count(1)
@@ -74,6 +75,12 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
     files = changes.pop("files", [model_file(), data_file()])
     request = TaskRequest(**{"runtime_version": "1.13.0", "files": tuple(files)} | changes)
     return services.task_create(owner=owner, worker=worker, request=request)
+
+
+def make_changed_copy(task: Task, **changes: Any) -> Task:
+    """A task in state initiated that repeats another one with changes to its request."""
+    request = replace(request_of(task), **changes)
+    return services.task_create(owner=task.owner, worker=task.worker, request=request)
 
 
 def stored(task: Task) -> dict[int, submitting.StoredObject | None]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Hello, Script
-from tasks.asking.request import FileRequest
 from tasks.models import Task
+from tasks.submission.request import FileRequest
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_task, make_waiting_task, make_worker
 from workers.models import Worker
 

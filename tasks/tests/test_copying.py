@@ -10,11 +10,18 @@ from django.utils import timezone
 
 from profiles.services import abandoned_uploads_purge
 from tasks import services
-from tasks.asking.measuring import PRESETS
-from tasks.asking.request import InputRequest
 from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.submission.form import form_data
-from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes
+from tasks.submission.plans import PRESETS
+from tasks.submission.request import InputRequest, request_of
+from tasks.tests.make import (
+    data_file,
+    make_changed_copy,
+    make_task,
+    make_user,
+    model_file,
+    npy_bytes,
+)
 from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
@@ -148,11 +155,12 @@ def test_the_form_gets_all_it_needs(client, done):
 
 
 def test_a_copy_may_be_changed(done):
-    copy, request = services.task_copy(done, owner=done.owner, options={"iter": 9}, seed=8)
+    copy = make_changed_copy(done, options={"iter": 9}, seed=8)
     assert (copy.options, copy.seed, copy.plan) == ({"iter": 9}, 8, done.plan)
-    assert [file.source for file in request.files] == [f.object_key for f in done.files.all()]
+    sources = [file.source for file in request_of(done).files]
+    assert sources == [file.object_key for file in done.files.all()]
     with pytest.raises(DomainError, match="option_unknown"):
-        services.task_copy(done, owner=done.owner, options={"nope": 1})
+        make_changed_copy(done, options={"nope": 1})
 
 
 @pytest.mark.parametrize("place", ["copy", "read_start"])
@@ -229,7 +237,7 @@ def test_a_copy_whose_file_is_not_accepted_any_more_says_which_and_why(client, d
 
 
 def test_a_copy_with_changes_is_not_taken_for_the_same_click(client, done):
-    services.task_copy(done, owner=done.owner, seed=8)
+    make_changed_copy(done, seed=8)
     client.post(f"/tasks/{done.pk}/rerun/")
     assert Task.objects.latest("pk").seed == done.seed
     assert Task.objects.count() == 3

@@ -7,9 +7,9 @@ import pytest
 from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
 from tasks import submitting
-from tasks.asking.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
-from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import Task
+from tasks.submission.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
+from tasks.submission.request import FileRequest, InputRequest
 from tasks.tests.make import data_file, make_attempt, make_task, make_worker, model_file, stored
 from webprofile.errors import DomainError
 from webprofile.wording import word

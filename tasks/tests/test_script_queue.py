@@ -6,7 +6,6 @@ import pytest
 from django.utils import timezone, translation
 
 from agent.protocol import Script
-from tasks.asking.request import TaskRequest
 from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Task
 from tasks.queue.facts import facts_of, outlook
@@ -15,6 +14,7 @@ from tasks.queue.scheduling import assign_waiting, rebind_strays
 from tasks.queue.targets import Target
 from tasks.queue.words import STUCK, cause_words, queue_rows
 from tasks.services import task_create
+from tasks.submission.request import TaskRequest
 from tasks.submitting import task_submit
 from tasks.sweeping import sweep
 from tasks.tests.make import make_waiting_task, make_worker, stored

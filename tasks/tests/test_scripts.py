@@ -13,13 +13,20 @@ from agent.runner import FILE_LIMIT_BYTES
 from agent.tail import END_BYTES
 from agent.watchdog import WatchLimits
 from tasks import services
-from tasks.asking.programs import check_model, check_program
-from tasks.asking.request import TaskRequest
-from tasks.asking.scripts import read_script
 from tasks.kinds import program_name
 from tasks.models import Task
+from tasks.submission.contents import check_model, check_program
 from tasks.submission.form import form_data
-from tasks.tests.make import data_file, make_task, make_user, make_worker, model_file
+from tasks.submission.request import TaskRequest
+from tasks.submission.scripts import read_script
+from tasks.tests.make import (
+    data_file,
+    make_changed_copy,
+    make_task,
+    make_user,
+    make_worker,
+    model_file,
+)
 from tasks.tests.scripts import (
     PROGRAM,
     announced,
@@ -365,7 +372,7 @@ def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
     task = make_script_task()
     task.files.update(stored_at=task.created_at)
     services.task_fail(task, reason="timed_out")
-    other, _ = services.task_copy(task, owner=task.owner, script=Script(arguments=("--other",)))
+    other = make_changed_copy(task, script=Script(arguments=("--other",)))
     copy, _ = services.task_rerun(task, owner=task.owner)
     assert copy != other
 

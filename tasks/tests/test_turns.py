@@ -218,7 +218,8 @@ def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy(
     task = make_waiting_task(owner)
     task.files.update(stored_at=timezone.now())
     rebinding.task_prioritize(task, priority=80, by=make_user("root", is_staff=True))
-    copy, _ = services.task_copy(task, owner=owner)
+    services.task_cancel(task)
+    copy, _ = services.task_rerun(task, owner=owner)
     assert copy.priority == 10
     assert stored(copy)
 

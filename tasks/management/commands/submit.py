@@ -14,12 +14,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.models import User
 from profiles.task_files import FileStore, task_confirm
 from tasks import services
-from tasks.asking.admission import quota_of
-from tasks.asking.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
-from tasks.asking.request import TaskRequest
 from tasks.models import Task
 from tasks.states import Status
+from tasks.submission.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
+from tasks.submission.request import TaskRequest
 from tasks.submission.schema import TaskBody, request_asked
+from tasks.submission.validation import quota_of
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
 from webprofile.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words

@@ -13,7 +13,7 @@ from tasks.cancelling import task_is_cancelled
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
 from tasks.states import LIVE, TaskState
-from tasks.submission.files import task_repeat
+from tasks.submission.copies import task_repeat
 from webprofile.errors import DomainError
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.arguments import count

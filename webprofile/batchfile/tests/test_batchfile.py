@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.asking.measuring import FIELDS, limits_of
+from tasks.submission.plans import FIELDS, limits_of
 from webprofile.batchfile.arguments import add_batch_arguments, blocks_asked
 from webprofile.batchfile.matrix import cells_of, newest_first, read_batch
 from webprofile.batchfile.mistakes import BatchError

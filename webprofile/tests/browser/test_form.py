@@ -10,8 +10,8 @@ from selenium.webdriver.support.ui import Select
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
-from tasks.asking.request import InputRequest
 from tasks.models import Task
+from tasks.submission.request import InputRequest
 from tasks.tests.make import (
     data_file,
     last_seen,

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from tasks.models import Task
-from tasks.submission.judging import draft_of
+from tasks.submission.drafts import draft_of
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.tests.browser.form import Form

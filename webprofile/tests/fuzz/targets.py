@@ -40,8 +40,8 @@ from profiles.static_memory.reading import read_static_memory
 from profiles.static_memory.summary import decode_static_memory, encode_static_memory
 from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import decode_summary, encode_summary
-from tasks.asking import inspection
 from tasks.models import Attempt
+from tasks.submission import contents
 from webprofile.batchfile.matrix import blocks_of, read_batch
 from webprofile.batchfile.mistakes import BatchError
 from webprofile.batchfile.yaml_text import YamlError, read_yaml
@@ -283,8 +283,8 @@ def _starts(code: str, start: str) -> None:
 
 def _inspected(name: str, data: bytes, kind: str) -> None:
     try:
-        for array in inspection.inspect(name, data[: 64 * 1024], len(data), kind=kind):
-            json.dumps(array.as_row(), allow_nan=False)
+        for array in contents.inspect(name, data[: 64 * 1024], len(data), kind=kind):
+            json.dumps(array, allow_nan=False)
     except DomainError as error:
         _starts(error.code, "input_")
 

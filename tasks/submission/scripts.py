@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from agent.protocol import Script
 from agent.protocol.plan import DEFAULT
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.asking.measuring import most_script_s
-from tasks.asking.request import FileRequest, TaskRequest
 from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
+from tasks.submission.plans import most_script_s
+from tasks.submission.request import FileRequest, TaskRequest
 from webprofile.batchfile.calls import FORMATS, split_line
 from webprofile.errors import DomainError
 

@@ -11,9 +11,9 @@ from django.conf import settings
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, WHEEL_DTYPES
 from agent.protocol.inputs import InputError
 from agent.protocol.inputs.literals import read_literal
-from tasks.asking.files import check_input_name
-from tasks.asking.request import FileRequest, InputRequest
 from tasks.models import TaskFile
+from tasks.submission.files import check_input_name
+from tasks.submission.request import FileRequest, InputRequest
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 

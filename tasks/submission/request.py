@@ -1,14 +1,15 @@
-"""What a user asks for when asking for a task: plain data; `tasks.asking.admission` judges it."""
+"""The request for a task as plain data; `tasks.submission.validation` judges it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.protocol import Script
+from agent.protocol import Plan, Script
 from agent.protocol.options import Value
 from agent.protocol.parts import PART_BYTES
-from agent.protocol.plan import DEFAULT, Plan
+from agent.protocol.plan import DEFAULT
 from tasks.models import Purpose, Task, TaskFile
-from tasks.queue.targets import Target
+from tasks.queue.targets import Target, target_of
+from webprofile.errors import DomainError
 
 
 @dataclass(frozen=True)
@@ -97,3 +98,46 @@ class TaskRequest:
     def option_files(self) -> frozenset[str]:
         """The options that a file comes for."""
         return frozenset(f.option for f in self.files if f.kind == TaskFile.Kind.OPTION)
+
+
+def request_of(task: Task) -> TaskRequest:
+    """The request that made `task`; its files name the stored objects they can be copied from."""
+    target = None if task.target is None else target_of(task.target)
+    return TaskRequest(
+        runtime_version=task.runtime_version if target is None else "",
+        options=task.options,
+        files=tuple(file_request_of(file) for file in task.files.all()),
+        inputs=tuple(
+            InputRequest(
+                name=given["name"],
+                literal=given.get("literal", ""),
+                shape=tuple(given["shape"]) if given.get("shape") else None,
+                dtype=given.get("dtype", ""),
+            )
+            for given in task.inputs
+        ),
+        # a script has none; rows of earlier versions keep the default of their time
+        plan=DEFAULT if task.script is not None else Plan.model_validate(task.plan),
+        seed=task.seed,
+        copied_from=task,
+        target=target,
+        priority=task.priority,
+        title=task.title,
+        script=None if task.script is None else Script.model_validate(task.script),
+        time_limit_s=task.time_limit_s,
+    )
+
+
+def file_request_of(file: TaskFile) -> FileRequest:
+    """A request for a copy of a stored file."""
+    names = ("kind", "name", "size_bytes", "md5", "input", "option", "part_bytes", "etag")
+    values = {name: getattr(file, name) for name in names}
+    return FileRequest(**values, source=file.object_key)
+
+
+def check_stored(file: TaskFile) -> None:
+    """Raises DomainError file_gone or file_not_uploaded for a file that cannot be copied."""
+    if file.stored_at is None:
+        raise DomainError("file_not_uploaded", field=file.kind, name=file.name)
+    if file.purged_at is not None:
+        raise DomainError("file_gone", field=file.kind, name=file.name)

@@ -4,8 +4,8 @@ import pytest
 
 from agent.protocol.plan import PRESETS, Plan
 from tasks import submitting
-from tasks.asking.measuring import plan_fields, plan_rows, read_plan, timeout_s_of
-from tasks.asking.request import InputRequest
+from tasks.submission.plans import plan_fields, plan_rows, read_plan, timeout_s_of
+from tasks.submission.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored
 from webprofile.errors import DomainError
 from webprofile.wording import word

@@ -4,8 +4,8 @@ import pytest
 
 from agent.protocol.option_table import OPTIONS
 from agent.protocol.plan import Plan
-from tasks.asking.request import FileRequest
 from tasks.models import Task
+from tasks.submission.request import FileRequest
 from tasks.tests.make import MD5, data_file, make_task, make_worker, model_file
 from webprofile.errors import DomainError
 from webprofile.wording import word

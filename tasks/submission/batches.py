@@ -8,11 +8,11 @@ from typing import Any
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
-from tasks.asking.admission import Admitted, admit
-from tasks.asking.contents import head_bytes_of, look_into
-from tasks.asking.request import TaskRequest
 from tasks.kinds import Kind
 from tasks.models import Task, TaskFile
+from tasks.submission.contents import head_bytes_of, look_into
+from tasks.submission.request import TaskRequest
+from tasks.submission.validation import Admitted, admit
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.matrix import Cell, newest_first
 from webprofile.errors import DomainError

@@ -13,11 +13,6 @@ from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.option import Capabilities
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS, Plan
-from tasks.asking.files import check_files
-from tasks.asking.inputs import read_inputs
-from tasks.asking.measuring import timeout_s_of
-from tasks.asking.request import FileRequest, InputRequest, TaskRequest
-from tasks.asking.scripts import check_script
 from tasks.models import Purpose, Task
 from tasks.queue import eligibility
 from tasks.queue.eligibility import Placement, find_runtime
@@ -25,6 +20,11 @@ from tasks.queue.targets import Candidate, Target, candidates
 from tasks.queue.targets import refusal_of as refusal_of_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.states import LIVE
+from tasks.submission.files import check_files
+from tasks.submission.inputs import read_inputs
+from tasks.submission.plans import timeout_s_of
+from tasks.submission.request import FileRequest, InputRequest, TaskRequest
+from tasks.submission.scripts import check_script
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from workers.models import Runtime, Worker

@@ -4,8 +4,8 @@ import pytest
 
 from accounts.models import User
 from agent.protocol import FEATURE_PLANS, PRESETS, Hello
-from tasks.asking.request import InputRequest
 from tasks.models import Task
+from tasks.submission.request import InputRequest
 from tasks.tests.make import (
     FACTS,
     RUNTIMES,

@@ -11,9 +11,9 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
 from agent.protocol.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
 from tasks import submitting
-from tasks.asking.inspection import bytes_wanted, inspect
-from tasks.asking.request import InputRequest
 from tasks.models import Task
+from tasks.submission.contents import bytes_wanted, inspect
+from tasks.submission.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
@@ -58,7 +58,7 @@ def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_re
             (found,) = look(path.name, path.read_bytes())
             verdicts[path.name] = ""
             expected = np.load(path, mmap_mode="r")
-            assert (found.dtype, found.shape) == (expected.dtype.name, expected.shape)
+            assert (found["dtype"], found["shape"]) == (expected.dtype.name, list(expected.shape))
         except DomainError as error:
             verdicts[path.name] = error.code
             assert path.name in word(error)
@@ -146,7 +146,7 @@ def test_lists_within_the_names_of_json_are_no_numbers():
 
 def test_json_tells_every_input_that_it_names():
     data = json.dumps({"data": entry(), "ids": entry(type="int", raw=[1, 2])}).encode()
-    assert [array.as_row() for array in look("all.json", data)] == [
+    assert look("all.json", data) == [
         {"name": "data", "dtype": "float32", "shape": [1, 2]},
         {"name": "ids", "dtype": "int32", "shape": [1, 2]},
     ]

@@ -1,1 +1,0 @@
-"""What a user asks for: read, judged before it exists, and copied when asked for again."""

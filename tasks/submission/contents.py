@@ -1,0 +1,235 @@
+"""What uploaded files are, read from their first bytes, and whether they go together.
+
+Nothing is unpacked, unpickled or run, no array is made, and no header is believed. Data files are
+read by the agent's own readers (`agent.protocol.inputs`), so that what the device would refuse is
+refused before the task waits.
+"""
+
+import codecs
+import io
+import re
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent.protocol.inputs import InputError, Kind
+from agent.protocol.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
+from agent.protocol.inputs.npy import HEAD_BYTES as ARRAY_HEAD_BYTES
+from agent.protocol.inputs.npy import parse_header
+from agent.protocol.inputs.pictures import parse_picture
+from tasks.models import Task, TaskFile
+from webprofile.errors import DomainError
+
+#: how much of a program or a model is looked at
+HEAD_BYTES = 64 * 1024
+#: a zip up to this size is read as a whole, since its list of names is at its end
+ZIP_READ_BYTES = 8 * 1024**2
+#: of the list of names within a zip; some 10,000 entries
+LONGEST_LIST_BYTES = 1024**2
+#: names of a zip that a refusal tells
+NAMED = 8
+
+_ZIP, _EMPTY_ZIP, _ZIP64 = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x07"
+_MODELS = (b"mgbtest0", b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC", b"packed_model")
+#: of MegEngine's FlatBuffers: behind an offset, or a size and an offset, of 4 bytes each
+_TAG = b"mgv2"
+_PYTHON = re.compile(r"^\s*(?:import|from)\s+[A-Za-z_][\w.]*|^#!.*python", re.MULTILINE)
+#: PEP 263
+_CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+")
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    EOFError,
+    struct.error,
+)
+
+
+def head_bytes_of(file: TaskFile) -> int:
+    """Return how many bytes of its start are read; 0 for a file that is not looked into.
+
+    A file that is called .mge is taken for what its name says: the device reads it anyway.
+    """
+    is_script, name = file.task.is_script, file.name.lower()
+    if file.kind == TaskFile.Kind.DATA and not is_script:
+        return bytes_wanted(file.name, file.size_bytes)
+    if file.kind != TaskFile.Kind.MODEL or (not is_script and name.endswith((".mge", ".mgb"))):
+        return 0
+    if is_script and _is_zip(name) and file.size_bytes <= ZIP_READ_BYTES:
+        return file.size_bytes
+    return min(file.size_bytes, HEAD_BYTES)
+
+
+def look_into(task: Task, files: Sequence[TaskFile], heads: Mapping[int, bytes]) -> None:
+    """Put what the headers of data files say into `arrays`; refuse what cannot be inputs.
+
+    heads: the first `head_bytes_of` bytes of files, by their keys
+    Raises DomainError input_*, script_* for a program that is none, model_is_script;
+    input_given_twice if two of files, JSON's entries and given inputs are for one variable.
+    """
+    for file in files:
+        if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
+            head = heads[file.pk]
+            if task.script is None:
+                check_model(file.name, head)
+            else:
+                check_program(file.name, head, file.size_bytes, entry=task.script["entry"])
+    if task.is_script:
+        return  # its data feed nothing, they lie beside it
+    data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
+    kind = _kind(task) if data else ""
+    for file in data:
+        file.arrays = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
+    _check_feeds(task, files)
+
+
+def _kind(task: Task) -> str:
+    """With a target another device may take what the task's own cannot."""
+    runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
+    return runtime.kind if runtime and task.target is None else "wheel"
+
+
+def _check_feeds(task: Task, files: Sequence[TaskFile]) -> None:
+    feeds = [(given["name"], "") for given in task.inputs]
+    for file in files:
+        if file.kind == TaskFile.Kind.DATA:
+            names = [file.input] if file.input else [array["name"] for array in file.arrays]
+            feeds += [(name, file.name) for name in names]
+    sources = dict[str, str]()
+    for name, source in feeds:
+        if name in sources:
+            both = sorted({sources[name], source} - {""})
+            raise DomainError("input_given_twice", field="data", input=name, files=", ".join(both))
+        sources[name] = source
+
+
+def bytes_wanted(name: str, size_bytes: int) -> int:
+    """How many bytes of its start `inspect` reads of a data file."""
+    if _suffix(name) == ".json" and size_bytes <= LONGEST_JSON:
+        return size_bytes
+    return min(size_bytes, ARRAY_HEAD_BYTES)
+
+
+def inspect(
+    name: str, head: bytes, size_bytes: int, *, kind: str = "wheel"
+) -> list[dict[str, Any]]:
+    """Return the arrays of a data file as `TaskFile.arrays` keeps them, none if it is not read.
+
+    An array has a name where the file itself names its input variable (JSON).
+
+    head: its first `bytes_wanted` bytes; size_bytes: of the whole file; kind: of the runtime
+    Raises DomainError `input_*`, naming file and cause, if it cannot be an input.
+    """
+    if not head:
+        return []
+    try:
+        return _arrays(name, head, size_bytes, "binary" if kind == "binary" else "wheel")
+    except InputError as error:
+        raise DomainError(
+            f"input_{error.rule}", field="data", **{"name": name, **error.data}
+        ) from error
+
+
+def _arrays(name: str, head: bytes, size_bytes: int, kind: Kind) -> list[dict[str, Any]]:
+    suffix = _suffix(name)
+    if suffix == ".json":
+        check_json_size(name, size_bytes)
+        return [_array(each.name, each.dtype, each.shape) for each in parse_json(name, head)]
+    if suffix in (".ppm", ".pgm"):
+        shape, _ = parse_picture(name, head, size_bytes)
+        return [_array("", "uint8", shape)]
+    header = parse_header(name, head, size_bytes, kind)
+    return [_array("", header.dtype.newbyteorder("=").name, header.shape)]
+
+
+def _array(name: str, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype, "shape": list(shape)}
+
+
+def _suffix(name: str) -> str:
+    return PurePosixPath(name.lower()).suffix
+
+
+def check_program(name: str, head: bytes, size_bytes: int, *, entry: str | None) -> None:
+    """Raises DomainError script_* if the file cannot be the program that its name says.
+
+    head: its first `head_bytes_of` bytes; size_bytes: of the whole file
+    """
+    if looks_like_model(head):
+        raise DomainError("script_is_model", field="model", name=name)
+    if _is_zip(name):
+        _check_zip(name, head, size_bytes, entry or "")
+        return
+    if head.startswith((_ZIP, _EMPTY_ZIP)):
+        raise DomainError("script_is_zip", field="model", name=name)
+    if not _is_text(head):
+        raise DomainError("script_not_text", field="model", name=name)
+
+
+def check_model(name: str, head: bytes) -> None:
+    """Raises DomainError model_is_script if the file is a program for sure."""
+    if looks_like_model(head):
+        return
+    is_program = head.startswith(_ZIP)
+    if not is_program and b"\0" not in head and _is_text(head):
+        is_program = bool(_PYTHON.search(head.decode(errors="replace")))
+    if is_program:
+        raise DomainError("model_is_script", field="model", name=name)
+
+
+def looks_like_model(head: bytes) -> bool:
+    """Whether a file begins as MegEngine's models do."""
+    return head.startswith(_MODELS) or _TAG in (head[4:8], head[8:12])
+
+
+def _is_zip(name: str) -> bool:
+    return name.lower().endswith(".zip")
+
+
+def _is_text(head: bytes) -> bool:
+    if b"\0" in head:
+        return False
+    first_lines = head.split(b"\n", 2)[:2]
+    if any(_CODING.match(line) for line in first_lines):
+        return True
+    try:
+        # the last character may be cut
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_zip(name: str, head: bytes, size_bytes: int, entry: str) -> None:
+    if head.startswith(_EMPTY_ZIP):
+        raise DomainError("script_zip_empty", field="model", name=name)
+    if not head.startswith(_ZIP):
+        raise DomainError("script_not_zip", field="model", name=name)
+    if len(head) < size_bytes:
+        return  # the device tells whether the entry is there
+    names = _names(name, head)
+    if names is not None and entry not in names:
+        programs = [each for each in names if each.endswith(".py")]
+        shown = ", ".join(programs[:NAMED]) + (", …" if len(programs) > NAMED else "")
+        raise DomainError(
+            "script_entry_not_there", field="entry", entry=entry, name=name, names=shown or "–"
+        )
+
+
+def _names(name: str, data: bytes) -> list[str] | None:
+    """What a zip holds, None if its list is too long to be looked at here."""
+    end = data.rfind(_EMPTY_ZIP)
+    if end < 0 or len(data) < end + 22:
+        raise DomainError("script_zip_damaged", field="model", name=name)
+    (list_bytes,) = struct.unpack_from("<I", data, end + 12)
+    # of a larger kind of zip, whose sizes stand elsewhere
+    if list_bytes > LONGEST_LIST_BYTES or data.startswith(_ZIP64, max(end - 20, 0)):
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return archive.namelist()
+    except _UNREADABLE as error:
+        raise DomainError("script_zip_damaged", field="model", name=name) from error
