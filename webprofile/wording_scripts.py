@@ -64,8 +64,6 @@ SCRIPTS: dict[str, Any] = {
         "The time limit of a script is a whole number of seconds up to %(limit)s, for all of its "
         "runs together; 0 or nothing for that."
     ),
-    "script_profile_device": _("Whether device times are recorded is either on or off."),
-    "script_key_unknown": _("A script has no “%(key)s”."),
     "script_takes_no_options": _(
         "A script takes no options of load_and_run, which does not run it. Leave them out."
     ),

@@ -18,7 +18,7 @@ from tasks import services
 from tasks.models import Task
 from tasks.queue import rebinding
 from tasks.queue.eligibility import RULES, SCRIPT
-from tasks.queue.facts import facts_of, outlook
+from tasks.queue.facts import QueueFacts, facts_of, outlook
 from tasks.queue.turns import ANY_PRIORITY
 from tasks.rest.answers import CreatedTask, TaskAnswer, TaskRow, UploadsAnswer
 from tasks.rest.filters import TaskFilters
@@ -26,9 +26,9 @@ from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat
-from tasks.submission.drafts import admission_of, draft_of
+from tasks.submission.drafts import draft_of
 from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
-from tasks.submission.validation import allowed_priority, quota_of
+from tasks.submission.validation import Admitted, allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.rest import fields, idempotency
 from webprofile.rest.schema import problems
@@ -148,38 +148,26 @@ class TasksJudge(ApiView):
         """
         body = DraftBody(data=request.data)
         body.is_valid(raise_exception=True)
-        draft = draft_of(body.validated_data, self.request.user)
-        answer: dict[str, Any] = {
-            "refusal": None,
-            "problems": draft.problems,
-            "worker": None,
-            "runtime_version": "",
-            "commands": draft.commands,
-            "unavailable": draft.unavailable,
-            "libraries": draft.libraries,
-            "queue": None,
-            "quota": quota_of(self.request.user)._asdict(),
+        user = self.request.user
+        draft = draft_of(body.validated_data, user)
+        admitted = draft.admitted
+        answer = vars(draft) | {
+            "worker": admitted.worker.pk if admitted else None,
+            "runtime_version": admitted.runtime_version if admitted else "",
+            "queue": self._queue(admitted, body.validated_data) if admitted else None,
+            "quota": quota_of(user)._asdict(),
         }
-        try:
-            answer |= self._judged(body.validated_data)
-        except DomainError as error:
-            answer["refusal"] = error
         return Response(JudgedAnswer(answer).data)
 
-    def _judged(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _queue(self, admitted: Admitted, body: dict[str, Any]) -> QueueFacts:
         user = self.request.user
-        found = admission_of(body, user)
-        return {
-            "worker": found.worker.pk,
-            "runtime_version": found.runtime_version,
-            "queue": outlook(
-                found.worker,
-                found.runtime_version,
-                owner=user,
-                priority=allowed_priority(user, body["priority"]),
-                is_script=body["script"] is not None,
-            ),
-        }
+        return outlook(
+            admitted.worker,
+            admitted.runtime_version,
+            owner=user,
+            priority=allowed_priority(user, body["priority"]),
+            is_script=body["script"] is not None,
+        )
 
 
 class OneTask(ApiViewSet):

@@ -1,4 +1,4 @@
-"""Check a request without creating a task: its problems, its commands, and its admission."""
+"""Check a request without creating a task: its problems, what would run, and where."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -19,17 +19,13 @@ from agent.protocol.options import (
     options_of_passes,
     unavailable,
 )
-from agent.protocol.plan import DEFAULT, Plan
 from tasks.kinds import program_name
 from tasks.models import DATA_SUFFIXES, TaskFile
 from tasks.queue.targets import Candidate
-from tasks.submission.copies import announced, completed
 from tasks.submission.form import named_runtime
 from tasks.submission.inputs import read_inputs
-from tasks.submission.plans import read_plan
-from tasks.submission.request import FileRequest, InputRequest
-from tasks.submission.schema import input_asked, request_asked, target_asked, worker_asked
-from tasks.submission.scripts import read_script
+from tasks.submission.request import InputRequest, TaskRequest
+from tasks.submission.schema import request_asked, worker_asked
 from tasks.submission.validation import (
     Admitted,
     admit,
@@ -37,12 +33,13 @@ from tasks.submission.validation import (
     check_priority,
     check_time_limit,
     option_refusals,
+    refusal_by,
     refusal_of_script,
 )
 from webprofile.batchfile.calls import FORMATS
 from webprofile.errors import DomainError
 from webprofile.wording import word
-from workers.models import Runtime
+from workers.models import Runtime, Worker
 
 PROGRAM = "load_and_run"
 MODEL = "model.mge"
@@ -64,123 +61,88 @@ class Command:
 class Draft:
     """What can be told of a request that may be unfinished.
 
-    `problems` are all that is wrong, each at its field; `commands` what would run, empty if
+    `admitted` is what a task would be made of, else `refusal` says why none would. `problems` are
+    all that is wrong with what is written, each at its field; `commands` what would run, empty if
     anything is wrong. `unavailable` maps options that the chosen version cannot do to why, in
     words; `libraries` are those of operators that it has.
     """
 
+    admitted: Admitted | None = None
+    refusal: DomainError | None = None
     commands: list[Command] = field(default_factory=list)
     problems: list[DomainError] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
     libraries: list[str] = field(default_factory=list)
 
 
-def admission_of(body: dict[str, Any], reader: User) -> Admitted:
-    """The request of a validated `DraftBody` as a task would be made of it. Raises DomainError."""
-    asked = request_asked(body, reader)
-    return admit(owner=reader, worker=worker_asked(body["worker"]), request=asked)
-
-
 def draft_of(body: dict[str, Any], reader: User) -> Draft:
-    """Look at each part of a validated `DraftBody`; files may be missing."""
+    """Judge a validated `DraftBody`, and look at each of its parts; files may be missing."""
     draft = Draft()
-    runtime = _runtime(reader, body, draft.problems)
-    files = tuple(_file(file, reader, draft.problems) for file in body["files"])
-    try:
-        check_priority(reader, body["priority"])
-    except DomainError as error:
-        draft.problems.append(error)
-    if body["script"] is not None:
-        draft.commands = _script_commands(body, files, runtime, draft.problems)
+    problems = draft.problems
+    request = request_asked(body, reader, problems)
+    worker = worker_asked(body["worker"])
+    if problems:
+        draft.refusal = problems[0]
+    else:
+        try:
+            draft.admitted = admit(owner=reader, worker=worker, request=request)
+        except DomainError as error:
+            draft.refusal = error
+    runtime = _runtime(reader, worker, request, problems)
+    refusals = [
+        refusal_by(check_priority, reader, request.priority),
+        refusal_by(check_time_limit, request),
+    ]
+    is_script = body["script"] is not None
+    if is_script and runtime:
+        refusals.append(refusal_of_script(Candidate(runtime.worker, runtime)))
+    problems += filter(None, refusals)
+    if is_script:
+        if request.script and not problems:
+            # named as on the device, until a program is chosen
+            draft.commands = script_commands_of(request.script, program_name(request.model_name))
         return draft
     if runtime:
         draft.unavailable, draft.libraries = _unavailable(runtime), list(runtime.libraries)
-    plan = _plan(body, draft.problems)
-    inputs = _inputs(body["inputs"], files, runtime, draft.problems)
-    options = frozenset(file.option for file in files if file.kind == "option")
-    capabilities = runtime.capabilities if runtime else None
-    draft.problems += option_refusals(
-        body["options"], runtime=capabilities, files=options, plan=plan
+    inputs = _inputs(request, runtime, problems)
+    problems += option_refusals(
+        request.options,
+        runtime=runtime.capabilities if runtime else None,
+        files=request.option_files,
+        plan=request.plan,
     )
-    if not draft.problems:
-        chosen = check_options(body["options"], files=options, profiled=False)
-        draft.commands = commands_of(chosen, plan=plan, files=files, inputs=inputs)
+    if not problems:
+        options = check_options(request.options, files=request.option_files, profiled=False)
+        draft.commands = commands_of(request, options, inputs)
     return draft
 
 
-def _file(file: Mapping[str, Any], reader: User, problems: list[DomainError]) -> FileRequest:
-    """A file as a task would have it; as it is announced if it is one that cannot be taken over."""
-    try:
-        return completed(file, reader)
-    except DomainError as error:
-        problems.append(error)
-        return announced(file)
-
-
-def _script_commands(
-    body: Mapping[str, Any],
-    files: Iterable[FileRequest],
-    runtime: Runtime | None,
-    problems: list[DomainError],
-) -> list[Command]:
-    """What a script becomes; what is wrong with it is added to `problems`."""
-    try:
-        script = read_script(body["script"])
-    except DomainError as error:
-        problems.append(error)
-        return []
-    refusal = refusal_of_script(Candidate(runtime.worker, runtime)) if runtime else None
-    if refusal is not None:
-        problems.append(refusal)
-    # as on the device, until a program is chosen
-    program = program_name(next((file.name for file in files if file.kind == "model"), ""))
-    return script_commands_of(script, program) if script and not problems else []
-
-
-def _runtime(reader: User, body: dict[str, Any], problems: list[DomainError]) -> Runtime | None:
+def _runtime(
+    reader: User, worker: Worker | None, request: TaskRequest, problems: list[DomainError]
+) -> Runtime | None:
     """The runtime that is chosen, or the best for a target, if the reader may see it."""
+    if request.target is None:
+        return named_runtime(reader, worker.pk, request.runtime_version) if worker else None
     try:
-        target = target_asked(body)
-        if target is not None:
-            return candidates_or_refuse(target, user=reader)[0].runtime
+        return candidates_or_refuse(request.target, user=reader)[0].runtime
     except DomainError as error:
         problems.append(error)
         return None
-    worker = worker_asked(body["worker"])
-    return named_runtime(reader, worker.pk, body["runtime_version"]) if worker else None
-
-
-def _plan(body: Mapping[str, Any], problems: list[DomainError]) -> Plan:
-    """What is measured; what is wrong with it or its time limit is added to `problems`."""
-    plan = DEFAULT
-    try:
-        plan = read_plan(body["plan"])
-    except DomainError as error:
-        problems.append(error)
-    try:
-        check_time_limit(body["time_limit_s"], plan=plan)
-    except DomainError as error:
-        problems.append(error)
-    return plan
 
 
 def _inputs(
-    given: Iterable[dict[str, Any]],
-    files: tuple[FileRequest, ...],
-    runtime: Runtime | None,
-    problems: list[DomainError],
+    request: TaskRequest, runtime: Runtime | None, problems: list[DomainError]
 ) -> list[InputRequest]:
     """The inputs that are right; what is wrong with the others is added to `problems`."""
-    named = {file.input for file in files if file.kind == "data" and file.input}
-    kind = runtime.kind if runtime else "wheel"
+    fed = set(request.fed)
     found = list[InputRequest]()
-    for number, each in enumerate(map(input_asked, given)):
+    for number, given in enumerate(request.inputs):
         try:
-            found += read_inputs([each], named=named, kind=kind)
+            found += read_inputs([given], named=fed, kind=runtime.kind if runtime else "wheel")
         except DomainError as error:
             error.field = f"inputs.{number}"
             problems.append(error)
-        named.add(each.name)
+        fed.add(given.name)
     return found
 
 
@@ -196,18 +158,15 @@ def _unavailable(runtime: Runtime) -> dict[str, str]:
 
 
 def commands_of(
-    options: Mapping[str, Value],
-    *,
-    plan: Plan,
-    files: Iterable[FileRequest] = (),
-    inputs: Iterable[InputRequest] = (),
+    request: TaskRequest, options: Mapping[str, Value], inputs: Iterable[InputRequest]
 ) -> list[Command]:
     """One command for each kind of pass, in the order in which they run; options were checked.
 
     A clean pass may be made anew with more iterations, and names of files that the agent writes
     for numbers and random values may differ.
     """
-    fed = _fed(files, inputs)
+    plan = request.plan
+    fed = _fed(request, inputs)
     shared = options_of_passes(options, plan)
     found = []
     if plan.clean:
@@ -235,10 +194,10 @@ def _line(arguments: list[str]) -> str:
     return shlex.join([PROGRAM, *arguments])
 
 
-def _fed(files: Iterable[FileRequest], inputs: Iterable[InputRequest]) -> dict[str, str]:
+def _fed(request: TaskRequest, inputs: Iterable[InputRequest]) -> dict[str, str]:
     """Variable -> file on the device. What JSON names is not known here: its own name stands."""
     fed = {}
-    data = [file for file in files if file.kind == TaskFile.Kind.DATA]
+    data = [file for file in request.files if file.kind == TaskFile.Kind.DATA]
     for position, file in enumerate(data):
         path = PurePosixPath(file.name.lower())
         suffix = path.suffix if path.suffix in DATA_SUFFIXES else ".npy"

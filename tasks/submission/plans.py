@@ -13,8 +13,6 @@ from webprofile.errors import DomainError
 
 #: a further pass gives a run so much more time
 PASS_S = 60
-#: the fields of a plan of one's own
-FIELDS = ("clean", "clean_min_s", "clean_min_iterations", "profiled")
 _WORDS: dict[str, tuple[Any, Any]] = {
     "quick": (
         _("Quick"),
@@ -47,22 +45,27 @@ _LABELS: dict[str, Any] = {
 
 
 def read_plan(given: Mapping[str, Any]) -> Plan:
-    """Turn {"preset": name}, or a custom plan's fields, into a plan.
+    """Turn the values of a `schema.PlanAsked`, a preset or numbers, into a plan.
 
-    Raises DomainError plan_unknown, plan_field (naming the field) or plan_empty.
+    Raises DomainError plan_field (naming the field) or plan_empty.
     """
-    if not given:
-        return DEFAULT
-    preset = given.get("preset", "custom")
-    strange = set(given) - {"preset", *FIELDS}
-    if not isinstance(preset, str) or preset not in {*PRESETS, "custom"} or strange:
-        raise DomainError("plan_unknown", field="plan")
+    preset = given.get("preset", "custom") if given else DEFAULT.preset
     if preset != "custom":
         return PRESETS[preset]
-    plan = _custom({name: given[name] for name in FIELDS if name in given})
+    try:
+        plan = Plan.model_validate({**given, "preset": "custom"}, strict=True)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        low, high = limits_of(name)
+        raise DomainError(
+            "plan_field", field=name, name=name, low=f"{low:g}", high=f"{high:g}"
+        ) from error
     if not plan.measures:
         raise DomainError("plan_empty", field="profiled")
-    return plan
+    if plan.clean:
+        return plan
+    # how long a pass lasts that is not made means nothing
+    return plan.model_copy(update={"clean_min_s": 0.0, "clean_min_iterations": 0})
 
 
 def plan_rows() -> list[dict[str, Any]]:
@@ -72,7 +75,7 @@ def plan_rows() -> list[dict[str, Any]]:
             "preset": name,
             "title": title,
             "help": text,
-            "processes": _processes(name),
+            "processes": PRESETS[name].passes if name in PRESETS else 0,
             "is_default": name == DEFAULT.preset,
         }
         for name, (title, text) in _WORDS.items()
@@ -117,24 +120,3 @@ def limits_of(field: str) -> tuple[float, float]:
     for limit in Plan.model_fields[field].metadata:
         found |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}
     return found["ge"], found["le"]
-
-
-def _custom(fields: Mapping[str, Any]) -> Plan:
-    try:
-        plan = Plan.model_validate({"preset": "custom", **fields}, strict=True)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        if name == "clean":
-            raise DomainError("plan_clean", field="clean") from error
-        low, high = limits_of(name)
-        raise DomainError(
-            "plan_field", field=name, name=name, low=f"{low:g}", high=f"{high:g}"
-        ) from error
-    if plan.clean:
-        return plan
-    # how long a pass lasts that is not made means nothing
-    return plan.model_copy(update={"clean_min_s": 0.0, "clean_min_iterations": 0})
-
-
-def _processes(preset: str) -> int:
-    return PRESETS[preset].passes if preset in PRESETS else 0

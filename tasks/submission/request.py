@@ -95,6 +95,11 @@ class TaskRequest:
         return next((f.name for f in self.files if f.kind == TaskFile.Kind.MODEL), "")
 
     @property
+    def fed(self) -> frozenset[str]:
+        """The variables that files feed, as far as the request names them."""
+        return frozenset(f.input for f in self.files if f.kind == TaskFile.Kind.DATA and f.input)
+
+    @property
     def option_files(self) -> frozenset[str]:
         """The options that a file comes for."""
         return frozenset(f.option for f in self.files if f.kind == TaskFile.Kind.OPTION)

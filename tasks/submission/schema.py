@@ -3,7 +3,7 @@
 Shape and types are checked here; the rules are in `tasks.submission.validation`.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, get_args
 
 from django.utils.functional import lazy
@@ -15,13 +15,13 @@ from accounts.models import User
 from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.parts import MIB, PART_BYTES
-from agent.protocol.plan import PRESETS, Plan
+from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.models import TaskFile
+from tasks.models import Task, TaskFile
 from tasks.queue.targets import Target, read_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.selectors import tasks_visible_to
-from tasks.submission.copies import completed
+from tasks.submission.copies import announced, completed
 from tasks.submission.inputs import read_shape
 from tasks.submission.plans import limits_of, most_script_s, read_plan, timeout_s_of
 from tasks.submission.request import InputRequest, TaskRequest
@@ -31,7 +31,7 @@ from tasks.submission.scripts import (
     read_script,
     split_arguments,
 )
-from tasks.submission.validation import SEED_LIMIT, TITLE_LIMIT
+from tasks.submission.validation import TITLE_LIMIT
 from webprofile.batchfile.calls import FORMATS
 from webprofile.errors import DomainError
 from webprofile.rest import fields
@@ -39,6 +39,7 @@ from webprofile.wording import word
 from workers.models import Worker
 
 MOST_FILES = 200
+SEED_LIMIT = 2**63 - 1
 
 
 def _words(code: str, **data: Any) -> dict[str, Any]:
@@ -79,7 +80,6 @@ class FileAsked(fields.Body):
         "lie beside a script, or the content of an `option`.",
     )
     name = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=1000,
@@ -87,10 +87,9 @@ class FileAsked(fields.Body):
         help_text="Its name, without a path. Data for inputs ends in .npy, .json, .ppm or .pgm.",
     )
     size_bytes = fields.Integer(
-        required=False, default=0, help_text="Its exact size in bytes: the upload must have it."
+        default=0, help_text="Its exact size in bytes: the upload must have it."
     )
     md5 = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=100,
@@ -98,27 +97,23 @@ class FileAsked(fields.Body):
         f"Leave it out to send a file of more than {PART_BYTES // MIB} MiB in parts.",
     )
     input = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=1000,
         help_text="The input variable that it feeds; none for .json, which names its own.",
     )
     option = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=100,
         help_text="The option whose content it is.",
     )
     from_file = fields.Key(
-        required=False,
         allow_null=True,
         default=None,
         help_text="Take over this file of an earlier task, instead of an upload.",
     )
     from_task = fields.Key(
-        required=False,
         allow_null=True,
         default=None,
         help_text="For an option: take over the cache that this task left.",
@@ -174,7 +169,6 @@ class InputAsked(fields.Body):
 
     name = fields.Text(max_length=1000, help_text="The variable.")
     literal = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=100_000,
@@ -182,7 +176,6 @@ class InputAsked(fields.Body):
     )
     shape = Shape(
         child=fields.Integer(error_messages=_words("shape_bad", limit=MOST_AXES)),
-        required=False,
         allow_null=True,
         default=None,
         max_length=20,
@@ -190,7 +183,6 @@ class InputAsked(fields.Body):
         help_text="Of random values, as a list or as `1,3,224,224`; null: the model's own.",
     )
     dtype = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=40,
@@ -230,7 +222,6 @@ class ScriptAsked(fields.Body):
     """A Python program in place of a model: how it is called, and what is recorded of it."""
 
     entry = fields.Text(
-        required=False,
         allow_null=True,
         allow_blank=True,
         default=None,
@@ -244,7 +235,6 @@ class ScriptAsked(fields.Body):
             trim_whitespace=False,
             error_messages=_ARGUMENTS_BAD,
         ),
-        required=False,
         default=list,
         max_length=MAX_ARGUMENTS,
         error_messages=_ARGUMENTS_BAD,
@@ -260,17 +250,15 @@ class ScriptAsked(fields.Body):
         help_text="What is recorded, each in a run of its own; the timeline if nothing is given.",
     )
     sample_rate = fields.Integer(
-        required=False,
         default=0,
         max_value=LARGEST_SAMPLE_RATE,
         error_messages=_words("script_sample_rate", limit=LARGEST_SAMPLE_RATE),
         help_text="Memory is counted every so many operators; 0: never.",
     )
     profile_device = fields.Flag(
-        required=False, default=True, help_text="Whether the device's times are recorded too."
+        default=True, help_text="Whether the device's times are recorded too."
     )
     time_limit_s = fields.Integer(
-        required=False,
         default=0,
         error_messages=_words("script_time_limit", limit=_longest_script_s),
         help_text="Of all runs together; 0: the site's, the longest.",
@@ -316,24 +304,19 @@ class OptionValue(serializers.Field):
 class TaskBody(fields.Body):
     """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
 
-    worker = fields.Named(
-        required=False, allow_null=True, default=None, help_text="The device, by number or name."
-    )
+    worker = fields.Named(allow_null=True, default=None, help_text="The device, by number or name.")
     runtime_version = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=40,
         help_text="One of the device's versions of MegEngine.",
     )
     target = TargetAsked(
-        required=False,
         allow_null=True,
         default=None,
         help_text="Instead of `worker` and `runtime_version`: what any device must have.",
     )
     title = fields.Text(
-        required=False,
         default="",
         allow_blank=True,
         max_length=TITLE_LIMIT,
@@ -341,7 +324,6 @@ class TaskBody(fields.Body):
         help_text="Your own words, to find it again.",
     )
     priority = fields.Integer(
-        required=False,
         default=0,
         min_value=-ANY_PRIORITY,
         max_value=ANY_PRIORITY,
@@ -351,22 +333,17 @@ class TaskBody(fields.Body):
     )
     options = fields.Table(
         child=OptionValue(help_text="true, a number or a text."),
-        required=False,
         default=dict,
         help_text="Options of load_and_run by name, as `/api/v1/options/` lists them.",
     )
-    plan = PlanAsked(
-        required=False, default=dict, help_text="What is measured; `standard` if nothing is given."
-    )
+    plan = PlanAsked(default=dict, help_text="What is measured; `standard` if nothing is given.")
     seed = fields.Integer(
-        required=False,
         default=0,
         max_value=SEED_LIMIT,
         error_messages=_words("seed_bad", limit=SEED_LIMIT),
         help_text="Of all random values.",
     )
     time_limit_s = fields.Integer(
-        required=False,
         default=0,
         error_messages=_words("time_limit", limit=_longest_s),
         help_text="Of all passes of a model together, s; 0: the site's, the longest. A script has "
@@ -374,7 +351,6 @@ class TaskBody(fields.Body):
     )
     inputs = InputAsked(  # type: ignore[call-arg]
         many=True,
-        required=False,
         default=list,
         max_length=MOST_FILES,
         help_text="Input variables that no file feeds; the rest get random values.",
@@ -383,14 +359,12 @@ class TaskBody(fields.Body):
         many=True, max_length=MOST_FILES, help_text="The model, data, and content of options."
     )
     script = ScriptAsked(
-        required=False,
         allow_null=True,
         default=None,
         help_text="To run a program instead of a model; options, plan, seed and inputs are not "
         "given then. It runs on devices that take scripts, in a sandbox.",
     )
     copied_from = fields.Key(
-        required=False,
         allow_null=True,
         default=None,
         help_text="The task that this one repeats with changes.",
@@ -402,7 +376,6 @@ class DraftBody(TaskBody):
 
     files = FileAsked(  # type: ignore[call-arg]
         many=True,
-        required=False,
         default=list,
         max_length=MOST_FILES,
         help_text="The model, data, and content of options, as far as they are chosen.",
@@ -417,41 +390,55 @@ def worker_asked(named: int | str | None) -> Worker | None:
     return Worker.objects.filter(**key).first()
 
 
-def request_asked(body: dict[str, Any], reader: User) -> TaskRequest:
+def request_asked(
+    body: dict[str, Any], reader: User, problems: list[DomainError] | None = None
+) -> TaskRequest:
     """The request of a validated `TaskBody`; files of earlier tasks are looked up.
 
-    Raises DomainError, naming the field.
+    problems: gets what is wrong, and what is at fault is left out; without it, the first of them
+    is raised. Each names its field.
     """
-    asked = TaskRequest(
+
+    def part(read: Callable[..., Any], *args: Any, default: Any = None) -> Any:
+        try:
+            return read(*args)
+        except DomainError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+            return default
+
+    files = [part(completed, file, reader, default=announced(file)) for file in body["files"]]
+    return TaskRequest(
         runtime_version=body["runtime_version"],
         options=body["options"],
-        files=tuple(completed(file, reader) for file in body["files"]),
-        inputs=tuple(input_asked(given) for given in body["inputs"]),
-        plan=read_plan(body["plan"]),
+        files=tuple(files),
+        inputs=tuple(_input(given) for given in body["inputs"]),
+        plan=part(read_plan, body["plan"], default=DEFAULT),
         seed=body["seed"],
-        target=target_asked(body),
+        target=part(_target, body),
         priority=body["priority"],
         title=body["title"],
-        script=read_script(body["script"]),
+        script=part(read_script, body["script"]),
         time_limit_s=body["time_limit_s"],
+        copied_from=part(_origin, body["copied_from"], reader),
     )
-    if body["copied_from"] is None:
-        return asked
-    origin = tasks_visible_to(reader).filter(pk=body["copied_from"]).first()
-    if origin is None:
-        raise DomainError("source_unknown", field="copied_from", task=body["copied_from"])
-    return replace(asked, copied_from=origin)
 
 
-def input_asked(given: dict[str, Any]) -> InputRequest:
-    """An input of a validated `TaskBody`."""
+def _input(given: dict[str, Any]) -> InputRequest:
     shape = given["shape"]
-    return InputRequest(
-        given["name"], given["literal"], None if shape is None else tuple(shape), given["dtype"]
-    )
+    return InputRequest(**given | {"shape": None if shape is None else tuple(shape)})
 
 
-def target_asked(body: dict[str, Any]) -> Target | None:
-    """The target of a validated `TaskBody`. Raises DomainError target_*, naming the field."""
+def _target(body: dict[str, Any]) -> Target | None:
     target = body["target"]
     return None if target is None else read_target(target, scripts=body["script"] is not None)
+
+
+def _origin(number: int | None, reader: User) -> Task | None:
+    if number is None:
+        return None
+    task = tasks_visible_to(reader).filter(pk=number).first()
+    if task is None:
+        raise DomainError("source_unknown", field="copied_from", task=number)
+    return task

@@ -1,6 +1,6 @@
 """Whether a request for a task can be met: every reason to refuse it before it exists."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -23,15 +23,11 @@ from tasks.states import LIVE
 from tasks.submission.files import check_files
 from tasks.submission.inputs import read_inputs
 from tasks.submission.plans import timeout_s_of
-from tasks.submission.request import FileRequest, InputRequest, TaskRequest
+from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import check_script
 from webprofile.errors import DomainError
-from webprofile.integers import parse_int
 from workers.models import Runtime, Worker
 
-__all__ = ["FileRequest", "InputRequest", "TaskRequest", "admit", "option_refusals", "runtime_of"]
-
-SEED_LIMIT = 2**63 - 1
 TITLE_LIMIT = 200
 
 
@@ -53,21 +49,17 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     found = _candidates(owner, worker, request)
     check_files(request)
     check_script(request)
-    check_seed(request.seed)
     check_priority(owner, request.priority)
     check_title(request.title)
-    if request.script is not None and request.time_limit_s:
-        raise DomainError("time_limit_of_script", field="time_limit_s")
-    check_time_limit(request.time_limit_s, plan=request.plan)
+    check_time_limit(request)
     chosen = _first_that_fits(found, request)
     if request.script is not None:
         return Admitted(chosen.worker, chosen.runtime.version, {}, [])
-    named = frozenset(file.input for file in request.files if file.input)
     return Admitted(
         chosen.worker,
         chosen.runtime.version,
         check_options(request.options, files=request.option_files, profiled=False),
-        read_inputs(request.inputs, request.files, named, kind=chosen.runtime.kind),
+        read_inputs(request.inputs, request.files, request.fed, kind=chosen.runtime.kind),
     )
 
 
@@ -109,14 +101,14 @@ def misfit(
     arrays: what the headers of the files say (`TaskFile.arrays`), as far as that is known
     """
     runtime = candidate.runtime
+    refusal = refusal_by(_check_agent, candidate.worker, request)
     if request.script is not None:
-        return refusal_of_script(candidate) or _agent_refusal(candidate.worker, request)
-    named = frozenset(file.input for file in request.files if file.input)
-    try:
-        _check_agent(candidate.worker, request)
-        read_inputs(request.inputs, request.files, named, kind=runtime.kind)
-    except DomainError as error:
-        return error
+        return refusal_of_script(candidate) or refusal
+    refusal = refusal or refusal_by(
+        read_inputs, request.inputs, request.files, request.fed, kind=runtime.kind
+    )
+    if refusal is not None:
+        return refusal
     if runtime.kind == Runtime.Kind.BINARY:
         for array in arrays:
             if array["dtype"] not in BINARY_DTYPES:
@@ -140,9 +132,10 @@ def refusal_of_script(candidate: Candidate) -> DomainError | None:
     return eligibility.refusal_of(placement, eligibility.SCRIPT)
 
 
-def _agent_refusal(worker: Worker, request: TaskRequest) -> DomainError | None:
+def refusal_by(check: Callable[..., object], *args: Any, **kwargs: Any) -> DomainError | None:
+    """What a check raises, None if it passes."""
     try:
-        _check_agent(worker, request)
+        check(*args, **kwargs)
     except DomainError as error:
         return error
     return None
@@ -205,21 +198,16 @@ def check_title(title: str) -> None:
         raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
 
 
-def check_time_limit(time_limit_s: float | str, *, plan: Plan) -> int:
-    """Return the time limit of a model's run, s, given as a number or as text; 0 for none.
+def check_time_limit(request: TaskRequest) -> None:
+    """Whether the site allows a model so much time; a script has a limit of its own.
 
-    Raises DomainError time_limit.
+    Raises DomainError time_limit or time_limit_of_script.
     """
-    most = timeout_s_of(plan)
-    limit_s = parse_int(str(time_limit_s).strip() or "0", maximum=most)
-    if limit_s is None:
+    if request.script is not None and request.time_limit_s:
+        raise DomainError("time_limit_of_script", field="time_limit_s")
+    most = timeout_s_of(request.plan)
+    if request.time_limit_s > most:
         raise DomainError("time_limit", field="time_limit_s", limit=most)
-    return limit_s
-
-
-def check_seed(seed: int) -> None:
-    if not 0 <= seed <= SEED_LIMIT:
-        raise DomainError("seed_bad", field="seed", limit=SEED_LIMIT)
 
 
 def option_refusals(

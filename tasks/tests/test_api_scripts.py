@@ -91,6 +91,13 @@ def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
         {"profile_device": "yes"},
         {"time_limit_s": -1},
         {"shell": True},
+        {"entry": 3},
+        {"formats": [["chrome_timeline.json"]]},
+        {"arguments": ["x"] * 65},
+        {"arguments": ["a\x00b"]},
+        {"arguments": ["\ud800"]},
+        {"sample_rate": "often"},
+        {"time_limit_s": "soon"},
     ],
 )
 def test_a_script_of_another_shape_is_no_request(client, script):

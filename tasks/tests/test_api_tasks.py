@@ -91,6 +91,15 @@ def test_the_rules_of_the_page_hold_with_the_same_codes(client):
     refused(client.post(TASKS, asked(runtime_version="0.1")), 422, "runtime_missing")
     refused(client.post(TASKS, asked(files=[])), 422, "one_model_wanted")
     refused(client.post(TASKS, asked(plan={"preset": "custom", "profiled": 0})), 422, "plan_empty")
+    for plan in (
+        {"preset": "best"}, {"preset": None}, {"preset": ["quick"]}, {"more": 1}, {"clean": 1},
+        {"profiled": 51}, {"profiled": -1}, {"profiled": "3"}, {"profiled": 1.5},
+        {"profiled": True},
+    ):  # fmt: skip
+        refused(client.post(TASKS, asked(plan=plan)), 422, "invalid")
+    for seed in (-1, 2**63):
+        found = refused(client.post(TASKS, asked(seed=seed)), 422, "invalid")
+        assert str(2**63 - 1) in found["errors"][0]["detail"]
     refused(client.post(TASKS, asked(copied_from=1)), 422, "source_unknown")
     refused(client.post(TASKS, asked(options={"no_such": 1})), 422, "option_unknown")
     refused(client.post(TASKS, asked(options={"iter": [1]})), 422, "invalid")

@@ -146,14 +146,6 @@ def test_the_limits_of_the_wire_are_met():
     assert read_inputs([given("x" * 200, literal="1,2")])
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_out_of_range_is_refused(seed):
-    with pytest.raises(DomainError) as caught:
-        make_task(seed=seed)
-    assert caught.value.code == "seed_bad"
-
-
 @pytest.mark.parametrize("mark", ["x", '"', "\u6d4b", "\U0001f600"])
 @pytest.mark.django_db
 def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):

@@ -38,19 +38,10 @@ def test_how_long_a_pass_lasts_that_is_not_made_is_forgotten():
 @pytest.mark.parametrize(
     ("given", "code", "field"),
     [
-        ({"preset": "best"}, "plan_unknown", "plan"),
-        ({"preset": None}, "plan_unknown", "plan"),
-        ({"preset": ["quick"]}, "plan_unknown", "plan"),
-        ({"preset": "quick", "more": 1}, "plan_unknown", "plan"),
         ({"profiled": 51}, "plan_field", "profiled"),
-        ({"profiled": -1}, "plan_field", "profiled"),
-        ({"profiled": "3"}, "plan_field", "profiled"),
-        ({"profiled": 1.5}, "plan_field", "profiled"),
-        ({"profiled": True}, "plan_field", "profiled"),
         ({"clean": True, "clean_min_s": 61}, "plan_field", "clean_min_s"),
         ({"clean": True, "clean_min_s": float("nan")}, "plan_field", "clean_min_s"),
         ({"clean": True, "clean_min_iterations": 10_001}, "plan_field", "clean_min_iterations"),
-        ({"clean": 1}, "plan_clean", "clean"),
         ({"clean": False, "profiled": 0}, "plan_empty", "profiled"),
     ],
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.submission.plans import FIELDS, limits_of
+from agent.protocol.plan import Plan
+from tasks.submission.plans import limits_of
 from webprofile.batchfile.arguments import add_batch_arguments, blocks_asked
 from webprofile.batchfile.matrix import cells_of, newest_first, read_batch
 from webprofile.batchfile.mistakes import BatchError
@@ -302,8 +303,8 @@ def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monke
 
 
 def test_the_help_tells_the_numbers_of_a_plan_as_the_site_takes_them():
-    assert set(PLAN_KEYS) == set(FIELDS)
-    for name in set(FIELDS) - {"clean"}:
+    assert set(PLAN_KEYS) == set(Plan.model_fields) - {"preset"}
+    for name in set(PLAN_KEYS) - {"clean"}:
         low, high = limits_of(name)
         assert f"{low:g} to {high:g}" in PLAN_KEYS[name]
 
