@@ -23,7 +23,7 @@ from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
 from tasks.submission.plans import script_timeout_s_of, timeout_s_of
 from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of
-from tasks.submission.validation import admit, allowed_priority, check_quota
+from tasks.submission.validation import Admitted, admit, allowed_priority, check_quota
 from tasks.transitions import transition_if
 from webprofile import traces
 from webprofile.errors import DomainError
@@ -51,17 +51,26 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
-    found = admit(owner=owner, worker=worker, request=request)
-    task = Task.objects.create(
+    task, files = task_rows(owner, request, admit(owner=owner, worker=worker, request=request))
+    task.save(force_insert=True)
+    TaskFile.objects.bulk_create(files)
+    announce.task_changed_on_commit(task)
+    return task
+
+
+def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Task, list[TaskFile]]:
+    """A task and its files as they would be stored, but not saved."""
+    script = request.script
+    task = Task(
         owner=owner,
-        worker=found.worker,
-        runtime_version=found.runtime_version,
-        kind=Kind.MODEL if request.script is None else Kind.SCRIPT,
-        script=None if request.script is None else request.script.model_dump(mode="json"),
-        options=found.options,
+        worker=admitted.worker,
+        runtime_version=admitted.runtime_version,
+        kind=Kind.MODEL if script is None else Kind.SCRIPT,
+        script=None if script is None else script.model_dump(mode="json"),
+        options=admitted.options,
         plan=request.plan.model_dump(mode="json"),
         seed=request.seed,
-        inputs=[asdict(each) for each in found.inputs],
+        inputs=[asdict(each) for each in admitted.inputs],
         copied_from=request.copied_from,
         target=None if request.target is None else request.target.as_json(),
         priority=request.priority,
@@ -72,23 +81,23 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
         timeout_s=_timeout_s(request),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
-    positions: Counter[str] = Counter()
+    files, positions = [], Counter[str]()
     for file in request.files:
-        TaskFile.objects.create(
+        row = TaskFile(
             task=task,
             kind=file.kind,
             position=positions[file.kind],
             # what has no meaning is not kept: it was not checked either
-            input=file.input if file.feeds_an_input and request.script is None else "",
+            input=file.input if file.feeds_an_input and script is None else "",
             option=file.option if file.kind == TaskFile.Kind.OPTION else "",
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
             part_bytes=_part_bytes(file),
         )
+        files.append(row)
         positions[file.kind] += 1
-    announce.task_changed_on_commit(task)
-    return task
+    return task, files
 
 
 def _timeout_s(request: TaskRequest) -> int:

@@ -1,18 +1,17 @@
 """Tasks asked for in bulk: each cell of a matrix is judged before one task is made."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
-from tasks.kinds import Kind
-from tasks.models import Task, TaskFile
+from tasks.services import task_rows
 from tasks.submission.contents import head_bytes_of, look_into
 from tasks.submission.request import TaskRequest
-from tasks.submission.validation import Admitted, admit
+from tasks.submission.schema import TaskBody, request_asked, worker_asked
+from tasks.submission.validation import admit
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.matrix import Cell, newest_first
 from webprofile.errors import DomainError
@@ -52,65 +51,45 @@ def devices_of(user: User) -> dict[str, list[str]]:
 
 
 def batch_plan(
-    owner: User,
-    cells: Iterable[Cell],
-    files: Mapping[Path, LocalFile],
-    read: Callable[[dict[str, Any]], TaskRequest],
+    owner: User, cells: Iterable[Cell], files: Mapping[Path, LocalFile]
 ) -> list[Planned]:
     """Judge every cell by the rules of a single task, data files' headers included.
 
-    read: the reader of the API's request for a task; it raises ValidationError or DomainError.
     Raises BatchRefusedError. What changes until a task is made is judged again then.
     """
-    workers = {worker.name: worker for worker in workers_visible_to(owner)}
     planned, refusals = [], []
-    judged: dict[tuple[object, ...], TaskRequest | Refusal] = {}
+    judged: dict[tuple[object, ...], Planned | Refusal] = {}
     for cell in cells:
         found = judged.get(cell.request_key)
         if found is None:
             try:
-                body = cell.body([each.body(files[each.path]) for each in cell.files], cell.worker)
-                found = read(body)
-                admitted = admit(owner=owner, worker=workers.get(cell.worker), request=found)
-                _check_data(admitted, cell, found)
+                found = _judge(owner, cell, files)
             except (DomainError, ValidationError) as refusal:
                 found = refusal
                 refusals.append((cell, refusal))
             judged[cell.request_key] = found
-        if isinstance(found, TaskRequest):
-            request = replace(found, title=cell.title)
-            planned.append(Planned(cell, workers.get(cell.worker), request))
+        if isinstance(found, Planned):
+            request = replace(found.request, title=cell.title)
+            planned.append(replace(found, cell=cell, request=request))
     if refusals:
         raise BatchRefusedError(refusals)
     return planned
 
 
-def _check_data(admitted: Admitted, cell: Cell, request: TaskRequest) -> None:
-    """What `task_submit` would refuse after the upload. Raises DomainError as `look_into`."""
-    task = Task(
-        worker=admitted.worker,
-        runtime_version=admitted.runtime_version,
-        kind=Kind.MODEL if request.script is None else Kind.SCRIPT,
-        script=None if request.script is None else request.script.model_dump(mode="json"),
-        inputs=[{"name": each.name} for each in request.inputs],
-    )
-    rows = [
-        TaskFile(
-            pk=number,
-            task=task,
-            kind=file.kind,
-            name=file.name,
-            input=file.input,
-            size_bytes=file.size_bytes,
-        )
-        for number, file in enumerate(request.files, start=1)
-    ]
-    paths = [asked.path for asked in cell.files]
-    look_into(task, rows, dict(_heads(rows, paths)))
-
-
-def _heads(rows: Iterable[TaskFile], paths: Iterable[Path]) -> Iterator[tuple[int, bytes]]:
-    for row, path in zip(rows, paths, strict=True):
+def _judge(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> Planned:
+    """Raises ValidationError, DomainError; also what `task_submit` would after the upload."""
+    announced = [asked.body(files[asked.path]) for asked in cell.files]
+    body = TaskBody(data=cell.body(announced, cell.worker))
+    body.is_valid(raise_exception=True)
+    request = request_asked(body.validated_data, owner)
+    worker = worker_asked(body.validated_data["worker"])
+    admitted = admit(owner=owner, worker=worker, request=request)
+    task, rows = task_rows(owner, request, admitted)
+    heads = {}
+    for number, (row, asked) in enumerate(zip(rows, cell.files, strict=True)):
+        row.pk = number
         if wanted := head_bytes_of(row):
-            with path.open("rb") as opened:
-                yield row.pk, opened.read(wanted)
+            with asked.path.open("rb") as file:
+                heads[number] = file.read(wanted)
+    look_into(task, rows, heads)
+    return Planned(cell, worker, request)

@@ -17,7 +17,9 @@ EDGE = {
     "management", "receivers", "rest", "tests", "urls", "views",
 }  # fmt: skip
 #: and those within a core package that connect it with pages and the API
-EDGE_MODULES = {f"tasks.submission.{name}" for name in ("copies", "drafts", "form", "schema")}
+EDGE_MODULES = {
+    f"tasks.submission.{name}" for name in ("batches", "copies", "drafts", "form", "schema")
+}
 #: parts of the project package that a core may import
 LEAVES = (
     "webprofile.background", "webprofile.batchfile", "webprofile.errors", "webprofile.integers",
@@ -114,7 +116,6 @@ def test_every_import_goes_the_right_way():
         ("tasks.services", "tasks.submission.schema.TaskBody", False),
         ("tasks.services", "tasks.submission.validation.admit", True),
         ("tasks.submission.batches", "webprofile.batchfile.matrix.Cell", True),
-        ("tasks.submission.batches", "webprofile.terminal.progress.Progress", False),
         ("tasks.submission.batches", "webprofile.client.api.Api", False),
         ("tasks.management.commands.submit", "webprofile.terminal.progress.Progress", True),
         ("tasks.management.commands.submit", "webprofile.client.api.Api", False),

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -17,8 +16,6 @@ from tasks import services
 from tasks.models import Task
 from tasks.states import Status
 from tasks.submission.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
-from tasks.submission.request import TaskRequest
-from tasks.submission.schema import TaskBody, request_asked
 from tasks.submission.validation import quota_of
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
 from webprofile.batchfile.local_files import look_at, size_of
@@ -77,7 +74,7 @@ class Command(BaseCommand):
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)
             try:
-                planned = batch_plan(owner, cells, files, partial(_request, owner))
+                planned = batch_plan(owner, cells, files)
             except BatchRefusedError as error:
                 raise _mistakes(error) from error
             if options["dry_run"]:
@@ -186,13 +183,6 @@ def _make(owner: User, planned: Planned, store: FileStore) -> Made:
 def _live(tasks: set[int]) -> set[int]:
     found = Task.objects.only("state").in_bulk(sorted(tasks))
     return {pk for pk, task in found.items() if task.is_live}
-
-
-def _request(owner: User, body: dict[str, Any]) -> TaskRequest:
-    """The request as the API reads it. Raises ValidationError, DomainError."""
-    asked = TaskBody(data=body)
-    asked.is_valid(raise_exception=True)
-    return request_asked(asked.validated_data, owner)
 
 
 def _mistakes(error: BatchRefusedError) -> BatchError:
