@@ -10,7 +10,7 @@ const form = document.getElementById("new-task");
 
 /** Show the request that the form starts from, as the page holds it. */
 export function prefill(asked) {
-  form.dataset.copiedFrom = asked.task;
+  form.dataset.copiedFrom = asked.id;
   form.elements.kind.value = asked.kind;
   form.querySelector("[name=kind]:checked").dispatchEvent(new Event("change"));
   if (asked.script) takeScript(asked.script);

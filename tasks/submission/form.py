@@ -10,12 +10,13 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from agent.protocol.options import Value
-from tasks.models import Task, TaskFile
+from tasks.models import Task
 from tasks.queue.facts import outlook
 from tasks.queue.loads import loads_of
 from tasks.queue.targets import Candidate, newest_first, pools_of, read_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.queue.words import queue_rows
+from tasks.rest.answers import TaskAnswer
 from tasks.submission.validation import allowed_priority, candidates_or_refuse, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
@@ -147,49 +148,23 @@ def read_priority(given: str) -> int:
 
 
 def form_data(task: Task) -> dict[str, Any]:
-    """What the form needs to show a task's request again, ready for JSON.
+    """A task as the API shows it, with values as the form's fields hold them, ready for JSON.
 
     A file is taken over by its id: `{"kind", "from_file"}` in the new request.
     """
-    return {
-        "task": task.pk,
-        "worker": task.worker_id,
-        "runtime_version": task.runtime_version,
-        "target": task.target,
-        "priority": task.priority,
-        "title": task.title,
-        "kind": task.kind,
-        "script": None if task.script is None else form_script(task.script),
+    data = TaskAnswer(task, context={"attempts": ()}).data
+    script = data["script"]
+    return data | {
+        # as one would type them
+        "script": script and script | {"arguments": shlex.join(script["arguments"])},
         "options": {name: _exact(value) for name, value in task.options.items()},
-        "plan": task.plan,
         "seed": str(task.seed),
-        "time_limit_s": task.time_limit_s,
-        "inputs": task.inputs,
-        "files": [_file_data(file) for file in task.files.all()],
     }
-
-
-def form_script(script: dict[str, Any]) -> dict[str, Any]:
-    """As the form's fields show it: the arguments as one would type them."""
-    return {**script, "arguments": shlex.join(script["arguments"])}
 
 
 def _exact(value: Value) -> Value:
     """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
     return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
-
-
-def _file_data(file: TaskFile) -> dict[str, Any]:
-    return {
-        "id": file.pk,
-        "kind": file.kind,
-        "name": file.name,
-        "size_bytes": file.size_bytes,
-        "input": file.input,
-        "option": file.option,
-        "arrays": file.arrays,
-        "is_stored": file.stored_at is not None and file.purged_at is None,
-    }
 
 
 def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:

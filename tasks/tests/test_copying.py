@@ -145,7 +145,7 @@ def test_a_storage_that_is_away_is_told_before_a_task_is_made(client, done, sett
 
 def test_the_form_gets_all_it_needs(client, done):
     data = form_data(done)
-    assert f'"task": {done.pk}' in client.get(f"/tasks/new/?from={done.pk}").text
+    assert f'"id": {done.pk}' in client.get(f"/tasks/new/?from={done.pk}").text
     assert (data["worker"], data["runtime_version"]) == (done.worker_id, "1.13.0")
     assert (data["options"], data["seed"], data["plan"]["preset"]) == ({"iter": 3}, "7", "standard")
     assert [file["kind"] for file in data["files"]] == ["model", "data"]
