@@ -36,7 +36,7 @@ from tasks.submission.validation import (
     refusal_by,
     refusal_of_script,
 )
-from webprofile.batchfile.calls import FORMATS
+from webprofile.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.wording import word
 from workers.models import Runtime, Worker

@@ -32,7 +32,7 @@ from tasks.submission.scripts import (
     split_arguments,
 )
 from tasks.submission.validation import TITLE_LIMIT
-from webprofile.batchfile.calls import FORMATS
+from webprofile.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.rest import fields
 from webprofile.wording import word

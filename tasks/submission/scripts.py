@@ -1,5 +1,7 @@
 """What a task asks for that profiles a Python program: how it is called, and which files it has."""
 
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,12 +14,14 @@ from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
 from tasks.submission.plans import most_script_s
 from tasks.submission.request import FileRequest, TaskRequest
-from webprofile.batchfile.calls import FORMATS, split_line
+from webprofile.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 
 SUFFIXES = (".py", ".zip")
 LONGEST_ARGUMENT = 1000
 LARGEST_SAMPLE_RATE = 1_000_000
+#: where a shell lets a command go on in the next line
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 
 
 def read_script(given: Mapping[str, Any] | None) -> Script | None:
@@ -43,7 +47,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
     Raises DomainError script_arguments_unreadable for a quotation that does not end.
     """
     try:
-        return tuple(split_line(text))
+        return tuple(shlex.split(_CONTINUED.sub(r"\1 ", text)))
     except ValueError as error:
         raise DomainError("script_arguments_unreadable", field="arguments") from error
 

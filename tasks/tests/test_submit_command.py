@@ -102,13 +102,16 @@ def test_all_that_the_server_would_refuse_is_told_with_its_place_before_a_task_i
         "[[tasks]]\n[tasks.option_sets.bad]\nno_such_option = 1\n"
         '[[tasks]]\n[tasks.data]\ndata = "complex.npy"\n[[tasks]]\nmodels = "empty.mge"\n'
         "[[tasks]]\n[tasks.inputs]\nx = {shape = [1, 0]}\n[[tasks]]\npriority = 99\n"
+        "[[tasks]]\nseed = -1\n[tasks.options]\niter = [1, 2]\n[tasks.inputs]\n"
+        'x = {shape = "1,x"}\n'
     )
     error = refused("batch.toml")
     assert error.returncode == 2
     places = [line.split(": ")[0] for line in str(error).splitlines()]
     assert places == [
         "tasks[1].plan", "tasks[2].option_sets.bad.no_such_option", "tasks[3].data",
-        "tasks[4].models", "tasks[5].inputs.0", "tasks[6].priority",
+        "tasks[4].models", "tasks[5].inputs.x", "tasks[6].priority", "tasks[7].options.iter",
+        "tasks[7].seed", "tasks[7].inputs.x.shape",
     ]  # fmt: skip
 
 

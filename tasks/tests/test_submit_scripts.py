@@ -101,12 +101,7 @@ def test_what_cannot_be_is_told_at_its_key_before_anything_is_made(
     [
         ('models = "net.mge"\nscripts = "train.py"', "scripts", "either models or scripts"),
         ('models = "net.mge"\narguments = "1"', "arguments", "only scripts have it"),
-        ('scripts = "train.py"\narguments = "\'"', "arguments", "cannot be split"),
-        ('scripts = "train.py"\narguments = [1]', "arguments", "write them in quotes"),
-        ('scripts = "train.py"\nformats = "flame"', "formats", "timeline, memory"),
-        ('scripts = "train.py"\nsample_rate = true', "sample_rate", "whole number"),
-        ('scripts = "train.py"\nprofile_device = 1', "profile_device", "true or false"),
-        ('scripts = "train.py"\nentry = 1', "entry", "a text"),
+        ('scripts = "train.py"\nentry = 2026-01-01', "entry", "a text"),
         ("scripts = []", "scripts", "missing"),
     ],
 )
@@ -117,6 +112,26 @@ def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, messa
     with pytest.raises(BatchError) as told:
         blocks_asked(parser.parse_args(["batch.toml"]))
     assert message in dict(told.value.mistakes)[place]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('arguments = "\'"', "arguments: The arguments cannot be split"),
+        ("arguments = [1]", "arguments: "),
+        ('formats = "flame"', "formats: “flame” is none of"),
+        ("sample_rate = true", "sample_rate: "),
+        ("profile_device = 1", "profile_device: Give true or false"),
+        ("entry = 1", "entry: Give a text"),
+        ("time_limit_s = -1", "time_limit_s: "),
+    ],
+)
+def test_how_a_script_cannot_be_called_is_told_at_its_key(alice, folder, text, message):
+    (folder / "batch.toml").write_text(f'scripts = "train.py"\nworkers = "lab"\n{text}\n')
+    with pytest.raises(CommandError) as told:
+        submit("batch.toml")
+    assert str(told.value).startswith(message)
+    assert not Task.objects.exists()
 
 
 def test_tasks_are_listed_by_what_they_profile(alice):

@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from webprofile.batchfile.calls import FORMATS
 from webprofile.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.values import KEYS, PLAN_KEYS
+from webprofile.batchfile.values import FORMATS, KEYS, PLAN_KEYS
 
 #: below the examples of `--help`
 FORMAT_HELP = (

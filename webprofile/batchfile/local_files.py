@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from webprofile.batchfile.mistakes import BatchError
 
 _PIECE_BYTES = 1 << 20
+#: programs that a sentence names
+_NAMED = 8
 
 
 def size_of(paths: Iterable[Path]) -> int:
@@ -69,3 +72,24 @@ def _look(path: Path, advance: Callable[[int], object], unread_from: int | None)
             size_bytes += len(piece)
             advance(len(piece))
     return LocalFile(path, size_bytes, md5.hexdigest())
+
+
+def entry_mistake(path: Path, entry: str | None) -> str:
+    """What is wrong with the entry point of a zip; empty if nothing is, or only a device can tell.
+
+    Told before anything is sent: a site learns what is in an archive when all of it has arrived.
+    """
+    if path.suffix.lower() != ".zip":
+        return ""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+        return ""  # the site has words for a zip that is none
+    if entry in names:
+        return ""
+    programs = [name for name in names if name.endswith(".py")]
+    shown = ", ".join(programs[:_NAMED]) + (", …" if len(programs) > _NAMED else "")
+    if entry is None:
+        return f"Name the program within “{path.name}” to start. Programs in it: {shown or '–'}."
+    return f"The archive “{path.name}” has no “{entry}”. Programs in it: {shown or '–'}."

@@ -15,7 +15,7 @@ from typing import Any
 
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.batchfile.mistakes import BatchError, Mistakes
-from webprofile.batchfile.values import MOST_REPEATS, BlockReader
+from webprofile.batchfile.values import BlockReader
 
 #: of one run: more is a slip of the pen
 MOST_TASKS = 10_000
@@ -61,7 +61,7 @@ class Block:
     """One matrix. No version means the newest that a device has.
 
     script: how the programs that stand in `models` are called, as the API takes it; None for models
-    time_limit_s: of models; that of programs is a key of `script`
+    values: further fields of the request as they were written; the site checks them
     """
 
     place: str
@@ -74,11 +74,9 @@ class Block:
     files: tuple[AskedFile, ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
     title: str = ""
-    priority: int = 0
+    values: Mapping[str, Any] = field(default_factory=dict)
     script: Mapping[str, Any] | None = None
-    time_limit_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,26 +153,27 @@ class Cell:
         block = self.block
         body: dict[str, Any] = {
             "title": self.title,
-            "priority": block.priority,
             "options": dict(self.options),
             "plan": dict(block.plan),
-            "seed": block.seed,
             "inputs": [dict(each) for each in block.inputs],
             "files": [dict(each) for each in files],
+            **block.values,
         }
-        if block.time_limit_s:  # sites of before take none of models
-            body["time_limit_s"] = block.time_limit_s
         if block.script is not None:
             body["script"] = dict(block.script)
         if self.target is not None:
             return body | {"target": dict(self.target)}
         return body | {"worker": worker, "runtime_version": self.version}
 
-    def place_of(self, key: str) -> str:
-        """Where in the file a mistake of this task stands, as far as the server named a field."""
+    def place_of(self, field: str) -> str:
+        """Where in the file a mistake of this task stands, by the field that the site named."""
+        key, *rest = field.removeprefix("options.").removeprefix("script.").split(".")
         if key in self.options:
             named = f"option_sets.{self.option_set}." if self.option_set else "options."
             return _joined(self.block.place, named + key)
+        if key == "inputs" and rest and rest[0].isdecimal():
+            rest[0] = self.block.inputs[int(rest[0])]["name"]
+            return _joined(self.block.place, ".".join([key, *rest]))
         programs = "models" if self.block.script is None else "scripts"
         known = {"model": programs, "worker": "workers", "runtime": "versions"}
         known |= dict.fromkeys(("target", "labels", "pool", "versions"), "workers")
@@ -239,27 +238,19 @@ def _block(place: str, reader: BlockReader) -> Block:
         models=reader.paths("models" if script is None else "scripts"),
         workers=reader.devices(),
         versions=reader.names("versions"),
-        option_sets=_option_sets(reader),
-        repeats=reader.whole("repeats", default=1, low=1, high=MOST_REPEATS),
+        option_sets=reader.option_sets(),
+        repeats=reader.repeats(),
         files=tuple(_asked(*each) for each in reader.files()),
         inputs=reader.inputs(),
         plan=reader.plan(),
-        seed=reader.whole("seed", default=0, low=0, high=2**63 - 1),
         title=reader.text("title"),
-        priority=reader.whole("priority", default=0, low=-100, high=100),
+        values=reader.given("seed", "priority", *(["time_limit_s"] if script is None else [])),
         script=script,
-        time_limit_s=reader.time_limit_s() if script is None else 0,
     )
 
 
 def _asked(kind: str, path: Path, use: str) -> AskedFile:
     return AskedFile(kind, path, **{"input" if kind == "data" else "option": use})
-
-
-def _option_sets(reader: BlockReader) -> dict[str, Mapping[str, Value]]:
-    """Each with the options that all have in common; its own win."""
-    common = reader.options("options")
-    return {name: common | own for name, own in reader.option_sets().items()} or {"": common}
 
 
 def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> list[Cell]:

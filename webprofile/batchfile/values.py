@@ -1,4 +1,8 @@
-"""The values of one block of a file of tasks, each looked at; mistakes are collected."""
+"""The values of one block of a file of tasks; mistakes are collected.
+
+Checked is what the matrix and the files on this disk need, and that JSON can hold the rest. The
+rules for what goes into a request as it is (options, plan, seed ...) are the site's.
+"""
 
 import glob
 import math
@@ -7,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from webprofile.batchfile.calls import FORMATS, split_line
 from webprofile.batchfile.mistakes import Mistakes
 
 #: key and what it holds, as `submit --help` prints them
@@ -42,8 +45,9 @@ PLAN_KEYS = {
     "clean_min_iterations": "it has at least so many iterations, 0 to 10000",
     "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
 }
+#: what is recorded of a script, as its user calls it, and what MegEngine's Profiler writes
+FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
 MOST_REPEATS = 1000
-LONGEST_TITLE = 200
 _OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 _SCALARS = (bool, int, float, str)
 
@@ -81,48 +85,20 @@ class BlockReader:
 
     def script(self) -> dict[str, Any] | None:
         """How the block's programs are called, as the API takes it; None for models."""
-        given = {key: self._values[key] for key in _OF_SCRIPTS if key in self._values}
+        given = self.given(*_OF_SCRIPTS)
         if "scripts" not in self._values:
             for key in given:
                 self._wrong(key, "only scripts have it")
             return None
         if "models" in self._values:
             self._wrong("scripts", "a block has either models or scripts")
-        if "arguments" in given:
-            given["arguments"] = self._arguments()
         if "formats" in given:
-            given["formats"] = [self._format(*each) for each in self._texts("formats")]
-        if not isinstance(given.get("entry", ""), str):
-            self._wrong("entry", "expected a text")
-        if not isinstance(given.get("profile_device", True), bool):
-            self._wrong("profile_device", "expected true or false")
-        if "sample_rate" in given:
-            given["sample_rate"] = self.whole("sample_rate", default=0, low=0, high=1_000_000)
-        if limit_s := self.time_limit_s():
-            given["time_limit_s"] = limit_s
-        return given
+            given["formats"] = [FORMATS.get(text, text) for _, text in self._texts("formats")]
+        return given | self.given("time_limit_s")
 
-    def time_limit_s(self) -> int:
-        """Of all passes of a model, or all runs of a script; 0 for what the site allows."""
-        return self.whole("time_limit_s", default=0, low=0, high=2**31 - 1)
-
-    def _arguments(self) -> list[str]:
-        value = self._values["arguments"]
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            return value
-        if not isinstance(value, str):
-            self._wrong("arguments", "expected a text, or a list of texts; write them in quotes")
-            return []
-        try:
-            return split_line(value)
-        except ValueError as error:
-            self._wrong("arguments", f"they cannot be split as a shell would: {error}")
-            return []
-
-    def _format(self, place: str, text: str) -> str:
-        if text not in FORMATS and text not in FORMATS.values():
-            self._wrong(place, f"expected one of {', '.join(FORMATS)}")
-        return FORMATS.get(text, text)
+    def given(self, *keys: str) -> dict[str, Any]:
+        """Values that go into the request as they are."""
+        return self._plain("", {key: self._values[key] for key in keys if key in self._values})
 
     def names(self, key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for _, text in self._texts(key)))
@@ -155,26 +131,29 @@ class BlockReader:
             if not is_right:
                 self._wrong(f"{place}.{key}", "expected labels, a table of texts; pool or versions")
 
-    def whole(self, key: str, *, default: int, low: int, high: int) -> int:
-        value = self._values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self._wrong(key, f"expected a whole number from {low} to {high}")
-            return default
-        return value
+    def repeats(self) -> int:
+        value = self._values.get("repeats", 1)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not 1 <= value <= MOST_REPEATS:
+            self._wrong("repeats", f"expected a whole number from 1 to {MOST_REPEATS}")
+            return 1
+        return int(value)
 
     def text(self, key: str) -> str:
         value = self._values.get(key, "")
-        if not isinstance(value, str) or len(value) > LONGEST_TITLE:
-            self._wrong(key, f"expected a text of at most {LONGEST_TITLE} characters")
+        if not isinstance(value, str):
+            self._wrong(key, "expected a text; write it in quotes")
             return ""
         return value
 
-    def options(self, key: str) -> dict[str, bool | int | float | str]:
-        return self._scalars(key, self._values.get(key, {}))
-
-    def option_sets(self) -> dict[str, dict[str, bool | int | float | str]]:
-        sets = self._table("option_sets")
-        return {name: self._scalars(f"option_sets.{name}", own) for name, own in sets.items()}
+    def option_sets(self) -> dict[str, dict[str, Any]]:
+        """Each set with the options that all have in common; its own win."""
+        common = self._table_of_plain("options", self._values.get("options", {}))
+        sets = {
+            name: common | self._table_of_plain(f"option_sets.{name}", own)
+            for name, own in self._table("option_sets").items()
+        }
+        return sets or {"": common}
 
     def files(self) -> Iterator[tuple[str, Path, str]]:
         """Kind, path, and the variable or option that each is for."""
@@ -199,25 +178,15 @@ class BlockReader:
         plan = self._values.get("plan", {})
         if isinstance(plan, str):
             return {"preset": plan}
-        return self._scalars("plan", plan)
+        return self._table_of_plain("plan", plan)
 
     def _input(self, name: str, given: Any) -> dict[str, Any]:
-        if isinstance(given, dict) and set(given) <= {"shape", "dtype"}:
-            return {"name": name, **given, **self._shape(name, given)}
+        if isinstance(given, dict):
+            return {**self._plain(f"inputs.{name}.", given), "name": name}
         if isinstance(given, bool) or not isinstance(given, (int, float, str)):
             self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
             return {"name": name}
         return {"name": name, "literal": str(given)}
-
-    def _shape(self, name: str, given: Mapping[str, Any]) -> dict[str, list[int]]:
-        """A shape may be written as `1,3,224,224` too."""
-        shape = given.get("shape", [])
-        if isinstance(shape, str) and all(part.strip().isdecimal() for part in shape.split(",")):
-            shape = [int(part) for part in shape.split(",")]
-        if not isinstance(shape, list) or not all(type(size) is int for size in shape):
-            self._wrong(f"inputs.{name}.shape", "expected whole numbers: 1,3,224,224")
-            return {}
-        return {"shape": shape} if "shape" in given else {}
 
     def _file(self, kind: str, key: str, text: Any, use: str) -> Iterator[tuple[str, Path, str]]:
         if not isinstance(text, str):
@@ -274,19 +243,27 @@ class BlockReader:
         self._wrong(key, "expected a table")
         return {}
 
-    def _scalars(self, key: str, table: Any) -> dict[str, bool | int | float | str]:
+    def _table_of_plain(self, key: str, table: Any) -> dict[str, Any]:
         if not isinstance(table, dict):
             self._wrong(key, "expected a table: name = value")
             return {}
+        return self._plain(f"{key}.", table)
+
+    def _plain(self, place: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that JSON can hold without growing: TOML has dates, YAML sets and aliases."""
         found = {}
         for name, value in table.items():
-            is_number = not isinstance(value, float) or math.isfinite(value)
-            if isinstance(value, _SCALARS) and is_number:
+            values = value if isinstance(value, list) else [value]
+            if all(isinstance(each, _SCALARS) and _is_finite(each) for each in values):
                 found[name] = value
             else:
-                self._wrong(f"{key}.{name}", "expected true, false, a number or a text")
+                self._wrong(f"{place}{name}", "expected true, false, a number or a text")
         return found
 
     def _wrong(self, key: str, text: str) -> None:
         root = key.split(".")[0].split("[")[0]
         self._mistakes.add(self._place(root) + key[len(root) :], text)
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)

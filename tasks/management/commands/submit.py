@@ -199,7 +199,7 @@ def _told(refusal: Refusal) -> Iterator[tuple[str, str]]:
         yield refusal.field, word(refusal)
         return
     for each in flattened(refusal.detail):
-        yield each["field"].split(".")[0], each["detail"]
+        yield each["field"], each["detail"]
 
 
 def _matrix(planned: Sequence[Planned]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
-from webprofile.batchfile.local_files import LocalFile, look_at, size_of
+from webprofile.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
 from webprofile.batchfile.matrix import (
     MATRIX_HEADERS,
     AskedFile,
@@ -20,7 +20,6 @@ from webprofile.batchfile.matrix import (
     room_words,
 )
 from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.zip_entries import entry_mistake
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import usable
@@ -196,10 +195,7 @@ def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, st
 def _told(cell: Cell, error: ProblemError) -> list[tuple[str, str]]:
     if not error.errors:
         return [(cell.place_of(error.field), error.detail)]
-    return [
-        (cell.place_of(each.get("field", "").split(".")[0]), each.get("detail", ""))
-        for each in error.errors
-    ]
+    return [(cell.place_of(each.get("field", "")), each.get("detail", "")) for each in error.errors]
 
 
 def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
