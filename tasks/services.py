@@ -21,7 +21,7 @@ from tasks.kinds import Kind
 from tasks.models import Purpose, Task, TaskFile
 from tasks.reasons import Reason
 from tasks.states import Outcome, TaskState
-from tasks.submission.plans import script_timeout_s_of, timeout_s_of
+from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of
 from tasks.submission.validation import Admitted, admit, allowed_priority, check_quota
 from tasks.transitions import transition_if
@@ -60,7 +60,11 @@ def task_create(*, owner: User, worker: Worker | None = None, request: TaskReque
 
 def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Task, list[TaskFile]]:
     """A task and its files as they would be stored, but not saved."""
-    script = request.script
+    script, plan = request.script, request.plan
+    if script is None:
+        longest_s, limit_s = longest_run_s(plan.passes), request.time_limit_s
+    else:
+        longest_s, limit_s = longest_run_s(len(script.formats)), script.time_limit_s
     task = Task(
         owner=owner,
         worker=admitted.worker,
@@ -68,7 +72,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         kind=Kind.MODEL if script is None else Kind.SCRIPT,
         script=None if script is None else script.model_dump(mode="json"),
         options=admitted.options,
-        plan=request.plan.model_dump(mode="json"),
+        plan=plan.model_dump(mode="json"),
         seed=request.seed,
         inputs=[asdict(each) for each in admitted.inputs],
         copied_from=request.copied_from,
@@ -78,7 +82,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         purpose=request.purpose,
         traceparent=traces.current(),
         time_limit_s=request.time_limit_s,
-        timeout_s=_timeout_s(request),
+        timeout_s=min(limit_s or longest_s, longest_s),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
     files, positions = [], Counter[str]()
@@ -98,14 +102,6 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         files.append(row)
         positions[file.kind] += 1
     return task, files
-
-
-def _timeout_s(request: TaskRequest) -> int:
-    """What the site allows, or less where less was asked for."""
-    if request.script is not None:
-        return script_timeout_s_of(request.script)
-    most = timeout_s_of(request.plan)
-    return min(request.time_limit_s, most) if request.time_limit_s else most
 
 
 def _part_bytes(file: FileRequest) -> int:

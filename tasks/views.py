@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from typing import Any, get_args
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,7 +16,6 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import reader_of
-from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from profiles.removal import refuse_removed, task_keep_files
@@ -49,7 +48,8 @@ from tasks.selectors import (
 from tasks.states import TaskState
 from tasks.submission.copies import cache_choices, task_repeat
 from tasks.submission.form import file_words, form_data, outlook_of, read_priority, where_rows
-from tasks.submission.plans import most_script_s, plan_fields, plan_rows
+from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
+from webprofile.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.storage import storage
@@ -93,8 +93,8 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _script_times() -> dict[str, int]:
     """The longest that a script may run: seconds for one format and both, minutes for these."""
-    both = most_script_s(Script(formats=get_args(TraceFormat)))
-    return {"most": most_script_s(Script()), "both": both, "minutes": math.ceil(both / 60)}
+    both = longest_run_s(len(FORMATS))
+    return {"most": longest_run_s(1), "both": both, "minutes": math.ceil(both / 60)}
 
 
 @require_GET

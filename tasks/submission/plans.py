@@ -7,7 +7,6 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
-from agent.protocol import Script
 from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from webprofile.errors import DomainError
 
@@ -98,20 +97,9 @@ def plan_fields() -> list[dict[str, Any]]:
     ]
 
 
-def timeout_s_of(plan: Plan) -> int:
-    """How long the site lets a run of this plan take, all of its passes together."""
-    return int(settings.RUN_TIMEOUT_S + PASS_S * plan.passes)
-
-
-def script_timeout_s_of(script: Script) -> int:
-    """How long a script may take, its runs for all formats together."""
-    most = most_script_s(script)
-    return min(script.time_limit_s, most) if script.time_limit_s else most
-
-
-def most_script_s(script: Script) -> int:
-    """What the site allows a script of these formats."""
-    return int(settings.RUN_TIMEOUT_S + PASS_S * len(script.formats))
+def longest_run_s(passes: int) -> int:
+    """How long the site lets a run take, all passes of a model or formats of a script together."""
+    return int(settings.RUN_TIMEOUT_S + PASS_S * passes)
 
 
 def limits_of(field: str) -> tuple[float, float]:

@@ -4,7 +4,7 @@ Shape and types are checked here; the rules are in `tasks.submission.validation`
 """
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
@@ -12,10 +12,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.models import User
-from agent.protocol import Script, TraceFormat
 from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.parts import MIB, PART_BYTES
-from agent.protocol.plan import DEFAULT, PRESETS, Plan
+from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import Task, TaskFile
 from tasks.queue.targets import Target, read_target
@@ -23,7 +22,7 @@ from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.selectors import tasks_visible_to
 from tasks.submission.copies import announced, completed
 from tasks.submission.inputs import read_shape
-from tasks.submission.plans import limits_of, most_script_s, read_plan, timeout_s_of
+from tasks.submission.plans import limits_of, longest_run_s, read_plan
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
@@ -63,12 +62,12 @@ def _plan_words(name: str) -> dict[str, Any]:
 
 def _longest_s() -> int:
     """The most that the site allows a model, s."""
-    return timeout_s_of(Plan(preset="custom", clean=True, profiled=int(limits_of("profiled")[1])))
+    return longest_run_s(1 + MOST_PROFILED)
 
 
 def _longest_script_s() -> int:
     """The most that the site allows a script, s."""
-    return most_script_s(Script(formats=get_args(TraceFormat)))
+    return longest_run_s(len(FORMATS))
 
 
 class FileAsked(fields.Body):
@@ -209,7 +208,7 @@ class PlanAsked(fields.Body):
     )
     profiled = fields.Integer(
         required=False,
-        max_value=int(limits_of("profiled")[1]),
+        max_value=MOST_PROFILED,
         error_messages=_plan_words("profiled"),
         help_text="How many profiled runs.",
     )

@@ -12,7 +12,7 @@ from agent.protocol.plan import DEFAULT
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
-from tasks.submission.plans import most_script_s
+from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest
 from webprofile.batchfile.values import FORMATS
 from webprofile.errors import DomainError
@@ -35,7 +35,7 @@ def read_script(given: Mapping[str, Any] | None) -> Script | None:
         script = Script.model_validate({**given, "entry": given["entry"] or None})
     except ValidationError as error:
         raise _refusal(error, given) from error
-    most = most_script_s(script)
+    most = longest_run_s(len(script.formats))
     if script.time_limit_s > most:
         raise DomainError("script_time_limit", field="time_limit_s", limit=most)
     return script

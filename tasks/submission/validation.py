@@ -22,7 +22,7 @@ from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.states import LIVE
 from tasks.submission.files import check_files
 from tasks.submission.inputs import read_inputs
-from tasks.submission.plans import timeout_s_of
+from tasks.submission.plans import longest_run_s
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import check_script
 from webprofile.errors import DomainError
@@ -205,7 +205,7 @@ def check_time_limit(request: TaskRequest) -> None:
     """
     if request.script is not None and request.time_limit_s:
         raise DomainError("time_limit_of_script", field="time_limit_s")
-    most = timeout_s_of(request.plan)
+    most = longest_run_s(request.plan.passes)
     if request.time_limit_s > most:
         raise DomainError("time_limit", field="time_limit_s", limit=most)
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent.protocol.plan import PRESETS, Plan
 from tasks import submitting
-from tasks.submission.plans import plan_fields, plan_rows, read_plan, timeout_s_of
+from tasks.submission.plans import longest_run_s, plan_fields, plan_rows, read_plan
 from tasks.submission.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored
 from webprofile.errors import DomainError
@@ -61,8 +61,8 @@ def test_the_form_offers_every_plan_and_says_how_many_processes_it_takes():
 
 def test_a_run_gets_a_minute_more_for_each_pass(settings):
     settings.RUN_TIMEOUT_S = 600
-    assert timeout_s_of(PRESETS["quick"]) == 660
-    assert timeout_s_of(PRESETS["standard"]) == 960
+    assert longest_run_s(PRESETS["quick"].passes) == 660
+    assert longest_run_s(PRESETS["standard"].passes) == 960
 
 
 @pytest.mark.django_db
@@ -74,6 +74,6 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]
-    assert (start.seed, start.timeout_s) == (2**63 - 1, timeout_s_of(PRESETS["standard"]))
+    assert (start.seed, start.timeout_s) == (2**63 - 1, longest_run_s(PRESETS["standard"].passes))
     assert [(i.name, i.shape) for i in start.inputs] == [("x", (2, 3))]
     assert start.fill
