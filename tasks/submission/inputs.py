@@ -55,7 +55,7 @@ def _bytes_in_frame(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def read_shape(text: str, field: str) -> tuple[int, ...] | None:
+def read_shape(text: str) -> tuple[int, ...] | None:
     """`1,3,224,224`, brackets or not; None if it is empty. Raises DomainError shape_bad."""
     bare = text.strip().strip("{}[]()").strip()
     if not bare:
@@ -64,7 +64,7 @@ def read_shape(text: str, field: str) -> tuple[int, ...] | None:
     axes = [parse_int(part, maximum=_LONGEST_AXIS) for part in parts]
     shape = tuple(axis for axis in axes if axis is not None)
     if len(shape) < len(parts):
-        raise DomainError("shape_bad", field=field, limit=MOST_AXES)
+        raise DomainError("shape_bad", field="shape", limit=MOST_AXES)
     return shape
 
 

@@ -70,6 +70,13 @@ def _longest_script_s() -> int:
     return longest_run_s(len(FORMATS))
 
 
+class OptionalText(fields.Text):
+    """A text; empty if it is not given."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"default": "", "allow_blank": True} | kwargs)
+
+
 class FileAsked(fields.Body):
     """A file: announced for an upload, or taken over from an earlier task."""
 
@@ -78,9 +85,7 @@ class FileAsked(fields.Body):
         help_text="`model` (one: the model, or the program of a script), `data` for inputs or to "
         "lie beside a script, or the content of an `option`.",
     )
-    name = fields.Text(
-        default="",
-        allow_blank=True,
+    name = OptionalText(
         max_length=1000,
         trim_whitespace=False,
         help_text="Its name, without a path. Data for inputs ends in .npy, .json, .ppm or .pgm.",
@@ -88,22 +93,16 @@ class FileAsked(fields.Body):
     size_bytes = fields.Integer(
         default=0, help_text="Its exact size in bytes: the upload must have it."
     )
-    md5 = fields.Text(
-        default="",
-        allow_blank=True,
+    md5 = OptionalText(
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it. "
         f"Leave it out to send a file of more than {PART_BYTES // MIB} MiB in parts.",
     )
-    input = fields.Text(
-        default="",
-        allow_blank=True,
+    input = OptionalText(
         max_length=1000,
         help_text="The input variable that it feeds; none for .json, which names its own.",
     )
-    option = fields.Text(
-        default="",
-        allow_blank=True,
+    option = OptionalText(
         max_length=100,
         help_text="The option whose content it is.",
     )
@@ -119,6 +118,21 @@ class FileAsked(fields.Body):
     )
 
 
+class TypedList(fields.List):
+    """A list, or a text as people type it, which `read_text` turns into one."""
+
+    #: raises DomainError
+    read_text: Callable[[str], Any]
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if isinstance(data, str):
+            try:
+                data = self.read_text(data)
+            except DomainError as error:
+                raise serializers.ValidationError(word(error), code=error.code) from error
+        return super().run_validation(data)
+
+
 @extend_schema_field(
     {
         "oneOf": [
@@ -127,16 +141,10 @@ class FileAsked(fields.Body):
         ],
     }
 )
-class Shape(fields.List):
+class Shape(TypedList):
     """Lengths along each axis, as a list or as it is typed: `1,3,224,224`."""
 
-    def run_validation(self, data: Any = serializers.empty) -> Any:
-        if not isinstance(data, str):
-            return super().run_validation(data)
-        try:
-            return read_shape(data, self.field_name or "")
-        except DomainError as error:
-            raise serializers.ValidationError(word(error), code=error.code) from error
+    read_text = staticmethod(read_shape)
 
 
 @extend_schema_field(
@@ -151,25 +159,17 @@ class Shape(fields.List):
         ],
     }
 )
-class Arguments(fields.List):
+class Arguments(TypedList):
     """Arguments, as a list or as a line that a shell would split; nothing is expanded."""
 
-    def run_validation(self, data: Any = serializers.empty) -> Any:
-        if isinstance(data, str):
-            try:
-                data = list(split_arguments(data))
-            except DomainError as error:
-                raise serializers.ValidationError(word(error), code=error.code) from error
-        return super().run_validation(data)
+    read_text = staticmethod(split_arguments)
 
 
 class InputAsked(fields.Body):
     """An input variable without a file: numbers, or random values."""
 
     name = fields.Text(max_length=1000, help_text="The variable.")
-    literal = fields.Text(
-        default="",
-        allow_blank=True,
+    literal = OptionalText(
         max_length=100_000,
         help_text="Its numbers, such as `[[1,2.5],[3,4]]`.",
     )
@@ -181,9 +181,7 @@ class InputAsked(fields.Body):
         error_messages=_words("shape_bad", limit=MOST_AXES),
         help_text="Of random values, as a list or as `1,3,224,224`; null: the model's own.",
     )
-    dtype = fields.Text(
-        default="",
-        allow_blank=True,
+    dtype = OptionalText(
         max_length=40,
         help_text="Of random values, such as `float32`; empty: the model's own.",
     )
@@ -304,9 +302,7 @@ class TaskBody(fields.Body):
     """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
 
     worker = fields.Named(allow_null=True, default=None, help_text="The device, by number or name.")
-    runtime_version = fields.Text(
-        default="",
-        allow_blank=True,
+    runtime_version = OptionalText(
         max_length=40,
         help_text="One of the device's versions of MegEngine.",
     )
@@ -315,9 +311,7 @@ class TaskBody(fields.Body):
         default=None,
         help_text="Instead of `worker` and `runtime_version`: what any device must have.",
     )
-    title = fields.Text(
-        default="",
-        allow_blank=True,
+    title = OptionalText(
         max_length=TITLE_LIMIT,
         error_messages=_words("title_bad", limit=TITLE_LIMIT),
         help_text="Your own words, to find it again.",

@@ -41,13 +41,13 @@ def read_script(given: Mapping[str, Any] | None) -> Script | None:
     return script
 
 
-def split_arguments(text: str) -> tuple[str, ...]:
+def split_arguments(text: str) -> list[str]:
     """The arguments of a line, or of several, as a shell would split them; nothing is expanded.
 
     Raises DomainError script_arguments_unreadable for a quotation that does not end.
     """
     try:
-        return tuple(shlex.split(_CONTINUED.sub(r"\1 ", text)))
+        return shlex.split(_CONTINUED.sub(r"\1 ", text))
     except ValueError as error:
         raise DomainError("script_arguments_unreadable", field="arguments") from error
 

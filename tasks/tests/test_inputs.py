@@ -68,14 +68,14 @@ def test_a_ragged_text_names_the_row_that_differs():
     [("1,3,8,8", (1, 3, 8, 8)), ("{2, 3}", (2, 3)), ("4x5", (4, 5)), ("7", (7,)), (" ", None)],
 )
 def test_a_shape_may_be_written_as_one_likes(text, shape):
-    assert read_shape(text, "inputs.0") == shape
+    assert read_shape(text) == shape
 
 
 @pytest.mark.parametrize("text", ["1,,2", "a", "1.5", "-1", "1 2", "²", "9" * 40])
 def test_what_is_no_shape_is_refused(text):
     with pytest.raises(DomainError) as caught:
-        read_shape(text, "inputs.3")
-    assert (caught.value.code, caught.value.field) == ("shape_bad", "inputs.3")
+        read_shape(text)
+    assert (caught.value.code, caught.value.field) == ("shape_bad", "shape")
 
 
 def given(name="x", **fields) -> InputRequest:

@@ -108,7 +108,7 @@ def test_how_a_script_cannot_be_called_is_told_at_its_field(given, code, field):
 
 def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
     words = split_arguments("--name 'two words' \\\n  $HOME *.py `ls` ''")
-    assert words == ("--name", "two words", "$HOME", "*.py", "`ls`", "")
+    assert words == ["--name", "two words", "$HOME", "*.py", "`ls`", ""]
     assert read_script(None) is None
     assert read_script({"entry": "", "arguments": []}) == Script()
 
