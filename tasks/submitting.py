@@ -15,7 +15,7 @@ from tasks.queue.targets import candidates, target_of
 from tasks.states import TaskState
 from tasks.submission.contents import look_into
 from tasks.submission.request import request_of
-from tasks.submission.validation import misfit
+from tasks.submission.validation import first_that_fits
 from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 
@@ -87,12 +87,8 @@ def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
         return {}
     request = request_of(task)
     arrays = [array for file in files for array in file.arrays]
-    refusals = []
-    for each in candidates(target_of(task.target), user=task.owner):
-        refusal = misfit(each, request, arrays)
-        if refusal is None:
-            return {"worker_id": each.worker.pk, "runtime_version": each.runtime.version}
-        refusals.append(refusal)
-    if refusals:
-        raise refusals[0]
-    return {}
+    found = candidates(target_of(task.target), user=task.owner)
+    if not found:
+        return {}
+    chosen = first_that_fits(found, request, arrays)
+    return {"worker_id": chosen.worker.pk, "runtime_version": chosen.runtime.version}

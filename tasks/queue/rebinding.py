@@ -15,7 +15,7 @@ from tasks.models import Task, TaskEvent
 from tasks.queue.targets import Candidate
 from tasks.states import TaskState
 from tasks.submission.request import request_of
-from tasks.submission.validation import check_priority, misfit, runtime_of
+from tasks.submission.validation import check_fits, check_priority, refusal_by, runtime_of
 from webprofile.errors import DomainError
 from workers.models import Worker
 
@@ -55,13 +55,11 @@ def task_rebind(task: Task, *, to: Candidate, because: str) -> bool:
 
 def fits(task: Task, candidate: Candidate) -> bool:
     """Whether a device can do all that this task asks for."""
-    return refusal_there(task, candidate) is None
+    return refusal_by(check_fits, candidate, request_of(task), _arrays(task)) is None
 
 
-def refusal_there(task: Task, candidate: Candidate) -> DomainError | None:
-    """Why a device cannot do what this task asks for; None if it can."""
-    arrays: list[Mapping[str, Any]] = [row for file in task.files.all() for row in file.arrays]
-    return misfit(candidate, request_of(task), arrays)
+def _arrays(task: Task) -> list[Mapping[str, Any]]:
+    return [array for file in task.files.all() for array in file.arrays]
 
 
 @transaction.atomic
@@ -72,9 +70,7 @@ def task_move(task: Task, *, to: Worker) -> None:
     device cannot take it, not_waiting if the task waits no more.
     """
     runtime = runtime_of(task.owner, to, task.runtime_version)
-    refusal = refusal_there(task, Candidate(to, runtime))
-    if refusal is not None:
-        raise refusal
+    check_fits(Candidate(to, runtime), request_of(task), _arrays(task))
     is_there = task.worker_id == to.pk and task.state == TaskState.WAITING
     if not is_there and not task_rebind(task, to=Candidate(to, runtime), because="asked"):
         raise DomainError("not_waiting", status=409)

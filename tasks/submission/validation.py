@@ -1,6 +1,6 @@
 """Whether a request for a task can be met: every reason to refuse it before it exists."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -52,7 +52,7 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_priority(owner, request.priority)
     check_title(request.title)
     check_time_limit(request)
-    chosen = _first_that_fits(found, request)
+    chosen = first_that_fits(found, request)
     if request.script is not None:
         return Admitted(chosen.worker, chosen.runtime.version, {}, [])
     return Admitted(
@@ -82,47 +82,50 @@ def candidates_or_refuse(target: Target, *, user: User) -> list[Candidate]:
     return found
 
 
-def _first_that_fits(found: list[Candidate], request: TaskRequest) -> Candidate:
-    """Raises DomainError: why the first of them does not fit, if none does."""
+def first_that_fits(
+    found: list[Candidate], request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
+) -> Candidate:
+    """The first that can do what is asked for; `arrays` as in `check_fits`.
+
+    Raises DomainError: why the first of them does not fit, if none does.
+    """
     refusals = []
     for each in found:
-        refusal = misfit(each, request)
+        refusal = refusal_by(check_fits, each, request, arrays)
         if refusal is None:
             return each
         refusals.append(refusal)
     raise refusals[0]
 
 
-def misfit(
-    candidate: Candidate, request: TaskRequest, arrays: Iterable[Mapping[str, Any]] = ()
-) -> DomainError | None:
-    """Why this device cannot do what is asked for; None if it can.
+def check_fits(
+    candidate: Candidate, request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Whether this device can do what is asked for. Raises DomainError.
 
     arrays: what the headers of the files say (`TaskFile.arrays`), as far as that is known
     """
     runtime = candidate.runtime
-    refusal = refusal_by(_check_agent, candidate.worker, request)
+    if request.script is not None and (refusal := refusal_of_script(candidate)):
+        raise refusal
+    _check_agent(candidate.worker, request)
     if request.script is not None:
-        return refusal_of_script(candidate) or refusal
-    refusal = refusal or refusal_by(
-        read_inputs, request.inputs, request.files, request.fed, kind=runtime.kind
-    )
-    if refusal is not None:
-        return refusal
+        return
+    read_inputs(request.inputs, request.files, request.fed, kind=runtime.kind)
     if runtime.kind == Runtime.Kind.BINARY:
         for array in arrays:
             if array["dtype"] not in BINARY_DTYPES:
                 choices = ", ".join(BINARY_DTYPES)
-                return DomainError(
+                raise DomainError(
                     "dtype_not_here", field="data", dtype=array["dtype"], choices=choices
                 )
-    refusals = option_refusals(
+    for refusal in option_refusals(
         request.options,
         runtime=runtime.capabilities,
         files=request.option_files,
         plan=request.plan,
-    )
-    return next(refusals, None)
+    ):
+        raise refusal
 
 
 def refusal_of_script(candidate: Candidate) -> DomainError | None:
