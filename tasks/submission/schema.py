@@ -74,7 +74,7 @@ class OptionalText(fields.Text):
     """A text; empty if it is not given."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"default": "", "allow_blank": True} | kwargs)
+        super().__init__(default="", allow_blank=True, **kwargs)
 
 
 class FileAsked(fields.Body):

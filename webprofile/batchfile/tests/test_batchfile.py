@@ -301,7 +301,7 @@ def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monke
     arguments = "-m net-a.mge -w x86-1 -p clean=true,clean_min_s=2.5,profiled=0 --time-limit 30"
     (block,) = asked(*arguments.split())
     assert block.plan == {"clean": True, "clean_min_s": 2.5, "profiled": 0}
-    assert (block.time_limit_s, block.script) == (30, None)
+    assert (block.values, block.script) == ({"time_limit_s": 30}, None)
 
 
 def test_the_help_tells_the_numbers_of_a_plan_as_the_site_takes_them():
