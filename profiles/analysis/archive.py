@@ -17,9 +17,16 @@ from profiles.analysis.merging import spread_of, with_medians
 from profiles.parsers.columns import SideTimes
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph import ExecutedGraph
-from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
-from profiles.parsers.npz_graph import graph_from_arrays, graph_to_arrays
-from profiles.parsers.packing import Arrays, pack_texts, unpack_texts
+from profiles.parsers.npz import (
+    DAMAGE,
+    Arrays,
+    pack,
+    pack_texts,
+    save,
+    unpack,
+    unpack_columns,
+    unpack_texts,
+)
 
 #: counts up whenever what is kept, or how it is computed, changes; `manage.py reprofile` follows
 VERSION = 3
@@ -50,13 +57,7 @@ def to_archive(data: ProfileData) -> bytes:
         spread = data.device if side == "device" else data.host
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
     arrays |= {kind: np.frombuffer(text, np.uint8) for kind, text in data.beside.items()}
-    columns = columns_to_arrays(data.columns_of_pass(0))
-    graph = graph_to_arrays(data.graph)
-    return save(
-        arrays
-        | {_COLUMNS + name: array for name, array in columns.items()}
-        | {_GRAPH + name: array for name, array in graph.items()}
-    )
+    return save(arrays | pack(data.columns_of_pass(0), _COLUMNS) | pack(data.graph, _GRAPH))
 
 
 def from_archive(data: bytes) -> ProfileData:
@@ -83,7 +84,7 @@ def weight_bytes(data: bytes) -> int:
 
 
 def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
-    columns = columns_from_arrays(_below(_COLUMNS, arrays))
+    columns = unpack_columns(arrays, _COLUMNS)
     spreads = {}
     for side in _SIDES:
         first: SideTimes = getattr(columns, side)
@@ -94,7 +95,7 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
     )
     return ProfileData(
         columns=with_medians(columns, spreads["device"], spreads["host"]),
-        load_graph=lambda: _graph(data),
+        load_graph=lambda: unpack(ExecutedGraph, _members(data, graph=True), _GRAPH),
         device=spreads["device"],
         host=spreads["host"],
         on_gpu=arrays["on_gpu"],
@@ -105,17 +106,9 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
     )
 
 
-def _graph(data: bytes) -> ExecutedGraph:
-    return graph_from_arrays(_below(_GRAPH, _members(data, graph=True)))
-
-
 def _members(data: bytes, *, graph: bool) -> Arrays:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {n: file[n] for n in file.files if n.startswith(_GRAPH) == graph}
     for array in arrays.values():
         array.flags.writeable = False
     return arrays
-
-
-def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    return {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}

@@ -1,28 +1,26 @@
-"""Columns as named arrays of a `.npz` file: small, exact, and read without pickle or JSON."""
+"""Columns and graphs as named arrays of a `.npz` file: small, exact, without pickle or JSON.
 
+Each field of a record (`columns`, `graph`) is an array of its name; a field that is a record has
+its own fields behind a dot.
+"""
+
+import dataclasses
 import io
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import NumberColumn, ProfileColumns, SideTimes, TextColumn
-from profiles.parsers.packing import (
-    Arrays,
-    pack_column,
-    pack_texts,
-    unpack_column,
-    unpack_texts,
-)
+from profiles.parsers.columns import ProfileColumns, TextColumn
+from profiles.parsers.graph import ExecutedGraph
 
-_TEXT_COLUMNS = ("types", "in_shapes", "out_shapes", "in_layouts", "in_dtypes")
-_NUMBER_COLUMNS = ("computation", "memory")
-_SIDES = ("device", "host")
+Arrays = dict[str, NDArray[Any]]
+Record = TypeVar("Record")
 
 # ValueError: no npz, pickled, another version, wrong shapes, or texts that are not UTF-8.
 # SyntaxError, TokenError: the header of an array, which numpy reads as Python's literals.
@@ -43,6 +41,17 @@ DAMAGE = (
     zlib.error,
 )
 
+#: fields that have another name in the file
+_CALLED: dict[type, dict[str, str]] = {
+    ExecutedGraph: {
+        "operators": "operator",
+        "variables": "var",
+        "chunks": "chunk",
+        "device": "interval.device",
+        "host": "interval.host",
+    }
+}
+
 
 def save(arrays: Arrays) -> bytes:
     """Return a `.npz` file of these arrays."""
@@ -51,57 +60,69 @@ def save(arrays: Arrays) -> bytes:
     return file.getvalue()
 
 
-def columns_to_arrays(columns: ProfileColumns) -> Arrays:
-    """Return the columns as named arrays."""
-    arrays: Arrays = {
-        "id_numbers": columns.id_numbers,
-        "mentions_opencl": np.array(columns.mentions_opencl),
-        **pack_texts("names", columns.names),
-        **pack_texts("ids", columns.ids),
-    }
-    for name in _TEXT_COLUMNS:
-        text: TextColumn = getattr(columns, name)
-        arrays |= pack_column(name, text)
-    for name in _NUMBER_COLUMNS:
-        number: NumberColumn = getattr(columns, name)
-        arrays |= {f"{name}.values": number.values, f"{name}.present": number.present}
-    for name in _SIDES:
-        times: SideTimes = getattr(columns, name)
-        arrays |= {
-            f"{name}.present": times.present,
-            f"{name}.end_s": times.end_s,
-            f"{name}.kern_s": times.kern_s,
-        }
+def pack(record: Any, prefix: str = "") -> Arrays:
+    """Return a record as arrays whose names begin with `prefix`."""
+    arrays: Arrays = {}
+    for field, (name, _) in _fields(type(record)).items():
+        value, name = getattr(record, field), prefix + name
+        if isinstance(value, tuple):
+            arrays |= pack_texts(name, value)
+        elif isinstance(value, TextColumn):
+            arrays |= {f"{name}.codes": value.codes, **pack_texts(name, value.values)}
+        elif dataclasses.is_dataclass(value):
+            arrays |= pack(value, f"{name}.")
+        else:
+            arrays[name] = np.asarray(value)
     return arrays
 
 
-def columns_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> ProfileColumns:
-    """Return what `columns_to_arrays` gave. Raises one of DAMAGE if something does not fit."""
-    names = unpack_texts("names", arrays)
+def unpack(form: type[Record], arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Record:
+    """Return what `pack` was given. Raises one of DAMAGE if something is missing."""
+    found: dict[str, Any] = {}
+    for field, (name, kind) in _fields(form).items():
+        name = prefix + name
+        if kind is TextColumn:
+            found[field] = TextColumn(arrays[f"{name}.codes"], unpack_texts(name, arrays))
+        elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            found[field] = unpack(kind, arrays, f"{name}.")
+        elif get_origin(kind) is tuple:
+            found[field] = unpack_texts(name, arrays)
+        else:
+            found[field] = bool(arrays[name]) if kind is bool else arrays[name]
+    return form(**found)
+
+
+def unpack_columns(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> ProfileColumns:
+    """Return the columns that `pack` was given. Raises one of DAMAGE if something does not fit."""
+    columns = unpack(ProfileColumns, arrays, prefix)
     for name, array in arrays.items():
-        per_row = name.endswith((".codes", ".values", ".present", "_s")) or name == "id_numbers"
-        if per_row and array.shape != (len(names),):
-            raise ValueError(f"{name} has the shape {array.shape}, not ({len(names)},)")
+        per_row = name.endswith((".codes", ".values", ".present", "_s", "id_numbers"))
+        if per_row and name.startswith(prefix) and array.shape != (len(columns),):
+            raise ValueError(f"{name} has the shape {array.shape}, not ({len(columns)},)")
+    return columns
 
-    def number(name: str) -> NumberColumn:
-        return NumberColumn(arrays[f"{name}.values"], arrays[f"{name}.present"])
 
-    def side(name: str) -> SideTimes:
-        times = (arrays[f"{name}.{field}"] for field in ("present", "end_s", "kern_s"))
-        return SideTimes(*times)
+def pack_texts(name: str, texts: Sequence[str]) -> Arrays:
+    """Join texts: numpy's own text arrays pad each to the longest and drop trailing NULs."""
+    encoded = [text.encode() for text in texts]
+    return {
+        f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+        f"{name}.ends": np.cumsum([len(text) for text in encoded], dtype=np.int64),
+    }
 
-    return ProfileColumns(
-        names=names,
-        ids=unpack_texts("ids", arrays),
-        id_numbers=arrays["id_numbers"],
-        types=unpack_column("types", arrays),
-        device=side("device"),
-        host=side("host"),
-        computation=number("computation"),
-        memory=number("memory"),
-        in_shapes=unpack_column("in_shapes", arrays),
-        out_shapes=unpack_column("out_shapes", arrays),
-        in_layouts=unpack_column("in_layouts", arrays),
-        in_dtypes=unpack_column("in_dtypes", arrays),
-        mentions_opencl=bool(arrays["mentions_opencl"]),
-    )
+
+def unpack_texts(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Return what `pack_texts` joined. Raises KeyError, ValueError for damaged arrays."""
+    joined = arrays[f"{name}.utf8"].tobytes()
+    ends = arrays[f"{name}.ends"].tolist()
+    starts = [0, *ends][:-1]
+    if joined.isascii():
+        text = joined.decode("ascii")
+        return tuple([text[start:end] for start, end in zip(starts, ends, strict=True)])
+    return tuple([joined[start:end].decode() for start, end in zip(starts, ends, strict=True)])
+
+
+def _fields(form: type) -> dict[str, tuple[str, Any]]:
+    """The name in the file and the type of each field."""
+    called = _CALLED.get(form, {})
+    return {name: (called.get(name, name), kind) for name, kind in get_type_hints(form).items()}

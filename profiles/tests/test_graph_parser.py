@@ -9,8 +9,7 @@ from profiles.parsers.columns import MISSING
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import empty_graph, parse_graph
 from profiles.parsers.load_and_run import parse, parse_whole
-from profiles.parsers.npz import columns_to_arrays
-from profiles.parsers.npz_graph import graph_to_arrays
+from profiles.parsers.npz import pack
 from testdata import DATA, bad_profile, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
@@ -79,7 +78,7 @@ def test_a_file_that_is_decoded_once_says_what_two_readings_say(name, change):
 
 def told(columns, graph):
     """Bytes of everything that is kept."""
-    arrays = columns_to_arrays(columns) | graph_to_arrays(graph)
+    arrays = pack(columns) | pack(graph, "graph.")
     return {key: (each.dtype, each.tobytes()) for key, each in arrays.items()}
 
 

@@ -9,7 +9,7 @@ import pytest
 from profiles.analysis.text import profile_text
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import DAMAGE, columns_from_arrays, columns_to_arrays, save
+from profiles.parsers.npz import DAMAGE, pack, save, unpack_columns
 from profiles.tests.make import assert_same, make_profile, to_json
 from testdata import bad_profile, good_profile
 
@@ -18,8 +18,8 @@ REAL = ["bert_tiny", "hostile_names", "lstm", "no_op", "quantized", "resnet18", 
 
 def kept(columns: ProfileColumns) -> ProfileColumns:
     """The columns, written to a file and read again."""
-    with np.load(io.BytesIO(save(columns_to_arrays(columns))), allow_pickle=False) as file:
-        return columns_from_arrays(dict(file))
+    with np.load(io.BytesIO(save(pack(columns))), allow_pickle=False) as file:
+        return unpack_columns(dict(file))
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -57,4 +57,4 @@ def test_a_damaged_archive_raises_what_is_promised_for_damage() -> None:
                 contextlib.suppress(*DAMAGE),
                 np.load(io.BytesIO(changed), allow_pickle=False) as file,
             ):
-                columns_from_arrays({name: file[name] for name in file.files})
+                unpack_columns({name: file[name] for name in file.files})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import columns_to_arrays, save
+from profiles.parsers.npz import pack, save
 from testdata import DATA
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +90,7 @@ def _of_plan(name: str) -> Callable[[], bytes]:
 def _columns() -> bytes:
     """The columns of a real profile, as the site keeps them."""
     profile = DATA / "profiles" / "tiny.json"
-    return save(columns_to_arrays(parse(profile.read_bytes())))
+    return save(pack(parse(profile.read_bytes())))
 
 
 def _dump() -> bytes:

@@ -34,7 +34,7 @@ from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.parsers.model_start import model_form
-from profiles.parsers.npz import DAMAGE, columns_from_arrays
+from profiles.parsers.npz import DAMAGE, unpack_columns
 from profiles.static_memory.packed import unpack
 from profiles.static_memory.reading import read_static_memory
 from profiles.static_memory.summary import decode_static_memory, encode_static_memory
@@ -138,7 +138,7 @@ def feed_memory_flow(data: bytes) -> None:
 def feed_columns(data: bytes) -> None:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            columns_from_arrays({name: file[name] for name in file.files})
+            unpack_columns({name: file[name] for name in file.files})
     except DAMAGE:
         return
 
