@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import ProfileColumns, Side, SideTimes, TextColumn
+from profiles.parsers.columns import ProfileColumns, Side, SideTimes, taken
 from profiles.parsers.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
@@ -107,52 +107,12 @@ class ProfileData:
         """Return the columns of one pass, counted from 0, with the times and in the order of its
         own file; footprints are those of the first pass.
         """
-        rows = self.order[number]
-        columns = replace(
-            self.columns,
-            device=self.times_of_pass(number, "device"),
-            host=self.times_of_pass(number, "host"),
-        )
-        return columns if number == 0 else _reordered(columns, rows)
+        columns = self.of_pass(number).columns
+        return columns if number == 0 else taken(columns, self.order[number])
 
     def times_of_pass(self, number: int, side: Side) -> SideTimes:
         """Return the times of one pass, counted from 0, in the order of its own file.
 
         So its total has the digits that `profile_analyze` prints for that file.
         """
-        rows, spread = self.order[number], self.spread(side)
-        return SideTimes(
-            present=spread.present[number][rows],
-            end_s=spread.end_s[number][rows],
-            kern_s=spread.kern_s[number][rows],
-        )
-
-
-def _reordered(columns: ProfileColumns, rows: NDArray[np.int32]) -> ProfileColumns:
-    """Put all but the times into the order of `rows`."""
-
-    def text(column: TextColumn) -> TextColumn:
-        return TextColumn(column.codes[rows], column.values)
-
-    places = rows.tolist()
-    return replace(
-        columns,
-        names=tuple([columns.names[place] for place in places]),
-        ids=tuple([columns.ids[place] for place in places]),
-        id_numbers=columns.id_numbers[rows],
-        types=text(columns.types),
-        computation=replace(
-            columns.computation,
-            values=columns.computation.values[rows],
-            present=columns.computation.present[rows],
-        ),
-        memory=replace(
-            columns.memory,
-            values=columns.memory.values[rows],
-            present=columns.memory.present[rows],
-        ),
-        in_shapes=text(columns.in_shapes),
-        out_shapes=text(columns.out_shapes),
-        in_layouts=text(columns.in_layouts),
-        in_dtypes=text(columns.in_dtypes),
-    )
+        return taken(self.of_pass(number).columns.times(side), self.order[number])

@@ -148,9 +148,8 @@ def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
     np.minimum.at(block_first, block[used], first[used])
     np.maximum.at(block_last, block[used], last[used])
     _end_where_overwritten(graph, block_first, block_last)
-    flags = np.array([PERSISTENT in text for text in variables.flags.values] + [False])
     persistent = np.zeros(amount, dtype=bool)
-    np.logical_or.at(persistent, block, flags[variables.flags.codes])
+    np.logical_or.at(persistent, block, variables.flags.where(lambda text: PERSISTENT in text))
     block_first[persistent], block_last[persistent] = 0, steps - 1
     size = np.concatenate([chunks.size_bytes.astype(float), sizes])
     owner = np.concatenate([_chunk_owners(graph), np.arange(count)])
@@ -222,10 +221,7 @@ def _lives(graph: ExecutedGraph) -> tuple[Whole, Whole]:
 def _follow_views(block: Whole, graph: ExecutedGraph) -> None:
     """Let a view without a chunk of its own belong to the block of what it shows."""
     operators = graph.operators
-    views = np.isin(
-        operators.types.codes,
-        [code for code, name in enumerate(operators.types.values) if name in VIEW_TYPES],
-    )
+    views = operators.types.where(VIEW_TYPES.__contains__)
     order = graph.execution_order()
     for place in order[views[order]].tolist():
         inputs, outputs = operators.inputs[place], operators.outputs[place]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
-from profiles.parsers.columns import ProfileColumns, SideTimes, empty_columns
+from profiles.parsers.columns import ProfileColumns, SideTimes, empty_columns, taken
 from profiles.parsers.graph import ExecutedGraph
 
 #: of a computing node's name, `CompNode("gpu0:0" from "xpux:0")`
@@ -103,7 +103,7 @@ def aligned(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTim
     rows[target] = own
     order = np.empty(len(lead), dtype=np.int32)
     order[own] = target
-    return PassTimes(name, order, _taken(columns.device, rows), _taken(columns.host, rows))
+    return PassTimes(name, order, taken(columns.device, rows), taken(columns.host, rows))
 
 
 def _check_same(
@@ -122,10 +122,6 @@ def _check_same(
     ]
     if not np.array_equal(codes[0][lead_rows], codes[1][other_rows]):
         raise OtherGraphError("The types of its operators are others.")
-
-
-def _taken(times: SideTimes, rows: NDArray[np.int32]) -> SideTimes:
-    return SideTimes(times.present[rows], times.end_s[rows], times.kern_s[rows])
 
 
 def with_medians(lead: ProfileColumns, device: Spread, host: Spread) -> ProfileColumns:
@@ -197,7 +193,5 @@ def _variation(samples: Floats, known: NDArray[np.int64]) -> Floats:
 
 def _on_gpu(graph: ExecutedGraph, rows: int) -> NDArray[np.bool_]:
     found = np.zeros(rows, dtype=np.bool_)
-    lanes = graph.device.lanes
-    is_gpu = np.array([bool(_GPU.match(name)) for name in lanes.values] + [False])
-    found[graph.device.row[is_gpu[lanes.codes]]] = True
+    found[graph.device.row[graph.device.lanes.where(_GPU.match)]] = True
     return found

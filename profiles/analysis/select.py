@@ -6,6 +6,7 @@ left to the caller: a slice of the answer.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
 import msgspec
@@ -25,6 +26,7 @@ from profiles.parsers.columns import (
     Side,
     SideTimes,
     TextColumn,
+    taken,
 )
 
 #: makes a matcher of a pattern; raises ValueError, as `re.compile` does
@@ -44,22 +46,18 @@ class Selection:
     types: operator types; `all` for the group of all
     counts: (m,) int64, operators in a row; 1 if rows are operators
     self_s: (m,) float64, s, by the query's `top_end`; of a group the aggregate
-    ratio: (m,) self_s / total of the side, which is always that of all operators' `end` times;
-        nan, or inf, if that total is 0
-    cumulative_s, cumulative_ratio: (m,) sum of this row and those above it
+    total_s: of the side, always that of all operators' `end` times; nan if none was timed
     computation: operations; flops: 1/s, computation / self_s
     memory: bytes; bandwidth: bytes/s, memory / self_s
     """
 
     side: Side
     is_grouped: bool
+    total_s: float
     rows: NDArray[np.intp]
     types: TextColumn
     counts: NDArray[np.int64]
     self_s: Floats
-    ratio: Floats
-    cumulative_s: Floats
-    cumulative_ratio: Floats
     computation: NumberColumn
     flops: NumberColumn
     memory: NumberColumn
@@ -67,6 +65,27 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def ratio(self) -> Floats:
+        """(m,) self_s / total_s; nan, or inf, if that is 0."""
+        return self._share(self.self_s)
+
+    @cached_property
+    def cumulative_s(self) -> Floats:
+        """(m,) sum of this row and those above it, s."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            # the tool starts from 0, so that a first time of -0.0 becomes 0.0
+            return np.asarray(np.cumsum(self.self_s) + 0.0)
+
+    @cached_property
+    def cumulative_ratio(self) -> Floats:
+        """(m,) cumulative_s / total_s."""
+        return self._share(self.cumulative_s)
+
+    def _share(self, times_s: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return times_s / np.float64(self.total_s)
 
 
 def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_time) -> Selection:
@@ -81,29 +100,20 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
     measured = _measured(columns, query, matches)
     if query.aggregate:
         measured = aggregated(measured, query.aggregate, by_type=query.by_type)
-    flops = _per_second(measured.computation, measured.self_s)
-    bandwidth = _per_second(measured.memory, measured.self_s)
-    order = _order(columns, query, measured, flops, bandwidth)
-    self_s = measured.self_s[order]
-    total = np.float64(np.nan if total_s is None else total_s)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # the tool starts from 0, so that a first time of -0.0 becomes 0.0
-        cumulative_s = np.cumsum(self_s) + 0.0
-        return Selection(
-            side=query.side,
-            is_grouped=bool(query.aggregate),
-            rows=measured.rows[order],
-            types=TextColumn(measured.types.codes[order], measured.types.values),
-            counts=measured.counts[order],
-            self_s=self_s,
-            ratio=self_s / total,
-            cumulative_s=cumulative_s,
-            cumulative_ratio=cumulative_s / total,
-            computation=_taken(measured.computation, order),
-            flops=_taken(flops, order),
-            memory=_taken(measured.memory, order),
-            bandwidth=_taken(bandwidth, order),
-        )
+    found = Selection(
+        side=query.side,
+        is_grouped=bool(query.aggregate),
+        total_s=np.nan if total_s is None else total_s,
+        rows=measured.rows,
+        types=measured.types,
+        counts=measured.counts,
+        self_s=measured.self_s,
+        computation=measured.computation,
+        flops=_per_second(measured.computation, measured.self_s),
+        memory=measured.memory,
+        bandwidth=_per_second(measured.memory, measured.self_s),
+    )
+    return taken(found, _order(columns, query, found))
 
 
 def _check(query: Query) -> None:
@@ -131,11 +141,11 @@ def _measured(columns: ProfileColumns, query: Query, matches: Compile) -> Measur
         rows = _named(columns, rows, query.name, matches)
     return Measured(
         rows=rows,
-        types=TextColumn(columns.types.codes[rows], columns.types.values),
+        types=taken(columns.types, rows),
         counts=np.ones(len(rows), dtype=np.int64),
         self_s=end_s[rows],
-        computation=_taken(columns.computation, rows),
-        memory=_taken(columns.memory, rows),
+        computation=taken(columns.computation, rows),
+        memory=taken(columns.memory, rows),
     )
 
 
@@ -144,11 +154,11 @@ def _passing(
 ) -> NDArray[np.bool_]:
     passing = times.present
     if query.types:
-        passing = passing & _holds(columns.types, lambda text: text in query.types)
+        passing = passing & columns.types.where(query.types.__contains__)
     if query.input_dtype:
         # null stands for a variable without memory plan: it has no dtype, so it is no match
-        passing = passing & _holds(
-            columns.in_dtypes, lambda text: query.input_dtype in msgspec.json.decode(text)
+        passing = passing & columns.in_dtypes.where(
+            lambda text: query.input_dtype in msgspec.json.decode(text)
         )
     # nan is outside of no limits
     if query.min_s is not None:
@@ -158,16 +168,10 @@ def _passing(
     return passing
 
 
-def _holds(column: TextColumn, accepts: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Ask once for each different text; a missing one, whose code is -1, finds the last answer."""
-    answers = np.array([*map(accepts, column.values), False], dtype=np.bool_)
-    return answers[column.codes]
-
-
 def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
     """Those of `rows` whose name or type contains a text, whatever its case."""
     wanted, names = text.casefold(), columns.names
-    found = _holds(columns.types, lambda type_: wanted in type_.casefold())[rows]
+    found = columns.types.where(lambda type_: wanted in type_.casefold())[rows]
     others = np.flatnonzero(~found)
     found[others] = [wanted in names[row].casefold() for row in rows[others].tolist()]
     return rows[found]
@@ -185,32 +189,22 @@ def _named(
     return rows[np.array(found, dtype=np.bool_)]
 
 
-def _taken(column: NumberColumn, rows: NDArray[np.intp]) -> NumberColumn:
-    return NumberColumn(column.values[rows], column.present[rows])
-
-
 def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return NumberColumn(amount.values / self_s, amount.present)
 
 
-def _order(
-    columns: ProfileColumns,
-    query: Query,
-    measured: Measured,
-    flops: NumberColumn,
-    bandwidth: NumberColumn,
-) -> Places:
+def _order(columns: ProfileColumns, query: Query, found: Selection) -> Places:
     if query.order not in get_args(Order):
-        return _unordered(query, len(measured.rows))
+        return _unordered(query, len(found))
     if query.order in ("opr_id", "in_shapes", "out_shapes"):
-        return _text_order(columns, query, measured.rows)
+        return _text_order(columns, query, found.rows)
     number = {
-        "time": NumberColumn(measured.self_s, np.ones(len(measured.self_s), dtype=np.bool_)),
-        "computation": measured.computation,
-        "flops": flops,
-        "memory": measured.memory,
-        "bandwidth": bandwidth,
+        "time": NumberColumn(found.self_s, np.ones(len(found), dtype=np.bool_)),
+        "computation": found.computation,
+        "flops": found.flops,
+        "memory": found.memory,
+        "bandwidth": found.bandwidth,
     }[query.order]
     return number_order(number, ascending=query.ascending)
 

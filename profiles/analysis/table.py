@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.cells import NO_SHAPES, shape_lines
 from profiles.analysis.select import Selection
-from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns
+from profiles.parsers.columns import MISSING, ProfileColumns
 
 Lines = tuple[str, ...]
 Number = float | None
@@ -85,17 +85,12 @@ def _numbers(selection: Selection, cut: slice) -> Iterator[Numbers]:
         selection.ratio[cut].tolist(),
         selection.cumulative_s[cut].tolist(),
         selection.cumulative_ratio[cut].tolist(),
-        _optional(selection.computation, cut),
-        _optional(selection.flops, cut),
-        _optional(selection.memory, cut),
-        _optional(selection.bandwidth, cut),
+        selection.computation.optional(cut),
+        selection.flops.optional(cut),
+        selection.memory.optional(cut),
+        selection.bandwidth.optional(cut),
         strict=True,
     )
-
-
-def _optional(column: NumberColumn, cut: slice) -> list[float | None]:
-    values, present = column.values[cut].tolist(), column.present[cut].tolist()
-    return [value if known else None for value, known in zip(values, present, strict=True)]
 
 
 def _group_shapes(count: int) -> tuple[Sequence[Lines], Sequence[Lines]]:

@@ -64,9 +64,8 @@ def _deduced(
 ) -> Floats:
     """The element sizes, with those that footprints determine, in order of execution."""
     operators, memory = graph.operators, columns.memory
-    flags = graph.variables.flags
-    volatile = np.array(["VOLATILE_CONTENT" in text for text in flags.values] + [False])
-    counts = np.where(volatile[flags.codes] | ~(elements > 0), 0.0, elements).tolist()
+    volatile = graph.variables.flags.where(lambda text: "VOLATILE_CONTENT" in text)
+    counts = np.where(volatile | ~(elements > 0), 0.0, elements).tolist()
     found = sizes.tolist()
     bytes_moved = np.where(memory.present, memory.values, np.nan).tolist()
     inputs, outputs = operators.inputs.lists(), operators.outputs.lists()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import LONGEST_S
-from profiles.parsers.columns import Side, TextColumn
+from profiles.parsers.columns import Side, TextColumn, taken
 from profiles.parsers.graph import ExecutedGraph, Index, Intervals
 
 Floats = NDArray[np.float64]
@@ -122,8 +122,8 @@ def timeline(
     whole = _moved(whole, -origin)
     span = float(whole.end.max(initial=0.0))
     low, high = window_us or (0.0, span)
-    touching = _taken(whole, (whole.end >= low) & (whole.start <= high))
-    copies = np.isin(types.codes, [n for n, name in enumerate(types.values) if name in COPY_TYPES])
+    touching = taken(whole, (whole.end >= low) & (whole.start <= high))
+    copies = types.where(COPY_TYPES.__contains__)
     return Timeline(
         lanes=lanes,
         bars=_bars(touching, copies, (low, high), limit),
@@ -154,17 +154,7 @@ def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
         if places.any():
             odd[reason] = odd.get(reason, 0) + int(places.sum())
     track = _Track(intervals.lanes.codes, intervals.row, start, kern, end)
-    return _taken(track, finite & ~negative & ~backwards)
-
-
-def _taken(track: _Track, places: NDArray[np.bool_] | NDArray[np.int64]) -> _Track:
-    return _Track(
-        track.lane[places],
-        track.row[places],
-        track.start[places],
-        track.kern[places],
-        track.end[places],
-    )
+    return taken(track, finite & ~negative & ~backwards)
 
 
 def _moved(track: _Track, by_us: float) -> _Track:
@@ -192,7 +182,7 @@ def _busiest(track: _Track) -> _Track:
     time = np.bincount(track.lane, weights=track.end - track.start)
     has = np.unique(track.lane)
     kept = has[np.argsort(-time[has], kind="stable")][:MOST_LANES]
-    return _taken(track, np.isin(track.lane, kept))
+    return taken(track, np.isin(track.lane, kept))
 
 
 def _numbered(track: _Track, first: int) -> _Track:
@@ -232,7 +222,7 @@ def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[Lane]:
 def _bars(
     track: _Track, copies: NDArray[np.bool_], window: tuple[float, float], limit: int
 ) -> Bars:
-    track = _taken(track, np.lexsort((track.end, track.start, track.lane)))
+    track = taken(track, np.lexsort((track.end, track.start, track.lane)))
     copying = copies[track.row]
     group = np.arange(len(track.row))
     width = max((window[1] - window[0]) / limit / 4, FINEST_US)

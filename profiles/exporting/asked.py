@@ -6,7 +6,6 @@ from typing import Any
 
 from profiles.analysis.select import Selection
 from profiles.exporting.fields import Rows
-from profiles.parsers.columns import MISSING, NumberColumn
 
 #: of one group; `time_s` is the aggregate of self times on the side that was asked for
 GROUP_FIELDS = (
@@ -32,22 +31,16 @@ class Asked:
 
 def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
     """One mapping of `GROUP_FIELDS` for each group; None where the profile does not tell."""
-    types = groups.types
     columns: dict[str, list[Any]] = {
-        "type": ["" if c == MISSING else types.values[c] for c in types.codes.tolist()],
+        "type": [each or "" for each in groups.types.texts()],
         "operators": groups.counts.tolist(),
         "time_s": groups.self_s.tolist(),
         "share": groups.ratio.tolist(),
         "cumulative_s": groups.cumulative_s.tolist(),
-        "computation_flo": _optional(groups.computation),
-        "flops_per_s": _optional(groups.flops),
-        "memory_bytes": _optional(groups.memory),
-        "bandwidth_bytes_per_s": _optional(groups.bandwidth),
+        "computation_flo": groups.computation.optional(),
+        "flops_per_s": groups.flops.optional(),
+        "memory_bytes": groups.memory.optional(),
+        "bandwidth_bytes_per_s": groups.bandwidth.optional(),
     }
     for place in range(len(groups)):
         yield {key: columns[key][place] for key in GROUP_FIELDS}
-
-
-def _optional(column: NumberColumn) -> list[float | None]:
-    pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
-    return [value if present else None for value, present in pairs]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
-from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns, Side, TextColumn
+from profiles.parsers.columns import MISSING, ProfileColumns, Side, TextColumn, taken
 
 #: grows when a field changes its meaning; a new field is no reason
 VERSION = 1
@@ -203,8 +203,8 @@ def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
 
 
 def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
-    codes = column.codes[rows]
-    return [column.values[c] if c != MISSING else "" for c in codes.tolist()], codes != MISSING
+    column = taken(column, rows)
+    return [each or "" for each in column.texts()], column.codes != MISSING
 
 
 def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
@@ -222,8 +222,9 @@ def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool
 
 def _params(data: ProfileData, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
     params = data.graph.operators.params
-    codes = np.append(params.codes, np.int32(MISSING))[_graph_rows(data, rows)]
-    return [params.values[c] if c != MISSING else "" for c in codes.tolist()], codes != MISSING
+    # the last one, which has none, stands for what is in no graph
+    all_of_them = TextColumn(np.append(params.codes, np.int32(MISSING)), params.values)
+    return _column(all_of_them, _graph_rows(data, rows))
 
 
 def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
@@ -249,8 +250,8 @@ def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
 
 def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
     time_s, timed = columns.device.end_s[rows], columns.device.present[rows]
-    flo, has_flo = _number(columns.computation, rows)
-    size, has_size = _number(columns.memory, rows)
+    flo, has_flo = columns.computation.values[rows], columns.computation.present[rows]
+    size, has_size = columns.memory.values[rows], columns.memory.present[rows]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return {
             "computation_flo": (flo, has_flo),
@@ -259,10 +260,6 @@ def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
             "bandwidth_bytes_per_s": (size / time_s, has_size & timed),
             "intensity_flo_per_byte": (flo / size, has_flo & has_size),
         }
-
-
-def _number(column: NumberColumn, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    return column.values[rows], column.present[rows]
 
 
 def as_json(value: object) -> str:

@@ -1,10 +1,10 @@
 """A profile as numpy columns: everything `profile_analyze` can ask, without the JSON."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 Side = Literal["device", "host"]
 
 MISSING = -1
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,18 @@ class TextColumn:
         """Return the text of one row, None if it is missing."""
         code = self.codes[row]
         return None if code == MISSING else self.values[code]
+
+    def texts(self) -> list[str | None]:
+        """Return the n texts, None where one is missing."""
+        values = (*self.values, None)
+        return [values[code] for code in self.codes.tolist()]
+
+    def where(self, accepts: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Return (n,) bool, asking once for each different text; a missing one is none of them."""
+        # the last answer is that of MISSING
+        answers = np.array([*(bool(accepts(text)) for text in self.values), False])
+        found: NDArray[np.bool_] = answers[self.codes]
+        return found
 
     @classmethod
     def from_texts(cls, texts: Iterable[str | None]) -> "TextColumn":
@@ -81,6 +94,11 @@ class NumberColumn:
     values: NDArray[np.float64]
     present: NDArray[np.bool_]
 
+    def optional(self, rows: slice = slice(None)) -> list[float | None]:
+        """Return some of the numbers, None where one does not exist."""
+        pairs = zip(self.values[rows].tolist(), self.present[rows].tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+
 
 @dataclass(frozen=True, eq=False)
 class ProfileColumns:
@@ -119,6 +137,22 @@ class ProfileColumns:
     def times(self, side: Side) -> SideTimes:
         """Return the times of one side."""
         return self.device if side == "device" else self.host
+
+
+def taken(record: Record, rows: NDArray[Any]) -> Record:
+    """Return some rows of a record of columns, in the order of `rows`; what is no column stays."""
+    found: Any = record
+    if isinstance(record, np.ndarray):
+        found = record[rows]
+    elif isinstance(record, TextColumn):
+        found = TextColumn(record.codes[rows], record.values)
+    elif isinstance(record, tuple):
+        found = tuple([record[row] for row in rows.tolist()])
+    elif is_dataclass(record) and not isinstance(record, type):
+        columns = {each.name: taken(getattr(record, each.name), rows) for each in fields(record)}
+        found = replace(record, **columns)
+    chosen: Record = found
+    return chosen
 
 
 def empty_columns() -> ProfileColumns:

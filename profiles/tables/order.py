@@ -1,14 +1,12 @@
 """Orders that only pages know: of texts, and of the statistics over passes."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Spread
-from profiles.analysis.ordering import Places, number_order
+from profiles.analysis.ordering import number_order
 from profiles.analysis.select import Selection
-from profiles.parsers.columns import NumberColumn, ProfileColumns, TextColumn
+from profiles.parsers.columns import NumberColumn, ProfileColumns, taken
 
 _STATISTICS = {
     "p10": "p10_s",
@@ -39,27 +37,3 @@ def statistic_ordered(
     values: NDArray[np.float64] = getattr(spread, _STATISTICS[order])[selection.rows]
     column = NumberColumn(values.astype(np.float64), ~np.isnan(values))
     return taken(selection, number_order(column, ascending=ascending))
-
-
-def taken(selection: Selection, places: Places) -> Selection:
-    """Return some rows of a selection in another order, with their own running sums."""
-    self_s, ratio = selection.self_s[places], selection.ratio[places]
-    with np.errstate(invalid="ignore", over="ignore"):
-        return replace(
-            selection,
-            rows=selection.rows[places],
-            types=TextColumn(selection.types.codes[places], selection.types.values),
-            counts=selection.counts[places],
-            self_s=self_s,
-            ratio=ratio,
-            cumulative_s=np.cumsum(self_s) + 0.0,
-            cumulative_ratio=np.cumsum(ratio) + 0.0,
-            computation=_taken(selection.computation, places),
-            flops=_taken(selection.flops, places),
-            memory=_taken(selection.memory, places),
-            bandwidth=_taken(selection.bandwidth, places),
-        )
-
-
-def _taken(column: NumberColumn, places: Places) -> NumberColumn:
-    return NumberColumn(column.values[places], column.present[places])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.parsers.columns import taken
 from profiles.traces.span_index import COUNTERS, Rows, SpanIndex, rows_of
 
 #: blocks of the index that lie so close are fetched together
@@ -65,7 +66,7 @@ def choose(index: SpanIndex, asked: Range, fetch: Fetch, limit_bytes: int) -> Ch
     count = 0
     for rows in _read(index, np.flatnonzero(wanted), fetch):
         touching = (rows.end_us >= asked.begin_us) & (rows.begin_us <= asked.end_us)
-        found.append(rows.where(touching))
+        found.append(taken(rows, touching))
         count += len(found[-1])
         _check(count, most, _bytes_about(index, blocks, wanted))
     rows = _joined(found)
@@ -122,4 +123,4 @@ def _joined(found: list[Rows]) -> Rows:
         return Rows(none.astype(np.int32), none, none, *(none.astype(np.int32) for _ in range(2)))
     names = ("lane", "begin_us", "end_us", "first", "last")
     rows = Rows(*(np.concatenate([getattr(each, name) for each in found]) for name in names))
-    return rows.where(np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))
+    return taken(rows, np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))

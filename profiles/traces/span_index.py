@@ -94,10 +94,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lane)
 
-    def where(self, chosen: NDArray[Any]) -> "Rows":
-        columns = (self.lane, self.begin_us, self.end_us, self.first, self.last)
-        return Rows(*(column[chosen] for column in columns))
-
 
 def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) -> None:
     """Write the index of a trace that is called `file`; none where it would be too large."""

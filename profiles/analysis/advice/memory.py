@@ -63,6 +63,4 @@ def no_memory_plan(scene: Scene) -> Finding | None:
 
 
 def _flagged(scene: Scene, flag: str) -> Mask:
-    column = scene.graph.variables.flags
-    codes = [code for code, text in enumerate(column.values) if flag in text.split()]
-    return np.isin(column.codes, codes)
+    return scene.graph.variables.flags.where(lambda text: flag in text.split())

@@ -127,7 +127,7 @@ class Scene:
 
     def of_types(self, names: Collection[str]) -> Mask:
         """(n,) bool: operators of these types."""
-        return _is_any(self.types, names)
+        return self.types.where(names.__contains__)
 
     def sum_s(self, rows: Mask | Index | NDArray[np.int64]) -> float:
         """Device time of some operators, s."""
@@ -145,11 +145,6 @@ class Scene:
 def _sound(times_s: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return np.where((times_s > 0) & (times_s <= LONGEST_S), times_s, 0.0)
-
-
-def _is_any(column: TextColumn, names: Collection[str]) -> Mask:
-    codes = [code for code, name in enumerate(column.values) if name in names]
-    return np.isin(column.codes, codes)
 
 
 def _lanes(intervals: Intervals) -> Lanes:

@@ -46,16 +46,8 @@ class Wiring:
     def constant(self) -> Mask:
         """(g,) bool: operators whose results depend on nothing but parameters and constants."""
         operators = self.graph.operators
-        types = operators.types
-        source = np.isin(types.codes, _codes(types.values, CONSTANTS))
-        changing = np.isin(
-            types.codes,
-            [
-                code
-                for code, name in enumerate(types.values)
-                if any(word in name for word in _CHANGING)
-            ],
-        )
+        source = operators.types.where(CONSTANTS.__contains__)
+        changing = operators.types.where(lambda name: any(word in name for word in _CHANGING))
         inputs = np.diff(operators.inputs.ends, prepend=0)
         candidates = (inputs > 0) & ~changing
         producer = self.graph.variables.producer[self._read]
@@ -112,7 +104,3 @@ def _object(text: str) -> dict[str, object]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _codes(values: tuple[str, ...], names: frozenset[str]) -> list[int]:
-    return [code for code, name in enumerate(values) if name in names]

@@ -13,7 +13,7 @@ import msgspec
 
 from profiles.analysis.advice.kinds import CONSTANTS, GLUE
 from profiles.analysis.data import ProfileData
-from profiles.parsers.columns import MISSING, ProfileColumns, TextColumn
+from profiles.parsers.columns import MISSING, ProfileColumns
 from profiles.parsers.graph import ExecutedGraph
 
 _LAST_NUMBER = re.compile(r"\[\d+\]$")
@@ -84,9 +84,9 @@ def nodes_of(data: ProfileData) -> Nodes:
     columns, graph = data.columns, data.graph
     operators, variables = graph.operators, graph.variables
     ins, outs = operators.inputs.lists(), operators.outputs.lists()
-    names, types, params = operators.names, texts(operators.types), texts(operators.params)
+    names, types, params = operators.names, operators.types.texts(), operators.params.texts()
     scratch = [_WORKSPACE in name for name in variables.names]
-    shapes, dtypes = texts(variables.shapes), texts(variables.dtypes)
+    shapes, dtypes = variables.shapes.texts(), variables.dtypes.texts()
     inputs = _inputs(graph, ins, outs)
     consumers = _consumers(inputs)
     values = [_values(*each) for each in zip(outs, consumers, strict=True)]
@@ -110,15 +110,9 @@ def nodes_of(data: ProfileData) -> Nodes:
     )
     _add_rows_without_operator(made, columns)
     made.place.extend(_inverse(made.order))
-    read = texts(columns.in_shapes)
+    read = columns.in_shapes.texts()
     made.read_shapes.extend(None if row == MISSING else read[row] for row in made.rows)
     return made
-
-
-def texts(column: TextColumn) -> list[str | None]:
-    """Return the n texts of a column, None where one is missing."""
-    values: tuple[str | None, ...] = (*column.values, None)
-    return [values[code] for code in column.codes.tolist()]
 
 
 def _kind(type_: str | None, params: str | None) -> str:
@@ -163,8 +157,8 @@ def _order(graph: ExecutedGraph) -> list[int]:
 def _add_rows_without_operator(nodes: Nodes, columns: ProfileColumns) -> None:
     """Add the operators that have times, but that a damaged graph does not tell of."""
     known = set(nodes.rows)
-    in_shapes, out_shapes = texts(columns.in_shapes), texts(columns.out_shapes)
-    types = texts(columns.types)
+    in_shapes, out_shapes = columns.in_shapes.texts(), columns.out_shapes.texts()
+    types = columns.types.texts()
     for row in range(len(columns)):
         if row in known:
             continue

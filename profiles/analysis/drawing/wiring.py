@@ -78,6 +78,4 @@ def wire(graph: ExecutedGraph) -> Wiring:
 
 def _flagged(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
     """Which variables have a flag: (v,) bool."""
-    flags = graph.variables.flags
-    having = [flag in text.split() for text in flags.values]
-    return np.array([*having, False], dtype=np.bool_)[flags.codes]
+    return graph.variables.flags.where(lambda text: flag in text.split())
