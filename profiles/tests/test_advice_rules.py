@@ -60,7 +60,6 @@ def test_biases_and_activations_behind_three_convolutions_could_join_them():
         "ADD(c.bias,c.Convolution)[55]",
     ]
     assert finding.saves_s == pytest.approx(sum(each["device_s"] for each in elementwise))
-    assert finding.params["convolutions"] == 3
 
 
 def test_a_product_of_weights_is_computed_anew_and_its_use_is_not_named():

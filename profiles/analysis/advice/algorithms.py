@@ -71,15 +71,7 @@ def _can_be_blocked(scene: Scene, row: int) -> bool:
 
 
 def _convolutions(scene: Scene, rows: Mask, rule: str, option: str) -> Finding | None:
-    time_s = scene.sum_s(rows)
-    if not scene.is_measurable or scene.is_training or scene.share(time_s) < SHARE:
+    if not scene.is_measurable or scene.is_training:
         return None
-    return Finding(
-        rule=rule,
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(rows)),
-        saves_s=time_s / 2,
-        estimate="halved",
-        params={"count": int(rows.sum()), "share": scene.share(time_s)},
-        options=(option,),
-    )
+    found = scene.saving(rule, rows, share=SHARE, options=(option,))
+    return found and replace(found, saves_s=scene.sum_s(rows) / 2, estimate="halved")

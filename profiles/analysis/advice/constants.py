@@ -1,7 +1,5 @@
 """Work that gives the same result in each iteration."""
 
-import numpy as np
-
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import NOTICEABLE_S, Scene
 from profiles.analysis.advice.shares import spiked
@@ -24,15 +22,6 @@ def constant_work(scene: Scene) -> Finding | None:
     constant[constant] = scene.wiring.constant[operator[constant]]
     if (row := spiked(scene)) is not None:
         constant[row] = False
-    time_s = scene.sum_s(constant)
-    if time_s < NOTICEABLE_S or scene.share(time_s) < SHARE:
-        return None
-    return Finding(
-        rule="constant_work",
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(constant)),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": int(constant.sum()), "share": scene.share(time_s)},
-        options=(_FOLD,),
+    return scene.saving(
+        "constant_work", constant, share=SHARE, least_s=NOTICEABLE_S, options=(_FOLD,)
     )

@@ -32,7 +32,7 @@ def unfused_batch_norm(scene: Scene) -> Finding | None:
         source = wiring.producer(wiring.inputs(operator)[0]) if wiring.inputs(operator) else MISSING
         if wiring.type_of(source) == CONVOLUTION and wiring.only_reader(source) == operator:
             found.append(row)
-    return _finding(scene, "unfused_batch_norm", found, _FOLD)
+    return _saving(scene, "unfused_batch_norm", found, _FOLD)
 
 
 def unfused_bias(scene: Scene) -> Finding | None:
@@ -43,13 +43,12 @@ def unfused_bias(scene: Scene) -> Finding | None:
     """
     if scene.is_training or scene.facts.has_option(_FUSE):
         return None
-    found, convolutions = [], 0
+    found = []
     for row in scene.of_types({CONVOLUTION}).nonzero()[0].tolist():
         chain = _chain(scene.wiring, int(scene.operator[row]))
         rows = [int(scene.graph.operators.row[operator]) for operator in chain]
-        convolutions += bool(rows)
         found += [each for each in rows if each != MISSING]
-    return _finding(scene, "unfused_bias", found, _FUSE, convolutions=convolutions)
+    return _saving(scene, "unfused_bias", found, _FUSE)
 
 
 def _chain(wiring: Wiring, convolution: int) -> list[int]:
@@ -86,18 +85,6 @@ def _adds_constant(wiring: Wiring, add: int) -> bool:
     return len(shape) == 4 and shape[0] == shape[2] == shape[3] == "1"
 
 
-def _finding(
-    scene: Scene, rule: str, rows: list[int], *options: str, **params: int
-) -> Finding | None:
-    time_s = scene.sum_s(np.array(rows, dtype=np.int64))
-    if time_s < NOTICEABLE_S or scene.share(time_s) < SHARE:
-        return None
-    return Finding(
-        rule=rule,
-        severity="gain",
-        rows=scene.slowest_first(rows),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": len(rows), "share": scene.share(time_s), **params},
-        options=options,
-    )
+def _saving(scene: Scene, rule: str, rows: list[int], option: str) -> Finding | None:
+    chosen = np.array(rows, dtype=np.int64)
+    return scene.saving(rule, chosen, share=SHARE, least_s=NOTICEABLE_S, options=(option,))

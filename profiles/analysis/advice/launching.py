@@ -38,21 +38,10 @@ def tiny_operators(scene: Scene) -> Finding | None:
     there, `host_bound` tells.
     """
     tiny = ~scene.glue & (scene.device_s > 0) & (scene.device_s < TINY_S)
-    time_s = scene.sum_s(tiny)
-    count = int(tiny.sum())
-    if not scene.on_cpu or not scene.is_measurable or count < TINY_COUNT:
+    if not scene.on_cpu or not scene.is_measurable or tiny.sum() < TINY_COUNT:
         return None
-    if scene.share(time_s) < TINY_SHARE:
-        return None
-    return Finding(
-        rule="tiny_operators",
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(tiny)),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": count, "share": scene.share(time_s), "limit_us": TINY_S * 1e6},
-        options=() if scene.is_training or scene.facts.of_trace else _REPLAY,
-    )
+    options = () if scene.is_training or scene.facts.of_trace else _REPLAY
+    return scene.saving("tiny_operators", tiny, share=TINY_SHARE, options=options)
 
 
 def waiting(scene: Scene) -> Finding | None:

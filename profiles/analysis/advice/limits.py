@@ -53,18 +53,10 @@ def slow_float16(scene: Scene) -> Finding | None:
         slow = columns.computation.values < _NO_KERNEL_FLOPS * scene.device_s
     slow &= scene.of_types(_COMPUTING) & is_half
     slow &= scene.device_s >= MEASURABLE_S
-    time_s = scene.sum_s(slow)
-    if not scene.on_cpu or scene.share(time_s) < SHARE:
+    if not scene.on_cpu:
         return None
-    return Finding(
-        rule="slow_float16",
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(slow)),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": int(slow.sum()), "share": scene.share(time_s)},
-        options=("enable_ioc16",) if scene.facts.has_option("enable_ioc16") else (),
-    )
+    options = ("enable_ioc16",) if scene.facts.has_option("enable_ioc16") else ()
+    return scene.saving("slow_float16", slow, share=SHARE, options=options)
 
 
 def far_from_roof(scene: Scene) -> Finding | None:

@@ -24,21 +24,9 @@ def copies(scene: Scene) -> Finding | None:
     moving = scene.of_types({"Copy", "Host2DeviceCopy", RESULT_CALLBACK}) & (work_s > 0)
     if (row := spiked(scene)) is not None:
         moving[row] = False
-    time_s = float(work_s[moving].sum())
-    if time_s < _LEAST_S or scene.share(time_s) < SHARE:
-        return None
-    bytes_moved = scene.data.columns.memory.values[moving]
-    return Finding(
-        rule="copies",
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(moving), by=work_s),
-        saves_s=time_s,
-        estimate="removed",
-        params={
-            "count": int(moving.sum()),
-            "share": scene.share(time_s),
-            "bytes": float(np.nansum(bytes_moved)),
-        },
+    size_bytes = float(np.nansum(scene.data.columns.memory.values[moving]))
+    return scene.saving(
+        "copies", moving, share=SHARE, least_s=_LEAST_S, by=work_s, bytes=size_bytes
     )
 
 
@@ -65,32 +53,12 @@ def python_callbacks(scene: Scene) -> Finding | None:
     parameters of a step of training. load_and_run needs none of it.
     """
     calling = scene.of_types(CALLBACKS) & (scene.device_s > 0)
-    time_s = scene.sum_s(calling)
-    if time_s < MEASURABLE_S or scene.share(time_s) < CALLBACK_SHARE:
-        return None
-    return Finding(
-        rule="python_callbacks",
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(calling)),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": int(calling.sum()), "share": scene.share(time_s)},
-    )
+    return scene.saving("python_callbacks", calling, share=CALLBACK_SHARE, least_s=MEASURABLE_S)
 
 
 def _share_of(scene: Scene, operators: Mask, rule: str) -> Finding | None:
     operators = operators & (scene.device_s > 0)
-    time_s = scene.sum_s(operators)
-    if time_s < _LEAST_S or scene.share(time_s) < SHARE:
-        return None
-    return Finding(
-        rule=rule,
-        severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(operators)),
-        saves_s=time_s,
-        estimate="removed",
-        params={"count": int(operators.sum()), "share": scene.share(time_s)},
-    )
+    return scene.saving(rule, operators, share=SHARE, least_s=_LEAST_S)
 
 
 def _without_wait(scene: Scene) -> Floats:

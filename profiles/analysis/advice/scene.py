@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.advice.finding import Facts
+from profiles.analysis.advice.finding import Facts, Finding
 from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.wiring import Wiring
 from profiles.analysis.cumulative import LONGEST_S, sound_rows
@@ -135,6 +135,37 @@ class Scene:
 
     def share(self, time_s: float) -> float:
         return time_s / self.total_s if self.total_s > 0 else 0.0
+
+    def saving(
+        self,
+        rule: str,
+        chosen: Mask | Index | NDArray[np.int64],
+        *,
+        share: float,
+        least_s: float = 0.0,
+        by: Floats | None = None,
+        options: tuple[str, ...] = (),
+        **params: float,
+    ) -> Finding | None:
+        """Return the finding that some operators need not run, if their time is worth it.
+
+        chosen: mask or rows; by: what counts of their times, those on the device by default
+        share: of the device's total, that they must take, and `least_s`
+        """
+        times = self.device_s if by is None else by
+        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        time_s = float(times[rows].sum())
+        if time_s < least_s or self.share(time_s) < share:
+            return None
+        return Finding(
+            rule=rule,
+            severity="gain",
+            rows=self.slowest_first(rows, by=by),
+            saves_s=time_s,
+            estimate="removed",
+            params={"count": len(rows), "share": self.share(time_s), **params},
+            options=options,
+        )
 
     def slowest_first(self, rows: Iterable[int], by: Floats | None = None) -> tuple[int, ...]:
         """Rows by their time on the device (or `by`), equal ones in the file's order."""
