@@ -18,7 +18,6 @@ from django.db.models import Q
 
 from agent.protocol.parts import md5_of_parts, part_sizes
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
-from profiles.opened.uploads import opened_file_stored
 from tasks.models import TaskFile
 from tasks.services import file_stored
 from tasks.states import TaskState
@@ -230,7 +229,8 @@ def _keep(file: File, row: PartedUpload, etag: str) -> None:
     if isinstance(file, TaskFile):
         file_stored(file, md5=row.md5, etag=etag)
     else:
-        opened_file_stored(file, md5=row.md5, etag=etag)
+        file.md5, file.etag = row.md5, etag
+        file.save(update_fields=["md5", "etag"])
 
 
 def what_is_stored(file: File) -> StoredObject | None:

@@ -8,7 +8,7 @@ from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.numbers import share
 from profiles.models import AttemptMeasurement, Profile, ProfileUpload
-from profiles.opened.of_attempts import attempts_to_open
+from profiles.opened.importing import attempts_to_open
 from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import (
     artifact_help,

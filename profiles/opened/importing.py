@@ -1,11 +1,13 @@
-"""Profiles on this machine's disk, opened for a user as the page opens them."""
+"""How the files of opened profiles come into storage: from a browser, a disk, or an attempt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from accounts.models import User
-from profiles.models import OpenedFile, ProfileUpload
+from agent.protocol.artifacts import TRACE_NAMES, profile_number
+from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.opened.uploads import (
     FileToOpen,
     in_order_of_passes,
@@ -14,10 +16,48 @@ from profiles.opened.uploads import (
     upload_delete,
 )
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of, other_kind
+from profiles.parts import target_of, what_is_stored
+from profiles.removal import refuse_removed
+from tasks.models import Artifact, Attempt, Task
 from tasks.submitting import StoredObject
 from webprofile.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
 from webprofile.storage import storage
+
+Source = TypeVar("Source")
+
+
+def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
+    """Where to PUT the files that are not whole, in their order.
+
+    Raises DomainError as `target_of`.
+    """
+    return [
+        {"file": row.number, **target} for row in upload.files.all() if (target := target_of(row))
+    ]
+
+
+def upload_submit(upload: ProfileUpload) -> None:
+    """Have the files read if storage holds all of them as they were announced.
+
+    Raises DomainError as `upload_confirm`, and storage_unreachable.
+    """
+    upload_confirm(upload, {row.number: what_is_stored(row) for row in upload.files.all()})
+
+
+def _filled(
+    upload: ProfileUpload,
+    sources: Iterable[Source],
+    put: Callable[[OpenedFile, Source], StoredObject | None],
+) -> ProfileUpload:
+    """Store the files of an upload and have them read. If that fails, nothing is left of it."""
+    try:
+        pairs = zip(upload.files.all(), sources, strict=True)
+        upload_confirm(upload, {row.number: put(row, source) for row, source in pairs})
+    except BaseException:  # also Ctrl-C, or of a server that stops
+        upload_delete(upload)
+        raise
+    return upload
 
 
 @dataclass(frozen=True)
@@ -114,16 +154,82 @@ def _stored(owner: User, files: Sequence[Path], looked: Mapping[Path, LocalFile]
             head = file.read(HEAD_BYTES)
         found = looked[path]
         described.append(FileToOpen(path.name, found.size_bytes, found.md5, head))
-    upload = upload_create(owner=owner, files=described)
-    stored: dict[int, StoredObject | None] = {}
-    try:
-        for row, path in zip(upload.files.all(), files, strict=True):
-            with path.open("rb") as file:
-                storage.write_from(row.object_key, file)
-            head_of = storage.head(row.object_key)
-            stored[row.number] = StoredObject(*head_of) if head_of else None
-        upload_confirm(upload, stored)
-    except BaseException:  # Ctrl-C too
-        upload_delete(upload)
-        raise
-    return upload
+    return _filled(upload_create(owner=owner, files=described), files, _put)
+
+
+def _put(row: OpenedFile, path: Path) -> StoredObject | None:
+    with path.open("rb") as file:
+        storage.write_from(row.object_key, file)
+    return what_is_stored(row)
+
+
+def is_recorded(name: str) -> bool:
+    """Whether an artifact of this name is one that a profile can be made of."""
+    return profile_number(name) is not None or name in TRACE_NAMES
+
+
+def attempts_to_open(task: Task) -> set[int]:
+    """Numbers of the task's attempts that ended without a result and left what can be opened.
+
+    While the last one's files are still being read it may become the result, and is none of them.
+    """
+    names = Artifact.objects.filter(attempt__task=task, is_stored=True)
+    ended = names.exclude(attempt__ended_at=None).exclude(attempt__profile__isnull=False)
+    found = {
+        number for number, name in ended.values_list("attempt__number", "name") if is_recorded(name)
+    }
+    return found - ({max(found)} if found and task.is_live else set())
+
+
+def attempt_open(attempt: Attempt, *, owner: User) -> Imported:
+    """Copy the recorded files of an attempt inside storage and have them read as one run.
+
+    They count to what `owner` keeps opened, and the same files are not opened twice. A file that
+    is surely none of a run, as an empty one, is left out if there is another.
+    Raises DomainError attempt_has_result, attempt_recorded_nothing, removed_by_rule,
+    object_missing, storage_unreachable, and as `upload_create`.
+    """
+    recorded = _recorded(attempt)
+    described = [_described(each) for each in recorded]
+    usable = [place for place, file in enumerate(described) if other_kind(file.head) is None]
+    if usable:
+        recorded = [recorded[place] for place in usable]
+        described = [described[place] for place in usable]
+    if found := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
+        return Imported(found, is_new=False)
+    upload = upload_create(owner=owner, files=described, name=_name_of(attempt))
+    return Imported(_filled(upload, recorded, _copied), is_new=True)
+
+
+def _recorded(attempt: Attempt) -> list[Artifact]:
+    """Passes by their numbers, then the trace and the memory. Raises DomainError."""
+    if Profile.objects.filter(attempt=attempt).exists():
+        raise DomainError("attempt_has_result", status=409, task=attempt.task_id)
+    known = [each for each in attempt.artifacts.all() if is_recorded(each.name)]
+    stored = [each for each in known if each.is_stored]
+    if not stored:
+        for each in known:
+            refuse_removed(each)
+    if not stored or attempt.number not in attempts_to_open(attempt.task):
+        raise DomainError("attempt_recorded_nothing", status=409, number=attempt.number)
+    return sorted(stored, key=_place)
+
+
+def _place(artifact: Artifact) -> tuple[int, str]:
+    return (profile_number(artifact.name) or 1_000, artifact.name)
+
+
+def _described(artifact: Artifact) -> FileToOpen:
+    head = b""
+    if artifact.size_bytes:
+        head = storage.read_start(artifact.object_key, size_bytes=HEAD_BYTES)
+    return FileToOpen(artifact.name, artifact.size_bytes, artifact.md5, head)
+
+
+def _name_of(attempt: Attempt) -> str:
+    task = attempt.task
+    return f"{task.title or task.model_name} #{task.pk}-{attempt.number}"
+
+
+def _copied(row: OpenedFile, source: Artifact) -> StoredObject:
+    return StoredObject(*storage.copy(source.object_key, row.object_key))

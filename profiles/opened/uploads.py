@@ -1,7 +1,6 @@
 """Everything that changes a profile which a user opened. No function here talks to a network.
 
 A row goes from initiated (files on their way) over processing to ready or failed, and to deleted
-from webprofile.background import enqueue_on_commit
 from each of them. `_move` alone writes the state: the row count of its UPDATE decides who won.
 The rows are the outbox, as those of tasks are: what is queued after a commit only shortens the
 wait, `profiles.opened.sweeping` finds the same rows.
@@ -171,12 +170,6 @@ def upload_confirm(upload: ProfileUpload, stored: Mapping[int, StoredObject | No
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
     _check_different([(file.name, file.md5) for file in files])
     _queue(upload, State.INITIATED)
-
-
-def opened_file_stored(file: OpenedFile, *, md5: str, etag: str) -> None:
-    """Note that a file that came in parts is whole."""
-    file.md5, file.etag = md5, etag
-    file.save(update_fields=["md5", "etag"])
 
 
 @transaction.atomic

@@ -9,8 +9,7 @@ from rest_framework.response import Response
 
 from profiles.models import ProfileUpload
 from profiles.opened import uploads
-from profiles.opened.of_attempts import attempt_open
-from profiles.opened.storing import upload_submit, upload_targets
+from profiles.opened.importing import attempt_open, upload_submit, upload_targets
 from profiles.rest.access import ResultView
 from profiles.rest.answers import CreatedOpened, OpenedAnswer
 from profiles.rest.bodies import OpenBody, RenameBody, files_asked

@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import reader_of
-from profiles.opened.of_attempts import attempt_open
+from profiles.opened.importing import attempt_open
 from profiles.removal import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.models import Artifact

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.selectors import reader_of
 from profiles.models import ProfileUpload
 from profiles.opened import uploads
+from profiles.opened.importing import upload_submit
 from profiles.opened.progress import reading_of
-from profiles.opened.storing import upload_submit
 from profiles.opened.uploads import FILES_LIMIT, FileToOpen
 from profiles.parsers.first_look import HEAD_BYTES
 from profiles.selectors import results_latest, uploads_visible_to
