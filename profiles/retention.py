@@ -66,6 +66,10 @@ DUMPS = frozenset(LIMITS) - CACHES - _KEPT
 RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
 
 
+Found = Callable[[datetime.datetime], QuerySet[Any]]
+Remove = Callable[[Sequence[Any], datetime.datetime, int], int]
+
+
 def _nothing(rows: QuerySet[Any]) -> int:
     return 0
 
@@ -81,8 +85,8 @@ class Policy:
 
     name: str
     help: str
-    found: Callable[[datetime.datetime], QuerySet[Any]]
-    remove: Callable[[Sequence[Any], datetime.datetime, int], int]
+    found: Found
+    remove: Remove
     size_of: Callable[[QuerySet[Any]], int] = _nothing
     owner: str = ""
 
@@ -183,7 +187,7 @@ def _being_copied() -> QuerySet[TaskFile, str]:
     return coming.exclude(md5="").values_list("md5", flat=True)
 
 
-def _artifacts(names: frozenset[str]) -> Callable[[datetime.datetime], QuerySet[Artifact]]:
+def _artifacts(names: frozenset[str]) -> Found:
     def found(before: datetime.datetime) -> QuerySet[Artifact]:
         ended = _given_up(before, "attempt__task__") & Q(attempt__ended_at__isnull=False)
         rows = Artifact.objects.filter(ended, is_stored=True, name__in=names)
@@ -192,28 +196,32 @@ def _artifacts(names: frozenset[str]) -> Callable[[datetime.datetime], QuerySet[
     return found
 
 
-_dumps, _caches, _raw = _artifacts(DUMPS), _artifacts(CACHES), _artifacts(RAW)
-
-
 def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
     of_it = {"attempt": OuterRef("attempt")}
     has_result = Exists(Profile.objects.filter(**of_it))
-    return _raw(before).exclude(has_result | Exists(AttemptMeasurement.objects.filter(**of_it)))
+    return _artifacts(RAW)(before).exclude(
+        has_result | Exists(AttemptMeasurement.objects.filter(**of_it))
+    )
 
 
-def _removing_artifacts(
-    found: Callable[[datetime.datetime], QuerySet[Artifact]],
-) -> Callable[[Sequence[int], datetime.datetime, int], int]:
+def _removing(found: Found, moment: str, **others: object) -> Remove:
+    """Give up objects, whose rows note when in the field `moment`."""
+
     @transaction.atomic
     def remove(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
-        now = timezone.now()
+        noted = {moment: timezone.now()}
         # asked once more in the UPDATE: somebody may have begun to use one since it was found
-        found(before).filter(pk__in=keys).update(is_stored=False, removed_at=now, kept_days=days)
-        gone = list(Artifact.objects.filter(pk__in=keys, removed_at=now))
+        found(before).filter(pk__in=keys).update(**noted, kept_days=days, **others)
+        gone = list(found(before).model.objects.filter(pk__in=keys, **noted))
         _objects_remove(row.object_key for row in gone)
         return len(gone)
 
     return remove
+
+
+def _artifacts_policy(name: str, help: str, found: Found) -> "Policy":
+    remove = _removing(found, "removed_at", is_stored=False)
+    return Policy(name, help, found, remove, _size, "attempt__task__owner__email")
 
 
 def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
@@ -221,15 +229,6 @@ def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
         _given_up(before, "task__"), stored_at__isnull=False, purged_at=None
     )
     return rows.exclude(md5__in=_being_copied())
-
-
-@transaction.atomic
-def _remove_files(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
-    now = timezone.now()
-    _files(before).filter(pk__in=keys).update(purged_at=now, kept_days=days)
-    gone = list(TaskFile.objects.filter(pk__in=keys, purged_at=now))
-    _objects_remove(row.object_key for row in gone)
-    return len(gone)
 
 
 def _logs(before: datetime.datetime) -> QuerySet[Attempt]:
@@ -311,6 +310,10 @@ def _keys(before: datetime.datetime) -> QuerySet[IdempotencyKey]:
     return IdempotencyKey.objects.filter(created_at__lt=before)
 
 
+def _tokens(before: datetime.datetime) -> QuerySet[OutstandingToken]:
+    return OutstandingToken.objects.filter(expires_at__lt=before)
+
+
 def _sessions(before: datetime.datetime) -> QuerySet[Session]:
     return Session.objects.filter(expire_date__lt=before)
 
@@ -321,11 +324,7 @@ def _remove_sessions(keys: Sequence[str], before: datetime.datetime, days: int) 
     return Session.objects.filter(pk__in=keys).delete()[0]
 
 
-def _tokens(before: datetime.datetime) -> QuerySet[OutstandingToken]:
-    return OutstandingToken.objects.filter(expires_at__lt=before)
-
-
-def _deleting(model: Any) -> Callable[[Sequence[Any], datetime.datetime, int], int]:
+def _deleting(model: Any) -> Remove:
     @transaction.atomic
     def remove(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
         model.objects.filter(pk__in=keys).delete()
@@ -354,35 +353,18 @@ POLICIES = {
     policy.name: policy
     for policy in (
         # those of RETENTION
-        Policy(
-            "dumps",
-            "values and models that runs wrote",
-            _dumps,
-            _removing_artifacts(_dumps),
-            _size,
-            "attempt__task__owner__email",
-        ),
-        Policy(
-            "caches",
-            "choices of algorithms that runs wrote",
-            _caches,
-            _removing_artifacts(_caches),
-            _size,
-            "attempt__task__owner__email",
-        ),
-        Policy(
+        _artifacts_policy("dumps", "values and models that runs wrote", _artifacts(DUMPS)),
+        _artifacts_policy("caches", "choices of algorithms that runs wrote", _artifacts(CACHES)),
+        _artifacts_policy(
             "failed",
             "profiles, traces and memory plans of attempts that became no result",
             _raw_without_result,
-            _removing_artifacts(_raw_without_result),
-            _size,
-            "attempt__task__owner__email",
         ),
         Policy(
             "files",
             "models, data and option files that users gave",
             _files,
-            _remove_files,
+            _removing(_files, "purged_at"),
             _size,
             "task__owner__email",
         ),
