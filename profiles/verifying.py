@@ -5,8 +5,9 @@ and the site may go on meanwhile: what may be so for a moment is no break until 
 """
 
 import datetime
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
@@ -53,7 +54,7 @@ def broken_objects(
     advance: called with the number of objects after each page
     Raises DomainError storage_unreachable.
     """
-    seen = _Seen()
+    seen = _Seen(set)
     before = timezone.now() - grace
     for page in storage.pages():
         yield from _page(page, seen, before)
@@ -114,14 +115,8 @@ def _results() -> Iterator[Broken]:
         yield Broken("result", f"the profile of task {task.pk} is not of its last attempt")
 
 
-@dataclass
-class _Seen:
-    """Keys of rows whose object was listed."""
-
-    files: set[int] = field(default_factory=set)
-    artifacts: set[int] = field(default_factory=set)
-    opened: set[int] = field(default_factory=set)
-    derived: set[int] = field(default_factory=set)
+#: by model, keys of rows whose object was listed
+_Seen = defaultdict[type, set[int]]
 
 
 def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterator[Broken]:
@@ -135,7 +130,7 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
             continue
         if isinstance(row, Profile) and found.key == row.spans_key:
             continue  # it can be made anew, and other profiles have none
-        _keys_of(row, seen).add(row.pk)
+        seen[type(row)].add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
             continue
         md5 = found.md5 or _asked_md5(found)
@@ -211,28 +206,20 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
 
 def _missing(seen: _Seen) -> Iterator[Broken]:
     """Rows whose object was not listed, and is not there now either."""
-    stored: tuple[tuple[QuerySet, set[int]], ...] = (
-        (TaskFile.objects.filter(stored_at__isnull=False, purged_at=None), seen.files),
-        (Artifact.objects.filter(is_stored=True), seen.artifacts),
-        (OpenedFile.objects.filter(upload__state=ProfileUpload.State.READY), seen.opened),
-        (Profile.objects.filter(problem=""), seen.derived),
+    stored: tuple[QuerySet, ...] = (
+        TaskFile.objects.filter(stored_at__isnull=False, purged_at=None),
+        Artifact.objects.filter(is_stored=True),
+        OpenedFile.objects.filter(upload__state=ProfileUpload.State.READY),
+        Profile.objects.filter(problem=""),
     )
-    for rows, listed in stored:
+    for rows in stored:
         for row in rows.order_by("pk").iterator(chunk_size=2000):
-            if row.pk in listed:
+            if row.pk in seen[rows.model]:
                 continue
             key = row.derived_key if isinstance(row, Profile) else row.object_key
             # written since the list was read, or removed with its row
             if storage.head(key) is None and rows.filter(pk=row.pk).exists():
                 yield Broken("artifact", f"{key} is not in storage")
-
-
-def _keys_of(row: _Row, seen: _Seen) -> set[int]:
-    if isinstance(row, TaskFile):
-        return seen.files
-    if isinstance(row, Artifact):
-        return seen.artifacts
-    return seen.opened if isinstance(row, OpenedFile) else seen.derived
 
 
 def _is_stored(row: TaskFile | Artifact | OpenedFile) -> bool:

@@ -8,7 +8,7 @@ and NaN or infinity at the same place in both is no difference.
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -197,11 +197,9 @@ def _compare_pair(
 
 
 def _with_maker(found: Difference, maker: Maker | None) -> Difference:
-    step, name, kind = (
-        (maker.step, maker.name, maker.type) if maker else (None, found.one.owner, found.one.type)
-    )
-    fields = {**found.__dict__, "step": step, "operator": name, "operator_type": kind}
-    return Difference(**fields)
+    if maker is None:
+        return replace(found, operator=found.one.owner, operator_type=found.one.type)
+    return replace(found, step=maker.step, operator=maker.name, operator_type=maker.type)
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,8 +13,9 @@ from django.utils.translation import gettext as _
 
 from accounts.models import User
 from profiles.analysis.comparison.comparison import FEWEST, MOST
-from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.comparisons.words import letter, origin_of
 from profiles.models import Profile, ProfileUpload
+from profiles.provenance import title_of
 from profiles.selectors import profiles_visible_to
 from tasks.models import TaskFile
 

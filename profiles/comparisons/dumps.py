@@ -121,24 +121,22 @@ def execution_order(artifact: Artifact) -> dict[int, Maker]:
 def _row(found: Difference, *, is_first: bool) -> dict[str, Any]:
     one = found.one
     return {
-        "status": found.status,
-        "differs": found.differs,
+        **{name: getattr(found, name) for name in _AS_THEY_ARE},
         "is_first": is_first,
-        "step": found.step,
         "operator": found.operator[:300],
         "type": found.operator_type,
         "variable": one.name[:300],
         "file": one.file,
         "a": _kind(found.a),
         "b": _kind(found.b),
-        "max_abs": found.max_abs,
-        "max_rel": found.max_rel,
-        "differing": found.differing,
-        "numbers": found.numbers,
-        "nan_a": found.nan_a,
-        "nan_b": found.nan_b,
         "first": None if found.first is None else list(index_of(found.first, one.shape)),
     }
+
+
+_AS_THEY_ARE = (
+    *("status", "differs", "step", "max_abs", "max_rel"),
+    *("differing", "numbers", "nan_a", "nan_b"),
+)
 
 
 def _kind(header: TensorHeader | None) -> str:

@@ -9,8 +9,9 @@ from profiles.analysis.comparison.question import Answer
 from profiles.comparisons.facts import facts_of, warnings_of
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import Asked
-from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.comparisons.words import letter, origin_of
 from profiles.exporting.csv_file import safe_text
+from profiles.provenance import title_of
 
 
 def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from profiles.analysis.durations import ABSENT
 from profiles.comparisons.history import measurement_of
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.steps import steps_of, steps_of_all, trace_of
-from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.comparisons.words import letter, origin_of
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import MISSING
+from profiles.provenance import title_of
 from profiles.shown.attempt_words import contamination_word
 from profiles.shown.isolating import shortened
 from profiles.shown.quantities import listed

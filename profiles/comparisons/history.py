@@ -69,12 +69,6 @@ def evidence_of(profiles: Sequence[Profile]) -> list[Evidence]:
     ]
 
 
-def is_disturbed(profile: Profile) -> bool:
-    """Whether something else used the device during a run, as far as its agent saw."""
-    measurement = measurement_of(profile)
-    return measurement is not None and bool(measurement.contaminations)
-
-
 def measurement_of(profile: Profile) -> AttemptMeasurement | None:
     return getattr(profile.attempt, "measurement", None)
 

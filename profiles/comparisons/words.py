@@ -83,13 +83,6 @@ def letter(number: int) -> str:
     return "ABCDEFGH"[number]
 
 
-def title_of(profile: Profile) -> str:
-    """The name of the model, or of the opened file."""
-    if profile.attempt is not None:
-        return profile.attempt.task.model_name
-    return profile.upload.name if profile.upload else ""
-
-
 def origin_of(profile: Profile) -> str:
     """Device and version, or that it was opened from a file."""
     if profile.attempt is not None:

@@ -81,7 +81,7 @@ def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
 
 def graph_of(file: AnyFile, columns: ProfileColumns, problems: Sequence[str] = ()) -> ExecutedGraph:
     """Return the executed graph of a decoded file; `problems` were found when decoding it."""
-    rows = {key: row for row, key in enumerate(_table_keys(file))}
+    rows = {key: row for row, key in enumerate(file.table_keys())}
     if len(rows) != len(columns):
         return empty_graph((*problems, "operator"))
     graph = file.graph_exec
@@ -175,13 +175,6 @@ def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
     except _DAMAGE:
         problems.append(section)
         return _EMPTY[section]
-
-
-def _table_keys(file: AnyFile) -> list[str]:
-    """Keys of the operators that `ProfileColumns` has, in its order."""
-    profiler = file.profiler
-    timed = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
-    return [key for key in file.graph_exec.operator if key in timed]
 
 
 def _links(lists: Sequence[Sequence[str]], known: Mapping[str, int]) -> Links:

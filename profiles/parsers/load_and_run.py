@@ -142,7 +142,7 @@ def _careful(data: bytes | mmap, *, checked: bool = True) -> Sections:
 
 def _sections(file: TableFile | WholeFile) -> Sections:
     _check_variables(file.graph_exec)
-    keys = _keys_with_data(file)
+    keys = file.table_keys()
     operators = [file.graph_exec.operator[key] for key in keys]
     footprints = [file.profiler.opr_footprint.get(key, _NO_FOOTPRINT) for key in keys]
     return Sections(
@@ -179,12 +179,6 @@ def _check_variables(graph: TableGraph | WholeGraph) -> None:
                     f"`graph_exec.operator` entry {shown(key)} uses the variable "
                     f"{shown(variable)}, which `graph_exec.var` lacks.",
                 )
-
-
-def _keys_with_data(file: TableFile | WholeFile) -> list[str]:
-    profiler = file.profiler
-    data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
-    return [key for key in file.graph_exec.operator if key in data]
 
 
 def _check_lengths(texts: Sequence[str], field: str) -> None:

@@ -183,6 +183,12 @@ class ProfileFile(Struct, Generic[AnyGraph], gc=False):
     profiler: Profiler
     graph_exec: AnyGraph
 
+    def table_keys(self) -> list[str]:
+        """Return the keys of the operators that `ProfileColumns` has, in its order."""
+        profiler = self.profiler
+        data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
+        return [key for key in self.graph_exec.operator if key in data]
+
 
 class StrictTimes(Struct, gc=False):
     """`Times` as MegEngine writes them."""

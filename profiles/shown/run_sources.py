@@ -4,7 +4,6 @@ Nothing but a user's word says that files are of one run. Where their content sh
 cannot be, the page says so; where it cannot be told, it says nothing.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -12,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.memory_flow.summary import decode_summary as decode_memory_flow
+from profiles.memory_flow.summary import tag_of
 from profiles.models import OpenedFile, Profile
 from profiles.originals import Original, originals_of
 from profiles.shown.file_names import own_names
@@ -24,8 +24,6 @@ from profiles.traces.summary import decode_summary
 _NAMES_LEAST = 10
 #: of the shorter list; runs of one program share all of them, two programs a third (measured)
 _NAMES_SHARED = 0.5
-#: of a tensor, `step[12].MUL:0`: which call, which output
-_CALL = re.compile(r"\[\d+\]|:\d+$")
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,8 @@ def _other_tensors(files: _Files) -> str:
     flow = decode_memory_flow(data.beside["memory_flow"])
     if flow.tensors_left_out or flow.beyond:
         return ""
-    made = {_CALL.sub("", name) for name in data.columns.names}
-    held = {_CALL.sub("", each.name) for each in flow.tensors} - {""}
+    made = {tag_of(name) for name in data.columns.names}
+    held = {tag_of(each.name) for each in flow.tensors} - {""}
     least = min(len(made), len(held))
     if least < _NAMES_LEAST or len(made & held) >= _NAMES_SHARED * least:
         return ""

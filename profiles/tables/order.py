@@ -7,14 +7,7 @@ from profiles.analysis.data import Spread
 from profiles.analysis.ordering import number_order
 from profiles.analysis.select import Selection
 from profiles.parsers.columns import NumberColumn, ProfileColumns, taken
-
-_STATISTICS = {
-    "p10": "p10_s",
-    "p90": "p90_s",
-    "min": "min_s",
-    "cv": "cv",
-    "count": "count",
-}
+from profiles.tables.request import STATISTIC_ORDERS
 
 
 def text_ordered(
@@ -34,6 +27,6 @@ def statistic_ordered(
 
     order: one of `request.STATISTIC_ORDERS`
     """
-    values: NDArray[np.float64] = getattr(spread, _STATISTICS[order])[selection.rows]
+    values: NDArray[np.float64] = getattr(spread, STATISTIC_ORDERS[order])[selection.rows]
     column = NumberColumn(values.astype(np.float64), ~np.isnan(values))
     return taken(selection, number_order(column, ascending=ascending))

@@ -20,9 +20,9 @@ from profiles.shown.isolating import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available
 from webprofile.integers import LARGEST_COUNT, parse_int
 
-#: orders that only pages know: of texts, and of the statistics over passes
+#: orders that only pages know: of texts, and of the statistics over passes, as `Spread` has them
 TEXT_ORDERS = ("name", "type")
-STATISTIC_ORDERS = ("p10", "p90", "min", "cv", "count")
+STATISTIC_ORDERS = {"p10": "p10_s", "p90": "p90_s", "min": "min_s", "cv": "cv", "count": "count"}
 ORDERS = (*get_args(Order), *TEXT_ORDERS, *STATISTIC_ORDERS)
 AGGREGATES: tuple[Aggregate, ...] = ("sum", "mean", "max", "min")
 SIDES: dict[str, tuple[Side, ...]] = {

@@ -46,10 +46,6 @@ class Spans:
         """(s,) float64, with what lies within."""
         return self.end_us - self.begin_us
 
-    def busy_us(self) -> float:
-        """The time in which the lane did anything."""
-        return covered_us(self.begin_us, self.end_us)
-
 
 def covered_us(begin: Floats, end: Floats) -> float:
     """How long at least one of some spans lasted, for spans by their begin."""
