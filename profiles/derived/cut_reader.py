@@ -18,7 +18,7 @@ from profiles.traces.choosing import Range
 from profiles.traces.cutting import PieceText, write_cut
 from profiles.traces.span_index import Rows
 
-ORDER, ROWS, TEXT, CUT = "cut_order.json", "cut_rows.npy", "cut_text.bin", "cut.json.gz"
+ORDER, ROWS, TEXT, CUT = "cut_order.bin", "cut_rows.npy", "cut_text.bin", "cut.json.gz"
 #: what it could not do with the file, in English
 PROBLEM = "cut_problem.txt"
 _LEVEL = 1
@@ -28,15 +28,10 @@ ROW = np.dtype(
 
 
 class CutOrder(msgspec.Struct, frozen=True):
-    """pieces: of the text (row of the trace that comes first, bytes), one behind the other
-
-    begin_us, end_us: None for no bound; chosen: numbers of lanes, None for all
-    """
+    """pieces: of the text (row of the trace that comes first, bytes), one behind the other"""
 
     pieces: list[tuple[int, int]]
-    begin_us: float | None
-    end_us: float | None
-    chosen: list[int] | None
+    asked: Range
     lanes: list[tuple[int | str, int | str]]
     naming: list[dict[str, Any]]
     memory_bytes: int
@@ -45,7 +40,7 @@ class CutOrder(msgspec.Struct, frozen=True):
 
 def main(folder: Path) -> int:
     """Do what the order in `folder` says; returns the exit code."""
-    order = msgspec.json.decode((folder / ORDER).read_bytes(), type=CutOrder)
+    order = msgspec.msgpack.decode((folder / ORDER).read_bytes(), type=CutOrder)
     # somebody looks at the page and waits
     limited.limit(order.memory_bytes, order.time_s, niceness=0)
     gc.disable()
@@ -55,7 +50,7 @@ def main(folder: Path) -> int:
                 file,
                 _rows(folder),
                 _pieces(folder, order),
-                asked=_range(order),
+                asked=order.asked,
                 lanes=order.lanes,
                 naming=order.naming,
             )
@@ -75,12 +70,3 @@ def _pieces(folder: Path, order: CutOrder) -> Iterator[PieceText]:
     with (folder / TEXT).open("rb") as file:
         for first_row, size_bytes in order.pieces:
             yield first_row, file.read(size_bytes)
-
-
-def _range(order: CutOrder) -> Range:
-    wide = Range()
-    return Range(
-        wide.begin_us if order.begin_us is None else order.begin_us,
-        wide.end_us if order.end_us is None else order.end_us,
-        None if order.chosen is None else frozenset(order.chosen),
-    )

@@ -3,7 +3,6 @@
 Nothing of the file is read here: the index, which is our own, says which bytes are wanted.
 """
 
-import math
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -139,15 +138,13 @@ def _order(profile: Profile, index: SpanIndex, chosen: Chosen, asked: Range, fol
     sizes = (pieces.end - pieces.begin)[chosen.pieces].tolist()
     order = CutOrder(
         pieces=list(zip(pieces.first_row[chosen.pieces].tolist(), sizes, strict=True)),
-        begin_us=asked.begin_us if math.isfinite(asked.begin_us) else None,
-        end_us=asked.end_us if math.isfinite(asked.end_us) else None,
-        chosen=None if asked.lanes is None else sorted(asked.lanes),
+        asked=asked,
         lanes=index.lanes,
         naming=index.naming,
         memory_bytes=_MEMORY_BYTES,
         time_s=_TIME_S,
     )
-    (folder / cut_reader.ORDER).write_bytes(msgspec.json.encode(order))
+    (folder / cut_reader.ORDER).write_bytes(msgspec.msgpack.encode(order))
 
 
 def _runs(index: SpanIndex, chosen: Chosen) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:

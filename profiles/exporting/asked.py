@@ -5,19 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiles.analysis.select import Selection
-from profiles.exporting.fields import Rows
+from profiles.exporting.fields import Field, Rows
 
 #: of one group; `time_s` is the aggregate of self times on the side that was asked for
-GROUP_FIELDS = (
-    "type",
-    "operators",
-    "time_s",
-    "share",
-    "cumulative_s",
-    "computation_flo",
-    "flops_per_s",
-    "memory_bytes",
-    "bandwidth_bytes_per_s",
+GROUP_FIELDS: tuple[Field, ...] = (
+    Field("type", "text", ""),
+    Field("operators", "count", ""),
+    *(Field(key, "number", "") for key in ("time_s", "share", "cumulative_s")),
+    *(Field(key, "number", "") for key in ("computation_flo", "flops_per_s")),
+    *(Field(key, "number", "") for key in ("memory_bytes", "bandwidth_bytes_per_s")),
 )
 
 
@@ -29,18 +25,23 @@ class Asked:
     groups: Selection | None = None
 
 
+def group_columns(groups: Selection) -> list[list[Any]]:
+    """The values of each of `GROUP_FIELDS`; None where the profile does not tell."""
+    return [
+        [each or "" for each in groups.types.texts()],
+        groups.counts.tolist(),
+        groups.self_s.tolist(),
+        groups.ratio.tolist(),
+        groups.cumulative_s.tolist(),
+        groups.computation.optional(),
+        groups.flops.optional(),
+        groups.memory.optional(),
+        groups.bandwidth.optional(),
+    ]
+
+
 def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
-    """One mapping of `GROUP_FIELDS` for each group; None where the profile does not tell."""
-    columns: dict[str, list[Any]] = {
-        "type": [each or "" for each in groups.types.texts()],
-        "operators": groups.counts.tolist(),
-        "time_s": groups.self_s.tolist(),
-        "share": groups.ratio.tolist(),
-        "cumulative_s": groups.cumulative_s.tolist(),
-        "computation_flo": groups.computation.optional(),
-        "flops_per_s": groups.flops.optional(),
-        "memory_bytes": groups.memory.optional(),
-        "bandwidth_bytes_per_s": groups.bandwidth.optional(),
-    }
-    for place in range(len(groups)):
-        yield {key: columns[key][place] for key in GROUP_FIELDS}
+    """The same as one mapping for each group."""
+    keys = [field.key for field in GROUP_FIELDS]
+    for row in zip(*group_columns(groups), strict=True):
+        yield dict(zip(keys, row, strict=True))

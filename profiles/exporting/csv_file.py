@@ -3,11 +3,11 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from profiles.analysis.select import Selection
-from profiles.exporting.asked import GROUP_FIELDS, group_rows
-from profiles.exporting.fields import SOURCE_FIELDS, Values, as_json
+from profiles.exporting.asked import GROUP_FIELDS, group_columns
+from profiles.exporting.fields import SOURCE_FIELDS, Field, Values, as_json
 
 #: what a spreadsheet takes for the beginning of a formula, also in its full-width form
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -21,45 +21,59 @@ def to_csv(values: Sequence[Values], meta: Mapping[str, Any]) -> bytes:
     tells. Numbers have all their digits. A text that a spreadsheet would take for a formula gets an
     apostrophe in front, which spreadsheets do not show; JSON has it as it is.
     """
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    source = _source(meta)
-    writer.writerow([*(each.field.heading for each in values), *source])
-    own = tuple(source.values())
-    writer.writerows(row + own for row in zip(*(_cells(each) for each in values), strict=True))
-    return file.getvalue().encode()
+    return _whole([each.field for each in values], [each.optional() for each in values], meta)
 
 
 def groups_to_csv(groups: Selection, meta: Mapping[str, Any]) -> bytes:
     """Return one line for each group that was asked for, as `to_csv` writes them."""
-    file = io.StringIO(newline="")
-    source = _source(meta)
-    writer = csv.DictWriter(file, [*GROUP_FIELDS, *source])
-    writer.writeheader()
-    for each in group_rows(groups):
-        writer.writerow(each | {"type": safe_text(each["type"])} | source)
-    return file.getvalue().encode()
+    return _whole(GROUP_FIELDS, group_columns(groups), meta)
 
 
-def _source(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The cells of `SOURCE_FIELDS` by heading; empty what is not known of a file."""
+class CsvWriter:
+    """RFC 4180, empty where nothing is told, formulas disarmed."""
+
+    def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
+        self._fields = fields
+        self._text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text)
+        self._writer.writerow([field.heading for field in fields])
+
+    def write(self, columns: Sequence[Sequence[Any]]) -> None:
+        cells = [
+            [None if value is None else safe_text(value) for value in column]
+            if field.kind == "text"
+            else column
+            for field, column in zip(self._fields, columns, strict=True)
+        ]
+        self._writer.writerows(zip(*cells, strict=True))
+
+    def close(self) -> None:
+        self._text.flush()
+        self._text.detach()
+
+
+def _whole(
+    fields: Sequence[Field], columns: Sequence[Sequence[Any]], meta: Mapping[str, Any]
+) -> bytes:
+    """A file of its own, with what is known of the source in each row."""
+    file = io.BytesIO()
+    writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
+    writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
+    writer.close()
+    return file.getvalue()
+
+
+def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cells of `SOURCE_FIELDS`; empty what is not known of a file."""
     is_task = meta.get("source") == "task"
     options = meta.get("options")
-    cells = {
-        "model": safe_text(meta["title"] if is_task else ""),
-        "title": safe_text(meta.get("task_title", "") if is_task else meta.get("title", "")),
-        "options": "" if options is None else as_json(options),
-        "device": safe_text(meta.get("device", "")),
-        "version": safe_text(meta.get("megengine", "")),
-    }
-    return {field.heading: cells[field.key] for field in SOURCE_FIELDS}
-
-
-def _cells(values: Values) -> list[object]:
-    cells = values.optional()
-    if values.field.kind == "text":
-        return [None if cell is None else safe_text(cell) for cell in cells]
-    return cells
+    return (
+        meta["title"] if is_task else "",
+        meta.get("task_title", "") if is_task else meta.get("title", ""),
+        "" if options is None else as_json(options),
+        meta.get("device", ""),
+        meta.get("megengine", ""),
+    )
 
 
 def safe_text(text: str) -> str:

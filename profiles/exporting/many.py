@@ -1,7 +1,5 @@
 """Results of many tasks as one table: the fields, and writers that keep no more than a piece."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -9,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profiles.exporting.csv_file import safe_text
+from profiles.exporting.csv_file import CsvWriter
 from profiles.exporting.fields import FIELDS, Field
 
 FORMAT = "megengine-web-profile-results"
@@ -62,29 +60,6 @@ ROWS: Mapping[str, tuple[Field, ...]] = {
     "task": TASK_FIELDS + RESULT_FIELDS,
     "operator": TASK_FIELDS + FIELDS,
 }
-
-
-class CsvWriter:
-    """As `csv_file.to_csv`: RFC 4180, empty where nothing is told, formulas disarmed."""
-
-    def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
-        self._fields = fields
-        self._text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-        self._writer = csv.writer(self._text)
-        self._writer.writerow([field.heading for field in fields])
-
-    def write(self, columns: Sequence[Column]) -> None:
-        cells = [
-            [None if value is None else safe_text(value) for value in column]
-            if field.kind == "text"
-            else column
-            for field, column in zip(self._fields, columns, strict=True)
-        ]
-        self._writer.writerows(zip(*cells, strict=True))
-
-    def close(self) -> None:
-        self._text.flush()
-        self._text.detach()
 
 
 class JsonWriter:

@@ -20,8 +20,9 @@ from profiles.comparisons.facts import facts_of, warnings_of
 from profiles.comparisons.graph import graph_document, graph_view, row_at
 from profiles.comparisons.loading import Compared, comparison_of
 from profiles.comparisons.request import Asked, page_problem, read_asked, unknown_choice
-from profiles.comparisons.words import letter, origin_of, title_of
+from profiles.comparisons.words import letter, origin_of
 from profiles.models import Profile
+from profiles.provenance import title_of
 from profiles.views.addresses import page_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_COUNT, parse_int

@@ -63,6 +63,6 @@ def about(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "fields": FIELDS,
         "source_fields": SOURCE_FIELDS,
-        "group_fields": GROUP_FIELDS,
+        "group_fields": [field.key for field in GROUP_FIELDS],
     }
     return render(request, "profiles/exports.html", context)
