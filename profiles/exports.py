@@ -11,15 +11,14 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.query import Query
 from profiles.analysis.text import Printed, text_pieces
-from profiles.exporting.asked import Asked
 from profiles.exporting.chrome_trace import to_trace
 from profiles.exporting.csv_file import groups_to_csv, to_csv
-from profiles.exporting.fields import Rows, rows_by_time, values_of
+from profiles.exporting.fields import Asked, Rows, rows_by_time, values_of
 from profiles.exporting.json_file import to_json
 from profiles.models import Profile
+from profiles.originals import with_own_names
 from profiles.parsers.columns import ProfileColumns
 from profiles.report import report_html
-from profiles.shown.file_names import with_own_names
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError

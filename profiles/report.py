@@ -18,8 +18,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import Row, rows
-from profiles.exporting.drawings import curve, timeline_drawing, type_bars
-from profiles.exporting.memory_drawing import memory_drawing
+from profiles.exporting.drawings import curve, memory_drawing, timeline_drawing, type_bars
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
 from profiles.shown.advising import advice_of, facts_of, of_trace

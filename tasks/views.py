@@ -27,7 +27,7 @@ from profiles.selectors import (
     measurement_view,
     plan_title,
 )
-from profiles.shown.retention_words import rules_shown
+from profiles.shown.attempt_words import rules_shown
 from tasks import services
 from tasks.cancelling import tasks_cancel_own
 from tasks.listing.acts import cancel_words

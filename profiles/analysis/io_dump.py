@@ -11,11 +11,45 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from profiles.parsers.execution import Maker
+from profiles.parsers.errors import ProfileFormatError
+from profiles.parsers.profile_schema import OrderedGraph
 from profiles.parsers.tensor_dump import Dump, TensorHeader
+
+
+class _File(Struct, gc=False):
+    graph_exec: OrderedGraph
+
+
+@dataclass(frozen=True)
+class Maker:
+    """The operator that made a variable; `step` counts from 0 in order of execution."""
+
+    step: int
+    name: str
+    type: str
+
+
+def makers(data: bytes) -> dict[int, Maker]:
+    """Return variable id -> operator for the profile `data`. Raises ProfileFormatError."""
+    try:
+        graph = msgspec.json.decode(data, type=_File).graph_exec
+        steps = {key: step for step, key in enumerate(graph.comp_seq)}
+        return {
+            int(variable): Maker(steps[key], operator.name, operator.type)
+            for key, operator in graph.operator.items()
+            if key in steps
+            for variable in operator.output
+        }
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ProfileFormatError(
+            "bad_value", f"The order of operators cannot be read: {error}."
+        ) from None
+
 
 MAX_ERROR = 1e-3
 #: elements of each dump that are in memory at once

@@ -9,9 +9,8 @@ from django.conf import settings
 from django.core.cache import cache
 
 from agent.protocol.artifacts import PROFILE_NAME
-from profiles.analysis.io_dump import Difference, compare, index_of
+from profiles.analysis.io_dump import Difference, Maker, compare, index_of, makers
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.execution import Maker, makers
 from profiles.parsers.tensor_dump import DumpError, TensorHeader, open_zip
 from tasks.models import Artifact
 from webprofile.errors import DomainError

@@ -17,9 +17,9 @@ from profiles.analysis.comparison.rows import Cell, Row
 from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
 from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.comparisons import words
+from profiles.comparisons.facts import steps_of_all
 from profiles.comparisons.loading import Compared
 from profiles.comparisons.request import SIDES, Asked
-from profiles.comparisons.steps import steps_of_all
 from profiles.parsers.columns import Side
 from profiles.shown.isolating import shortened, visible
 from profiles.shown.quantities import listed

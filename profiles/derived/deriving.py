@@ -18,8 +18,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.totals import totals
 from profiles.derived import limited, readers
 from profiles.derived.fork_server import SAID
-from profiles.derived.limited import Order, Problem
-from profiles.derived.progress import bytes_read
+from profiles.derived.limited import Order, Problem, bytes_read
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of

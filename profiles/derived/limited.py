@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import resource
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,7 @@ from profiles.analysis.merging import (
     without_operators,
 )
 from profiles.analysis.totals import totals
-from profiles.derived.progress import Progress
-from profiles.memory_flow.reading import read_memory_flow
+from profiles.memory_flow.summary import read_memory_flow
 from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.first_look import HEAD_BYTES, FileKind, kind_of
@@ -37,8 +37,7 @@ from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph
 from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.static_memory.packed import unpack
-from profiles.static_memory.reading import read_static_memory
-from profiles.static_memory.summary import decode_static_memory
+from profiles.static_memory.summary import decode_static_memory, read_static_memory
 from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import encode_summary
 
@@ -50,6 +49,8 @@ OUT_OF_MEMORY = 3
 _PACKED = ".zip"
 #: others on this machine have a reader who waits
 NICENESS = 10
+#: bytes that were read of all files together, as text; noted at most so often
+NOTE, _PAUSE_S = "progress.txt", 0.2
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -286,3 +287,30 @@ def _sound(graph: Callable[[], ExecutedGraph]) -> ExecutedGraph:
         return graph()
     except (ProfileFormatError, msgspec.MsgspecError, ValueError, RecursionError):
         return empty_graph(("operator",))
+
+
+class Progress:
+    """How far the reader is, which it notes in its folder for `bytes_read`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._note, self._before = folder / NOTE, 0
+        self._next = 0.0
+
+    def told(self, done: int, _of: int) -> None:
+        """So many bytes of the file that is read now; what comes soon after the last is skipped."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _PAUSE_S
+            self._note.write_text(str(self._before + done))
+
+    def file_done(self, path: Path) -> None:
+        self._before += path.stat().st_size
+        self._note.write_text(str(self._before))
+
+
+def bytes_read(folder: Path) -> int:
+    """What the reader of this folder noted last; 0 before it did."""
+    try:
+        return int((folder / NOTE).read_text())
+    except (OSError, ValueError):  # none, or just being written
+        return 0

@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from profiles.analysis.select import Selection
-from profiles.exporting.asked import GROUP_FIELDS, group_columns
-from profiles.exporting.fields import SOURCE_FIELDS, Field, Values, as_json
+from profiles.exporting.fields import (
+    GROUP_FIELDS,
+    SOURCE_FIELDS,
+    Field,
+    Values,
+    as_json,
+    group_columns,
+)
 
 #: what a spreadsheet takes for the beginning of a formula, also in its full-width form
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")

@@ -10,7 +10,9 @@ from profiles.analysis.by_type import time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
 from profiles.analysis.timeline import FINEST_US, Bars, Timeline, timeline
+from profiles.memory_flow.summary import MemoryFlowSummary
 from profiles.parsers.columns import Side
+from profiles.shown.time_axis import Tick, time_axis
 
 #: the rest is one bar
 MOST_TYPES = 15
@@ -19,6 +21,7 @@ CURVE_POINTS = 400
 MOST_BARS, MOST_NAMED = 3_000, 150
 WIDTH, LANE_HEIGHT = 1_000.0, 26.0
 CURVE_WIDTH, CURVE_HEIGHT = 1_000.0, 260.0
+MEMORY_HEIGHT = 200.0
 
 
 @dataclass(frozen=True)
@@ -222,3 +225,39 @@ def _round_times(span_us: float) -> Iterator[float]:
     step = next((m * power for m in (5, 2.5, 2) if span_us / (m * power) >= 4), power)
     for number in range(1 + int(span_us / step)):
         yield number * step
+
+
+@dataclass(frozen=True)
+class MemoryDrawing:
+    """path: the line in a box of WIDTH x MEMORY_HEIGHT, a step a moment; area: down to the axis
+
+    peak_x: where the peak begins
+    """
+
+    path: str
+    area: str
+    peak_x: float
+    ticks: list[Tick]
+
+
+def memory_drawing(found: MemoryFlowSummary) -> MemoryDrawing | None:
+    """The curve up to the peak's height; None where nothing was ever held."""
+    curve = found.curve
+    length_s = found.end_s - found.begin_s
+    if not curve.at_s or length_s <= 0 or found.peak_bytes <= 0:
+        return None
+
+    def x(at_s: float) -> float:
+        return min(WIDTH, max(0.0, (at_s - found.begin_s) / length_s * WIDTH))
+
+    path = ""
+    for at_s, held in zip(curve.at_s, curve.held_bytes, strict=True):
+        y = MEMORY_HEIGHT * (1 - held / found.peak_bytes)
+        path += f"H{x(at_s):.2f}V{y:.2f}" if path else f"M{x(at_s):.2f} {y:.2f}"
+    path += f"H{WIDTH:g}"
+    return MemoryDrawing(
+        path=path,
+        area=f"{path}V{MEMORY_HEIGHT:g}H{x(curve.at_s[0]):.2f}z",
+        peak_x=round(x(found.peak_s or found.begin_s), 2),
+        ticks=time_axis(found.begin_s, found.end_s),
+    )

@@ -1,7 +1,7 @@
 """What every export tells of an operator: one list of fields, for CSV, JSON and their page."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Selection, select
 from profiles.parsers.columns import MISSING, ProfileColumns, Side, TextColumn, taken
 
 #: grows when a field changes its meaning; a new field is no reason
@@ -265,3 +265,43 @@ def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
 def as_json(value: object) -> str:
     """Compact JSON, for fields of kind `json`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+#: of one group; `time_s` is the aggregate of self times on the side that was asked for
+GROUP_FIELDS: tuple[Field, ...] = (
+    Field("type", "text", ""),
+    Field("operators", "count", ""),
+    *(Field(key, "number", "") for key in ("time_s", "share", "cumulative_s")),
+    *(Field(key, "number", "") for key in ("computation_flo", "flops_per_s")),
+    *(Field(key, "number", "") for key in ("memory_bytes", "bandwidth_bytes_per_s")),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """rows: (m,) rows of `ProfileColumns`; groups: None where single operators were asked for."""
+
+    rows: Rows
+    groups: Selection | None = None
+
+
+def group_columns(groups: Selection) -> list[list[Any]]:
+    """The values of each of `GROUP_FIELDS`; None where the profile does not tell."""
+    return [
+        [each or "" for each in groups.types.texts()],
+        groups.counts.tolist(),
+        groups.self_s.tolist(),
+        groups.ratio.tolist(),
+        groups.cumulative_s.tolist(),
+        groups.computation.optional(),
+        groups.flops.optional(),
+        groups.memory.optional(),
+        groups.bandwidth.optional(),
+    ]
+
+
+def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
+    """The same as one mapping for each group."""
+    keys = [field.key for field in GROUP_FIELDS]
+    for row in zip(*group_columns(groups), strict=True):
+        yield dict(zip(keys, row, strict=True))

@@ -7,8 +7,7 @@ import msgspec
 import numpy as np
 
 from profiles.analysis.data import ProfileData
-from profiles.exporting.asked import Asked, group_rows
-from profiles.exporting.fields import VERSION, Rows, Values
+from profiles.exporting.fields import VERSION, Asked, Rows, Values, group_rows
 from profiles.parsers.columns import Side
 
 FORMAT = "megengine-web-profile"
@@ -31,7 +30,7 @@ def to_json(
         which JSON cannot hold, are null.
     groups: by operator type, the longest first: {"type", "operators", "device_s", "host_s"}, sums
         over the operators that are listed
-    aggregate: null, or the groups that were asked for (`asked.GROUP_FIELDS`)
+    aggregate: null, or the groups that were asked for (`fields.GROUP_FIELDS`)
     """
     columns = data.columns
     document = {

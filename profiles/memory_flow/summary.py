@@ -5,6 +5,7 @@ All of it is bounded, whatever the file: what is left out is counted.
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.memory_flow.amounts import layout_of
-from profiles.memory_flow.reader import NONE, Flow
+from profiles.memory_flow.reader import NONE, Flow, read_flow
 from profiles.memory_flow.usage import Space, Usage, space_of, usage_of
 from profiles.thinning import thinned
 
@@ -272,3 +273,8 @@ def _curve(usage: Usage) -> FlowCurve:
         at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
         held_bytes=tuple(np.maximum.reduceat(usage.held, starts).tolist()),
     )
+
+
+def read_memory_flow(path: Path) -> bytes:
+    """Return the summary of a file as JSON. Raises ProfileFormatError, as `read_flow` does."""
+    return encode_summary(summarize(read_flow(path)))

@@ -15,8 +15,7 @@ from rest_framework.request import Request
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import Printed, text_pieces
-from profiles.exporting.asked import group_rows
-from profiles.exporting.fields import values_of
+from profiles.exporting.fields import group_rows, values_of
 from profiles.exporting.json_file import operators_as_json
 from profiles.exports import FORMATS, exported
 from profiles.originals import originals_of

@@ -1,6 +1,6 @@
 """What the viewer of graphs is given: the executed graph, or the model that was uploaded."""
 
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.utils.translation import gettext
@@ -10,10 +10,35 @@ from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.derived.loading import profile_data
 from profiles.models import Profile
 from profiles.parsers.columns import Side
-from profiles.parsers.model_start import START_BYTES, ModelForm, model_form
 from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
 from webprofile.storage import storage
+
+#: how much of a file decides
+START_BYTES = 32
+#: v2: what MegEngine dumps by default (`dump_format='FBS_V2'`); v1: `FBS`; old: before
+#: FlatBuffers; other: packed, encrypted or no model
+ModelForm = Literal["v2", "v1", "old", "other"]
+
+_INPUT_DATA = b"mgbtest0"
+_OLD = (b"mgb0001", b"mgb0000a", b"MGBS")
+
+
+def model_form(start: bytes) -> ModelForm:
+    """Return the form of the model whose first `START_BYTES` are `start`.
+
+    Source: MegEngine `src/serialization/impl/serializer_oss*.cpp`. A file with input data begins
+    with `mgbtest0` and their number, 12 bytes in all. The identifier of a FlatBuffers file
+    stands after its root's offset, before which there may be its size.
+    """
+    if start.startswith(_INPUT_DATA):
+        start = start[12:]
+    if b"mgv2" in (start[4:8], start[8:12]):
+        return "v2"
+    if start.startswith(b"MGBC"):
+        return "v1"
+    return "old" if start.startswith(_OLD) else "other"
+
 
 #: letters of a scope's address that are looked at
 LONGEST_SCOPE = 500

@@ -13,11 +13,9 @@ from profiles.analysis.data import ProfileData
 from profiles.memory_flow.summary import decode_summary as decode_memory_flow
 from profiles.memory_flow.summary import tag_of
 from profiles.models import OpenedFile, Profile
-from profiles.originals import Original, originals_of
-from profiles.shown.file_names import own_names
+from profiles.originals import Original, originals_of, own_names
 from profiles.shown.isolating import isolated
-from profiles.static_memory.joining import rows_of
-from profiles.static_memory.summary import decode_static_memory
+from profiles.static_memory.summary import decode_static_memory, rows_of
 from profiles.traces.summary import decode_summary
 
 #: fewer names than these say nothing of what they have in common

@@ -11,8 +11,13 @@ from profiles.analysis.data import ProfileData
 from profiles.parsers.columns import MISSING
 from profiles.shown.isolating import isolated
 from profiles.shown.quantities import bytesize
-from profiles.static_memory.joining import rows_of
-from profiles.static_memory.summary import ChunkRow, MomentRow, StaticMemory, decode_static_memory
+from profiles.static_memory.summary import (
+    ChunkRow,
+    MomentRow,
+    StaticMemory,
+    decode_static_memory,
+    rows_of,
+)
 from webprofile.integers import parse_int
 
 #: rows that the page shows; the API has all that are kept

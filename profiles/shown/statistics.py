@@ -24,10 +24,9 @@ from profiles.analysis.stability import (
     totals_of_passes,
 )
 from profiles.models import AttemptMeasurement, Profile
-from profiles.originals import are_of_trace, originals_of
+from profiles.originals import are_of_trace, originals_of, own_names
 from profiles.parsers.columns import Side
 from profiles.shown.explanations import EXPLANATIONS
-from profiles.shown.file_names import own_names
 from profiles.shown.isolating import isolated
 from profiles.shown.quantities import seconds
 

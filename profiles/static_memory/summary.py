@@ -3,7 +3,9 @@
 All of it is bounded, whatever the file: what is left out is counted.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -11,6 +13,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from profiles.analysis.data import ProfileData
+from profiles.parsers.columns import MISSING
+from profiles.parsers.errors import ProfileFormatError
 from profiles.static_memory.figures import (
     Figures,
     alive_at,
@@ -19,8 +24,8 @@ from profiles.static_memory.figures import (
     overlaps,
     sharing,
 )
-from profiles.static_memory.graph_file import Step, Variable
-from profiles.static_memory.plan_file import NOWHERE, PlanFile
+from profiles.static_memory.graph_file import Step, Variable, read_graph
+from profiles.static_memory.plan_file import NOWHERE, PlanFile, read_plan
 from profiles.static_memory.tensors import element_bytes, tensors_of
 
 #: rows that are kept: chunks that move and such as do not, operators, moments, chunks of a moment
@@ -277,3 +282,51 @@ def _first_name(step: Step) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def rows_of(found: StaticMemory, data: ProfileData) -> dict[int, int]:
+    """Return the row of `data.columns` by step, for the steps whose operator is certain.
+
+    That is one of the same id and name, else the only one of its type whose first output has the
+    same name, if the plan has only one of these, too.
+    """
+    if not data.has_operators:
+        return {}
+    columns, graph = data.columns, data.graph
+    by_id = {pair: row for row, pair in enumerate(zip(columns.ids, columns.names, strict=True))}
+    by_output: dict[tuple[str, str | None], int] = {}
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for place, row in enumerate(graph.operators.row.tolist()):
+        outputs = graph.operators.outputs[place]
+        if row != MISSING and len(outputs):
+            key = (graph.variables.names[outputs[0]], columns.types[row])
+            by_output[key] = row
+            seen[key] += 1
+    wanted = Counter((each.makes, each.type) for each in found.operators)
+    rows: dict[int, int] = {}
+    for each in found.operators:
+        key = (each.makes, each.type)
+        if each.id and (each.id, each.name) in by_id:
+            rows[each.step] = by_id[each.id, each.name]
+        elif each.makes and seen[key] == wanted[key] == 1:
+            rows[each.step] = by_output[key]
+    return rows
+
+
+def read_static_memory(path: Path, graph_path: Path | None) -> bytes:
+    """Return the summary of a StaticMemoryInfo.json as JSON (`decode_static_memory` reads it).
+
+    graph_path: the graph.json that was written with it, if there is one. If it is damaged or of
+        another graph, tensors have no names, and the summary says so.
+    Raises ProfileFormatError, as `read_plan` does.
+    """
+    plan = read_plan(path.read_bytes())
+    state: GraphState = "none"
+    steps = None
+    if graph_path is not None:
+        try:
+            steps = read_graph(graph_path.read_bytes(), plan.names)
+            state = "used"
+        except ProfileFormatError as error:
+            state = "graph_unreadable" if error.code == "graph_unreadable" else "not_a_profile"
+    return encode_static_memory(summarize(plan, steps, state))

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from profiles.models import Profile
 from profiles.parsers.load_and_run import parse
-from profiles.parsers.model_start import model_form
+from profiles.shown.graph_view import model_form
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiles.analysis.io_dump import BLOCK, compare, index_of
+from profiles.analysis.io_dump import BLOCK, compare, index_of, makers
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.execution import makers
 from profiles.parsers.tensor_dump import DumpError, _names, open_folder, open_zip
 from profiles.tests.dumps import make_files, tensor_bytes, write_folder, zip_bytes
 

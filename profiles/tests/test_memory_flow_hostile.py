@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.memory_flow import elements, reader
-from profiles.memory_flow.reading import read_memory_flow
-from profiles.memory_flow.summary import decode_summary
+from profiles.memory_flow.summary import decode_summary, read_memory_flow
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.interning import OTHERS
 from profiles.tests import hostile

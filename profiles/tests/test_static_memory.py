@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from profiles.parsers.errors import ProfileFormatError
 from profiles.static_memory import summary as summaries
-from profiles.static_memory.reading import read_static_memory
-from profiles.static_memory.summary import StaticMemory, decode_static_memory
+from profiles.static_memory.summary import StaticMemory, decode_static_memory, read_static_memory
 from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
 from testdata import DATA
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.conftest import find_megengine_python
-from profiles.static_memory.reading import read_static_memory
-from profiles.static_memory.summary import StaticMemory, decode_static_memory
+from profiles.static_memory.summary import StaticMemory, decode_static_memory, read_static_memory
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import DATA
 

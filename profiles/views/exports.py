@@ -10,8 +10,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from profiles.derived.loading import profile_data
-from profiles.exporting.asked import GROUP_FIELDS
-from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
+from profiles.exporting.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
 from profiles.exports import FORMATS, exported
 from profiles.originals import originals_of
 from profiles.provenance import file_name, provenance

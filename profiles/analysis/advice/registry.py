@@ -9,7 +9,6 @@ import numpy as np
 
 from profiles.analysis.advice import (
     algorithms,
-    constants,
     fusing,
     interruptions,
     launching,
@@ -61,7 +60,7 @@ RULES = (
     Rule("blocked_layout", algorithms.blocked_layout, needs="options", timed=True),
     Rule("unfused_batch_norm", fusing.unfused_batch_norm),
     Rule("unfused_bias", fusing.unfused_bias),
-    Rule("constant_work", constants.constant_work),
+    Rule("constant_work", fusing.constant_work),
     Rule("tiny_operators", launching.tiny_operators, timed=True, traced=True),
     Rule("host_bound", launching.host_bound, timed=True),
     Rule("slow_to_issue", launching.slow_to_issue, timed=True),

@@ -11,9 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from agent.protocol.artifacts import limit_of
-from profiles.analysis.io_dump import MAX_ERROR, Difference, compare, index_of
+from profiles.analysis.io_dump import MAX_ERROR, Difference, Maker, compare, index_of
 from profiles.comparisons.dumps import execution_order
-from profiles.parsers.execution import Maker
 from profiles.parsers.tensor_dump import Dump, DumpError, open_folder, open_zip
 from profiles.selectors import IO_DUMP_NAME, dump_of
 from tasks.models import Artifact, Task

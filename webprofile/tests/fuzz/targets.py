@@ -25,19 +25,23 @@ from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Measurement
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log
+from profiles.analysis import io_dump
 from profiles.derived.measurements import measurement_row
-from profiles.memory_flow.reading import read_memory_flow
 from profiles.memory_flow.summary import decode_summary as decode_memory_flow
-from profiles.parsers import execution, first_look, tensor_dump
+from profiles.memory_flow.summary import read_memory_flow
+from profiles.parsers import first_look, tensor_dump
 from profiles.parsers import run_log as server_log
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse, parse_whole
-from profiles.parsers.model_start import model_form
 from profiles.parsers.npz import DAMAGE, unpack_columns
+from profiles.shown.graph_view import model_form
 from profiles.static_memory.packed import unpack
-from profiles.static_memory.reading import read_static_memory
-from profiles.static_memory.summary import decode_static_memory, encode_static_memory
+from profiles.static_memory.summary import (
+    decode_static_memory,
+    encode_static_memory,
+    read_static_memory,
+)
 from profiles.traces.reading import read_dynamic
 from profiles.traces.summary import decode_summary, encode_summary
 from tasks.models import Attempt
@@ -68,7 +72,7 @@ class Target:
 
 def feed_profile(data: bytes) -> None:
     with contextlib.suppress(ProfileFormatError):
-        execution.makers(data)
+        io_dump.makers(data)
     with contextlib.suppress(ProfileFormatError):
         parse(data, max_bytes=MOST_BYTES, checked=False)
     try:
