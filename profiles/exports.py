@@ -1,14 +1,17 @@
 """A profile as a file of each format; for the site and for `manage.py export`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from django.conf import settings
 from django.http import QueryDict
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
+from profiles.analysis.merging import merge
 from profiles.analysis.query import Query
 from profiles.analysis.text import Printed, text_pieces
 from profiles.exporting.chrome_trace import to_trace
@@ -18,6 +21,7 @@ from profiles.exporting.json_file import to_json
 from profiles.models import Profile
 from profiles.originals import with_own_names
 from profiles.parsers.columns import ProfileColumns
+from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.report import report_html
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
@@ -94,6 +98,18 @@ FORMATS: dict[str, Format] = {
     "report": Format(".html", "text/html; charset=utf-8", _report),
     "text": Format(".txt", "text/plain; charset=utf-8", _text),
 }
+
+
+def profile_of_files(paths: Sequence[str]) -> ProfileData:
+    """The profile of files of load_and_run, one for each pass.
+
+    Raises OSError, ProfileFormatError.
+    """
+    limit = settings.PROFILE_SIZE_LIMIT_BYTES
+    (lead, data), *others = [(Path(path).name, Path(path).read_bytes()) for path in paths]
+    columns, graph = parse_whole(data, max_bytes=limit)
+    passes = [(name, parse(other, max_bytes=limit)) for name, other in others]
+    return merge([(lead, columns), *passes], graph())
 
 
 def exported(

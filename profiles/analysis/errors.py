@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from profiles.parsers.errors import CodedError
+
 AnalysisCode = Literal[
     "device_total_zero",
     "device_total_zero_opencl",
@@ -15,16 +17,5 @@ AnalysisCode = Literal[
 ]
 
 
-class AnalysisError(ValueError):
-    """A well-formed profile that cannot be analysed, or a question that cannot be answered.
-
-    `code` is for programs and translations; `detail` is an English sentence.
-    """
-
-    def __init__(self, code: AnalysisCode, detail: str) -> None:
-        super().__init__(code, detail)
-        self.code = code
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return self.detail
+class AnalysisError(CodedError[AnalysisCode]):
+    """A well-formed profile that cannot be analysed, or a question that cannot be answered."""

@@ -25,6 +25,11 @@ def share(ratio: float | None, absent: str = ABSENT) -> str:
     return absent if ratio is None or not math.isfinite(ratio) else f"{ratio * 100:.1f} %"
 
 
+def ratio(part: float, whole: float) -> float | None:
+    """Return a part of a whole; None where the whole is nothing."""
+    return part / whole if whole > 0 else None
+
+
 def computation(operations: float | None) -> tuple[str, str]:
     """Return a number of operations: `("1.77", "MFLO")`."""
     return with_unit(operations, ("FLO", "FLO"), 1000)

@@ -17,14 +17,14 @@ from agent.protocol.artifacts import (
 )
 from agent.protocol.measurement import Measurement
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measuring import latency, times_of
+from profiles.analysis.measuring import Latency, latency, times_of
 from profiles.analysis.stability import totals_of_passes
 from profiles.derived.deriving import Derived, Told, derive, profile_row, untold
 from profiles.derived.measurements import MeasurementFormatError, measurement_read, measurement_row
 from profiles.models import AttemptMeasurement, Profile
 from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.run_log import parse_run_log, parse_warnings
+from profiles.parsers.run_log import RunSummary, parse_run_log, parse_warnings
 from tasks.models import Attempt, Task, artifact_key
 from tasks.reasons import Reason
 from webprofile.errors import DomainError
@@ -157,22 +157,19 @@ def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Pro
         return profile  # what it printed is its own, no log of load_and_run
     log_text = _log_text(attempt)
     profile.warnings = parse_warnings(log_text)
-    summary = parse_run_log(log_text)
-    profile.iterations = summary.iterations if summary else None
-    profile.mean_ms, profile.min_ms, profile.max_ms = (
-        (summary.mean_ms, summary.min_ms, summary.max_ms) if summary else (None, None, None)
-    )
+    _note_iterations(profile, parse_run_log(log_text))
     return profile
 
 
 def _take_iterations(profile: Profile, measurement: Measurement) -> None:
     """The log holds the iterations of all passes; a profile's are those of profiled ones alone."""
     times = times_of([each for each in measurement.passes if each.kept], "profiled")
-    found = latency(times)
-    profile.iterations = found.iterations if found else None
-    profile.mean_ms, profile.min_ms, profile.max_ms = (
-        (found.mean_ms, found.min_ms, found.max_ms) if found else (None, None, None)
-    )
+    _note_iterations(profile, latency(times))
+
+
+def _note_iterations(profile: Profile, found: RunSummary | Latency | None) -> None:
+    for name in ("iterations", "mean_ms", "min_ms", "max_ms"):
+        setattr(profile, name, getattr(found, name) if found else None)
 
 
 def _totals(attempt: Attempt, derived: Derived | None, side: Side) -> Sequence[float | None]:

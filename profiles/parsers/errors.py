@@ -1,6 +1,6 @@
-"""The one exception that a parser raises for a file it cannot use."""
+"""What a parser raises for a file that it cannot use."""
 
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 FormatCode = Literal[
     "empty",  # no byte but white space
@@ -29,17 +29,23 @@ FormatCode = Literal[
 ]
 
 
-class ProfileFormatError(ValueError):
-    """A file that is not the profile it claims to be.
+Code = TypeVar("Code", bound=str)
 
-    `code` is for programs and translations; `detail` is an English sentence that names the
-    cause and the place. Both are in `args`, so the exception can be pickled.
+
+class CodedError(ValueError, Generic[Code]):
+    """`code` is for programs and translations; `detail` is a sentence that names the cause.
+
+    Both are in `args`, so the exception can be pickled.
     """
 
-    def __init__(self, code: FormatCode, detail: str) -> None:
+    def __init__(self, code: Code, detail: str) -> None:
         super().__init__(code, detail)
         self.code = code
         self.detail = detail
 
     def __str__(self) -> str:
         return self.detail
+
+
+class ProfileFormatError(CodedError[FormatCode]):
+    """A file that is not the profile it claims to be."""

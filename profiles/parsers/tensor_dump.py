@@ -20,6 +20,8 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.parsers.errors import CodedError
+
 MOST_FILES = 20_000
 MOST_BYTES = 8 << 30
 MOST_NAME_BYTES = 64 * 1024
@@ -62,15 +64,8 @@ _DTYPES: dict[int, tuple[str, str]] = {
 }
 
 
-class DumpError(ValueError):
-    """A dump that cannot be read. `code` is for programs, `detail` an English sentence."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(code, detail)
-        self.code, self.detail = code, detail
-
-    def __str__(self) -> str:
-        return self.detail
+class DumpError(CodedError[str]):
+    """A dump that cannot be read."""
 
 
 @dataclass(frozen=True)

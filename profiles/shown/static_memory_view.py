@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import ratio
 from profiles.parsers.columns import MISSING
 from profiles.shown.isolating import isolated
 from profiles.shown.quantities import bytesize
@@ -45,10 +46,10 @@ def static_memory_view(data: ProfileData, asked: QueryDict) -> Json | None:
     return {
         "plan": found,
         "lost_bytes": found.peak_bytes - found.most_alive_bytes,
-        "lost_share": _ratio(found.peak_bytes - found.most_alive_bytes, found.peak_bytes),
+        "lost_share": ratio(found.peak_bytes - found.most_alive_bytes, found.peak_bytes),
         "holes_bytes": found.peak_bytes - found.peak_alive_bytes,
         "together_bytes": found.peak_bytes + found.weight_bytes,
-        "reuse": _ratio(found.sum_bytes, found.peak_bytes),
+        "reuse": ratio(found.sum_bytes, found.peak_bytes),
         "peak_operator": shown.operator(found.peak_step),
         "notes": _notes(found),
         "moments": [
@@ -189,10 +190,6 @@ def _chosen(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
 
 def _left(moment: MomentRow) -> int:
     return len(moment.chunks[AT_PEAK_SHOWN:]) + moment.chunks_left_out
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole > 0 else None
 
 
 def _sentence(found: StaticMemory, shown: _Shown) -> str:

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import ratio
 from profiles.shown.quantities import seconds
 from profiles.shown.time_axis import time_axis
 from profiles.traces.curves import Curve
@@ -34,10 +35,10 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
         "has_kernels": _has_kernels(found),
         "recorded_s": found.end_s - found.begin_s,
         "wait_s": found.wait_s + found.wait_after_s,
-        "wait_share": _share(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
+        "wait_share": ratio(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
         "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in found.lanes],
         "phases": [
-            {"row": phase, "name": _phase(phase.name), "share": _share(phase.device_s, _sum(found))}
+            {"row": phase, "name": _phase(phase.name), "share": ratio(phase.device_s, _sum(found))}
             for phase in found.phases
         ],
         "scopes": found.scopes[:SCOPES_SHOWN],
@@ -75,10 +76,6 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
 
 def _sum(found: TraceSummary) -> float:
     return sum(phase.device_s for phase in found.phases)
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
 
 
 def _kind(kind: str) -> str:

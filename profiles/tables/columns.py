@@ -28,33 +28,39 @@ class Column:
     is_code: bool = False
 
 
+def _column(
+    key: str,
+    title: Any,
+    note: Any,
+    what: Any,
+    unit: Any,
+    formula: Any = "",
+    order: str = "",
+    *,
+    is_code: bool = False,
+) -> Column:
+    return Column(key, title, note, Explanation(key, title, what, unit, formula), order, is_code)
+
+
 _SECONDS = _("seconds")
 _SHAPE = _("elements along each axis")
 
-OPERATOR = Column(
+OPERATOR = _column(
     "op",
     _("Operator"),
     _("name, type, id"),
-    Explanation(
-        "operator",
-        _("Operator"),
-        _("Name, type and number that MegEngine gave the operator. Ordered by the number."),
-        _("text"),
-    ),
-    "opr_id",
+    _("Name, type and number that MegEngine gave the operator. Ordered by the number."),
+    _("text"),
+    order="opr_id",
 )
-TIME = Column(
+TIME = _column(
     "time",
     _("Self time"),
     "s",
-    Explanation(
-        "self_time",
-        _("Self time"),
-        _("How long the operator took, and which share of the side's total that is."),
-        _SECONDS,
-        _("end − start, of the slowest computing node; on the host, of the slowest thread"),
-    ),
-    "time",
+    _("How long the operator took, and which share of the side's total that is."),
+    _SECONDS,
+    _("end − start, of the slowest computing node; on the host, of the slowest thread"),
+    order="time",
 )
 MEDIAN = Column("time", _("Self time"), _("median, s"), EXPLANATIONS["median"], "time")
 #: only where there are several passes
@@ -66,87 +72,64 @@ STATISTICS = (
     Column("n", "n", _("samples"), EXPLANATIONS["samples"], "count"),
 )
 NUMBERS = (
-    Column(
+    _column(
         "cum",
         _("Cumulative"),
         "s",
-        Explanation(
-            "cumulative",
-            _("Cumulative"),
-            _("What this row and those above it took together."),
-            _SECONDS,
-            _("sum of their self times, and its share of the total"),
-        ),
+        _("What this row and those above it took together."),
+        _SECONDS,
+        _("sum of their self times, and its share of the total"),
     ),
-    Column(
+    _column(
         "flo",
         _("Computation"),
         "FLOP",
-        Explanation(
-            "computation",
-            _("Computation"),
-            _("Operations of one execution; a multiplication with an addition counts as two."),
-            _("FLOP, 1000 FLOP = 1 KFLOP"),
-        ),
-        "computation",
+        _("Operations of one execution; a multiplication with an addition counts as two."),
+        _("FLOP, 1000 FLOP = 1 KFLOP"),
+        order="computation",
     ),
-    Column(
+    _column(
         "flops",
         "FLOP/s",
         "",
-        Explanation(
-            "flops",
-            "FLOP/s",
-            _("How fast the operator computed."),
-            _("FLOP per second"),
-            _("computation / self time"),
-        ),
-        "flops",
+        _("How fast the operator computed."),
+        _("FLOP per second"),
+        _("computation / self time"),
+        order="flops",
     ),
-    Column(
+    _column(
         "mem",
         pgettext_lazy("operator", "Memory"),
         "byte",
-        Explanation(
-            "memory",
-            pgettext_lazy("operator", "Memory"),
-            _("Bytes of all inputs and outputs of one execution."),
-            _("byte, 1024 byte = 1 KiB"),
-        ),
-        "memory",
+        _("Bytes of all inputs and outputs of one execution."),
+        _("byte, 1024 byte = 1 KiB"),
+        order="memory",
     ),
-    Column(
+    _column(
         "bw",
         _("Bandwidth"),
         "byte/s",
-        Explanation(
-            "bandwidth",
-            _("Bandwidth"),
-            _("How fast inputs and outputs were moved."),
-            _("bytes per second"),
-            _("memory / self time"),
-        ),
-        "bandwidth",
+        _("How fast inputs and outputs were moved."),
+        _("bytes per second"),
+        _("memory / self time"),
+        order="bandwidth",
     ),
-    Column(
+    _column(
         "in",
         _("Input shapes"),
         "",
-        Explanation(
-            "in_shapes",
-            _("Input shapes"),
-            _("Shape of each input; strides follow where it is not contiguous."),
-            _SHAPE,
-        ),
-        "in_shapes",
+        _("Shape of each input; strides follow where it is not contiguous."),
+        _SHAPE,
+        order="in_shapes",
         is_code=True,
     ),
-    Column(
+    _column(
         "out",
         _("Output shapes"),
         "",
-        Explanation("out_shapes", _("Output shapes"), _("Shape of each output."), _SHAPE),
-        "out_shapes",
+        _("Shape of each output."),
+        _SHAPE,
+        order="out_shapes",
         is_code=True,
     ),
 )

@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +37,7 @@ Floats = NDArray[np.float64]
 #: single: one sample somewhere; few: too few passes for an interval; unknown: nothing tells what
 #: equal runs differ by; none: no clear difference. Only the last two are differences.
 Verdict = Literal["absent", "disturbed", "single", "few", "unknown", "none", "faster", "slower"]
-VERDICTS: tuple[Verdict, ...] = (
-    "absent",
-    "disturbed",
-    "single",
-    "few",
-    "unknown",
-    "none",
-    "faster",
-    "slower",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: of passes and of operators
 LEVEL = 0.05
 #: of passes where the scatter of equal runs is known

@@ -2,23 +2,19 @@
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from tabulate import tabulate
 
 from profiles.analysis.comparison.comparison import FEWEST, MOST, Comparison, compare
 from profiles.analysis.comparison.question import Question, ask
 from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
-from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
 from profiles.comparisons.words import letter, signed, signed_percent, verdict_words
+from profiles.exports import profile_of_files
 from profiles.parsers.columns import Side
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.shown.quantities import seconds
 
 #: of an operator in the table
@@ -53,7 +49,7 @@ class Command(BaseCommand):
         if not FEWEST <= len(names) <= MOST:
             raise CommandError(f"{FEWEST} to {MOST} profiles can be compared.")
         try:
-            comparison = compare([_read(name) for name in names])
+            comparison = compare([profile_of_files(name.split(",")) for name in names])
         except (OSError, ProfileFormatError) as error:
             self.stderr.write(str(error))
             sys.exit(1)
@@ -71,15 +67,6 @@ class Command(BaseCommand):
             steps = waterfall(comparison, other, side=side, by=options["by"])
             self.stdout.write(_steps_text(steps) + "\n")
             self.stdout.write(_rows_text(comparison, rows, other, side) + "\n")
-
-
-def _read(names: str) -> ProfileData:
-    limit = settings.PROFILE_SIZE_LIMIT_BYTES
-    lead, *others = names.split(",")
-    columns, graph = parse_whole(Path(lead).read_bytes(), max_bytes=limit)
-    passes = [(lead, columns)]
-    passes += [(name, parse(Path(name).read_bytes(), max_bytes=limit)) for name in others]
-    return merge(passes, graph())
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 from django.http import QueryDict
@@ -14,14 +13,12 @@ from django.utils import timezone
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.merging import merge
 from profiles.bulk_exports import operator_columns, task_columns
 from profiles.derived.loading import profile_data
 from profiles.exporting.many import ROWS, WRITERS
-from profiles.exports import FORMATS, exported
+from profiles.exports import FORMATS, exported, profile_of_files
 from profiles.models import Profile
 from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.provenance import provenance
 from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
@@ -161,14 +158,9 @@ def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profil
         if profile is None:
             raise CommandError(f"Task {sources[0]} has no profile.")
         return profile_data(profile), provenance(profile), profile
-    limit = settings.PROFILE_SIZE_LIMIT_BYTES
-    files = [(Path(source).name, Path(source).read_bytes()) for source in sources]
-    (name, data), *others = files
-    columns, graph = parse_whole(data, max_bytes=limit)
-    passes = [(name, columns), *((each, parse(data, max_bytes=limit)) for each, data in others)]
-    meta = {"title": name, "source": "file", "warnings": []}
+    meta = {"title": Path(sources[0]).name, "source": "file", "warnings": []}
     meta["exported_at"] = timezone.now().isoformat(timespec="seconds")
-    return merge(passes, graph()), meta, None
+    return profile_of_files(sources), meta, None
 
 
 @contextmanager

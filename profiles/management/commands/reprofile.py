@@ -3,6 +3,7 @@
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import structlog
@@ -79,12 +80,12 @@ class Command(BaseCommand):
         # a row may go, or be made by another, while this runs: each is read when its turn comes
         for number in list(profiles.order_by("pk").values_list("pk", flat=True)):
             if profile := Profile.objects.filter(pk=number).first():
-                yield f"profile {number} ({_source(profile)})", _bound(profile_rebuild, profile)
+                yield f"profile {number} ({_source(profile)})", partial(profile_rebuild, profile)
         alone = measurements.filter(attempt__profile=None).order_by("pk")
         for number in list(alone.values_list("pk", flat=True)):
             if row := AttemptMeasurement.objects.filter(pk=number).first():
                 name = f"measurement {number} (task {row.attempt.task_id})"
-                yield name, _bound(attempt_rebuild, row.attempt)
+                yield name, partial(attempt_rebuild, row.attempt)
 
 
 def _of_tasks(
@@ -102,7 +103,3 @@ def _source(profile: Profile) -> str:
     if profile.attempt is not None:
         return f"task {profile.attempt.task_id}"
     return f"opened {profile.upload_id}"
-
-
-def _bound(rebuild: Callable[[Any], None], row: Any) -> Callable[[], None]:
-    return lambda: rebuild(row)
