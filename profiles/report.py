@@ -11,7 +11,6 @@ from django.utils import translation
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
-from profiles.analysis.advice import Facts
 from profiles.analysis.data import ProfileData
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.query import Query
@@ -41,7 +40,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     meta: `provenance`; profile: None for a file that is no row here
     """
     script = render_to_string("profiles/report.js").strip()
-    facts = facts_of(profile) if profile else _alone(data)
+    facts = facts_of(profile) if profile else of_trace(data)
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of our own
@@ -85,10 +84,6 @@ def _measured(profile: Profile | None) -> AttemptMeasurement | None:
 
 def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _alone(data: ProfileData) -> Facts:
-    return of_trace(data) if "trace" in data.beside else Facts()
 
 
 def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +13,7 @@ from profiles.parsers.columns import ProfileColumns, Side, SideTimes, taken
 from profiles.parsers.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
+Summary = TypeVar("Summary")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,11 @@ class ProfileData:
     def has_operators(self) -> bool:
         """Whether a file is of a kind that has operators, be it none of them."""
         return bool(self.passes)
+
+    def summary(self, kind: str, form: type[Summary]) -> Summary | None:
+        """Return what a file of this kind says beside operators; None without such a file."""
+        kept = self.beside.get(kind)
+        return None if kept is None else msgspec.json.decode(kept, type=form)
 
     @cached_property
     def graph(self) -> ExecutedGraph:

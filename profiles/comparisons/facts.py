@@ -24,7 +24,7 @@ from profiles.provenance import title_of
 from profiles.shown.attempt_words import contamination_word
 from profiles.shown.isolating import shortened
 from profiles.shown.quantities import listed
-from profiles.traces.summary import TraceSummary, decode_summary
+from profiles.traces.summary import TraceSummary
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"
@@ -262,9 +262,8 @@ _PHASES = ("backward", "step")
 
 def trace_of(profile: Profile, data: ProfileData) -> TraceSummary | None:
     """What a trace says beside its operators; None where the operators are not those of one."""
-    if "trace" not in data.beside or not are_of_trace(profile, data.passes):
-        return None
-    return decode_summary(data.beside["trace"])
+    found = data.summary("trace", TraceSummary)
+    return found if found and are_of_trace(profile, data.passes) else None
 
 
 def steps_of(profile: Profile, data: ProfileData) -> int | None:

@@ -37,9 +37,8 @@ from profiles.parsers.graph import ExecutedGraph
 from profiles.parsers.graph_json import empty_graph
 from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.static_memory.packed import unpack
-from profiles.static_memory.summary import decode_static_memory, read_static_memory
+from profiles.static_memory.summary import StaticMemory, read_static_memory
 from profiles.traces.reading import read_dynamic
-from profiles.traces.summary import encode_summary
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"
 #: of a trace, beside what is derived
@@ -235,7 +234,7 @@ def _add_trace(run: Run, path: Path, _order: Order) -> None:
         run.add_pass("trace", path.name, found.columns, lambda: found.graph)
         if "trace" in run.beside:
             return
-    run.add_beside("trace", encode_summary(found.summary))
+    run.add_beside("trace", msgspec.json.encode(found.summary))
 
 
 def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:
@@ -257,7 +256,7 @@ def _add_graph(run: Run, path: Path, _order: Order) -> None:
         raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
     if path != run.company["graph"]:
         raise _second_of_kind()
-    state = decode_static_memory(run.beside["static_memory"]).graph
+    state = msgspec.json.decode(run.beside["static_memory"], type=StaticMemory).graph
     if state in ("graph_unreadable", "not_a_profile"):
         text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
         raise ProfileFormatError("graph_of_another", f"The plan has no names of tensors. {text}")

@@ -169,16 +169,6 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
     )
 
 
-def encode_summary(summary: MemoryFlowSummary) -> bytes:
-    """Return it as JSON."""
-    return msgspec.json.encode(summary)
-
-
-def decode_summary(data: bytes) -> MemoryFlowSummary:
-    """Return what `encode_summary` made."""
-    return msgspec.json.decode(data, type=MemoryFlowSummary)
-
-
 def _s(ns: int | np.int64) -> float:
     return float(ns) * _S_PER_NS
 
@@ -277,4 +267,4 @@ def _curve(usage: Usage) -> FlowCurve:
 
 def read_memory_flow(path: Path) -> bytes:
     """Return the summary of a file as JSON. Raises ProfileFormatError, as `read_flow` does."""
-    return encode_summary(summarize(read_flow(path)))
+    return msgspec.json.encode(summarize(read_flow(path)))

@@ -20,7 +20,7 @@ from profiles.shown.isolating import shortened
 from profiles.shown.quantities import bytesize, listed, seconds
 from profiles.shown.roofs import roofs_of
 from profiles.shown.trace_advice_words import TRACE_RULES
-from profiles.traces.summary import decode_summary
+from profiles.traces.summary import TraceSummary
 
 #: operators that a finding links to; the rest is counted
 MOST_OPERATORS = 5
@@ -55,7 +55,9 @@ def facts_of(profile: Profile) -> Facts:
 
 def of_trace(data: ProfileData) -> Facts:
     """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
-    found = decode_summary(data.beside["trace"])
+    found = data.summary("trace", TraceSummary)
+    if found is None:
+        return Facts()
     recorded_s = found.end_s - found.begin_s
     share = (found.wait_s + found.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
     return Facts(of_trace=True, waits=Waits(found.waits_count, share))

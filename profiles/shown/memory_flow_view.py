@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
-from profiles.memory_flow.summary import MemoryFlowSummary, TensorRow, decode_summary, tag_of
+from profiles.memory_flow.summary import MemoryFlowSummary, TensorRow, tag_of
 from profiles.shown.isolating import shortened, visible
 from profiles.shown.quantities import bytesize, seconds
 from webprofile.integers import parse_int
@@ -96,8 +96,7 @@ def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
 
 def summary_of(data: ProfileData) -> MemoryFlowSummary | None:
     """What was kept of the file; None if no such file was opened."""
-    kept = data.beside.get("memory_flow")
-    return None if kept is None else decode_summary(kept)
+    return data.summary("memory_flow", MemoryFlowSummary)
 
 
 def tensors_view(summary: MemoryFlowSummary, asked: FlowQuestion) -> Json:

@@ -10,13 +10,12 @@ from pathlib import PurePath
 from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
-from profiles.memory_flow.summary import decode_summary as decode_memory_flow
-from profiles.memory_flow.summary import tag_of
+from profiles.memory_flow.summary import MemoryFlowSummary, tag_of
 from profiles.models import OpenedFile, Profile
 from profiles.originals import Original, originals_of, own_names
 from profiles.shown.isolating import isolated
-from profiles.static_memory.summary import decode_static_memory, rows_of
-from profiles.traces.summary import decode_summary
+from profiles.static_memory.summary import StaticMemory, rows_of
+from profiles.traces.summary import TraceSummary
 
 #: fewer names than these say nothing of what they have in common
 _NAMES_LEAST = 10
@@ -78,9 +77,10 @@ class _Files:
 def _trained_here_alone(files: _Files) -> str:
     """A profile of a network without any backward pass beside a trace that has one."""
     data = files.data
-    if "trace" not in data.beside or files.lead is None or files.lead.kind != "profile":
+    trace = data.summary("trace", TraceSummary)
+    if trace is None or files.lead is None or files.lead.kind != "profile":
         return ""
-    phases = {phase.name for phase in decode_summary(data.beside["trace"]).phases}
+    phases = {phase.name for phase in trace.phases}
     types = set(data.columns.types.values)
     # what has no convolution may go backward without an operator whose type says so
     is_inference = any(each.startswith("Conv") for each in types) and not any(
@@ -97,9 +97,9 @@ def _trained_here_alone(files: _Files) -> str:
 def _other_tensors(files: _Files) -> str:
     """A trace whose tensors have hardly a name in common with those of the memory flow."""
     data = files.data
-    if files.lead is None or files.lead.kind != "trace" or "memory_flow" not in data.beside:
+    flow = data.summary("memory_flow", MemoryFlowSummary)
+    if files.lead is None or files.lead.kind != "trace" or flow is None:
         return ""
-    flow = decode_memory_flow(data.beside["memory_flow"])
     if flow.tensors_left_out or flow.beyond:
         return ""
     made = {tag_of(name) for name in data.columns.names}
@@ -116,9 +116,9 @@ def _other_tensors(files: _Files) -> str:
 def _other_plan(files: _Files) -> str:
     """A memory plan none of whose operators is in the table."""
     data = files.data
-    if files.lead is None or files.lead.kind != "profile" or "static_memory" not in data.beside:
+    plan = data.summary("static_memory", StaticMemory)
+    if files.lead is None or files.lead.kind != "profile" or plan is None:
         return ""
-    plan = decode_static_memory(data.beside["static_memory"])
     told = sum(1 for each in plan.operators if each.makes)
     if told < _NAMES_LEAST or rows_of(plan, data):
         return ""

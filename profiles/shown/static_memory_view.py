@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -16,7 +17,6 @@ from profiles.static_memory.summary import (
     ChunkRow,
     MomentRow,
     StaticMemory,
-    decode_static_memory,
     rows_of,
 )
 from webprofile.integers import parse_int
@@ -34,9 +34,9 @@ Json = dict[str, Any]
 
 def static_memory_view(data: ProfileData, asked: QueryDict) -> Json | None:
     """What the template `profiles/_static_memory.html` shows; None without a plan."""
-    if KIND not in data.beside:
+    found = data.summary(KIND, StaticMemory)
+    if found is None:
         return None
-    found = decode_static_memory(data.beside[KIND])
     shown = _Shown(found, data)
     search = asked.get(SEARCH, "")[:LONGEST_SEARCH].strip()
     chosen = _chosen(found.moments, asked.get(MOMENT, ""))
@@ -75,7 +75,7 @@ def static_memory_view(data: ProfileData, asked: QueryDict) -> Json | None:
 
 def static_memory_data(data: ProfileData) -> Json:
     """What the picture is drawn from: chunks that count, as columns, and the bytes alive."""
-    found = decode_static_memory(data.beside[KIND])
+    found = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
     shown = _Shown(found, data)
     chunks = [each for each in found.chunks if each.counted_from <= each.last]
     chunks = [each for each in chunks if not each.is_weight]

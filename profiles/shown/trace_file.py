@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 from django.utils.translation import gettext
 
 from profiles.derived.loading import run_data
 from profiles.models import Profile
 from profiles.originals import Original, originals_of
-from profiles.traces.summary import decode_summary
+from profiles.traces.summary import TraceSummary
 from webprofile.storage import storage
 
 #: a browser holds a trace several times over while it reads it
@@ -17,6 +18,11 @@ TRACE_LIMIT_BYTES = 200 * 1024**2
 def is_trace(profile: Profile) -> bool:
     """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
     return "trace" in run_data(profile).beside
+
+
+def trace_of(profile: Profile) -> TraceSummary:
+    """What the trace says beside operators, of a profile that was made of one."""
+    return msgspec.json.decode(run_data(profile).beside["trace"], type=TraceSummary)
 
 
 def trace_original(profile: Profile) -> Original | None:
@@ -47,5 +53,5 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
     return {
         "address": storage.presign_get(found.key),
         "size_bytes": found.size_bytes,
-        "is_cut": decode_summary(run_data(profile).beside["trace"]).is_cut,
+        "is_cut": trace_of(profile).is_cut,
     }

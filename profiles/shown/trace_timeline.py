@@ -7,13 +7,12 @@ import numpy as np
 from django.conf import settings
 from django.http import QueryDict
 
-from profiles.derived.loading import request_rebuild, run_data
+from profiles.derived.loading import request_rebuild
 from profiles.models import Profile
 from profiles.shown.time_axis import time_axis
-from profiles.shown.trace_file import TRACE_LIMIT_BYTES
+from profiles.shown.trace_file import TRACE_LIMIT_BYTES, trace_of
 from profiles.traces.choosing import Range
 from profiles.traces.overview import BUCKETS, LaneUse, Overview
-from profiles.traces.summary import decode_summary
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 
@@ -29,7 +28,7 @@ def timeline_view(profile: Profile) -> dict[str, Any] | None:
 
     `chosen` is for the page's script. Raises as `run_data`.
     """
-    found = decode_summary(run_data(profile).beside["trace"]).overview
+    found = trace_of(profile).overview
     if found is None:
         if not profile.problem:
             request_rebuild(profile.pk)

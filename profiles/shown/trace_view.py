@@ -11,7 +11,7 @@ from profiles.analysis.numbers import ratio
 from profiles.shown.quantities import seconds
 from profiles.shown.time_axis import time_axis
 from profiles.traces.curves import Curve
-from profiles.traces.summary import TraceSummary, WaitRow, decode_summary
+from profiles.traces.summary import TraceSummary, WaitRow
 
 #: rows that the page shows; the API has all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
@@ -25,9 +25,9 @@ CURVE_TICKS = 7
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:
     """What the template `profiles/_trace.html` shows; None if it is no trace."""
-    if "trace" not in data.beside:
+    found = data.summary("trace", TraceSummary)
+    if found is None:
         return None
-    found = decode_summary(data.beside["trace"])
     waits = _waits(found.waits)[:WAITS_SHOWN]
     return {
         "summary": found,

@@ -179,16 +179,6 @@ def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -
     )
 
 
-def encode_static_memory(found: StaticMemory) -> bytes:
-    """Return it as JSON."""
-    return msgspec.json.encode(found)
-
-
-def decode_static_memory(data: bytes) -> StaticMemory:
-    """Return what `encode_static_memory` made."""
-    return msgspec.json.decode(data, type=StaticMemory)
-
-
 def _kept(plan: PlanFile, found: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
     """The places of the chunks that are kept, in order."""
     if len(plan.ids) <= min(CHUNKS_LIMIT, WEIGHTS_LIMIT):
@@ -314,7 +304,7 @@ def rows_of(found: StaticMemory, data: ProfileData) -> dict[int, int]:
 
 
 def read_static_memory(path: Path, graph_path: Path | None) -> bytes:
-    """Return the summary of a StaticMemoryInfo.json as JSON (`decode_static_memory` reads it).
+    """Return the summary of a StaticMemoryInfo.json as JSON.
 
     graph_path: the graph.json that was written with it, if there is one. If it is damaged or of
         another graph, tensors have no names, and the summary says so.
@@ -329,4 +319,4 @@ def read_static_memory(path: Path, graph_path: Path | None) -> bytes:
             state = "used"
         except ProfileFormatError as error:
             state = "graph_unreadable" if error.code == "graph_unreadable" else "not_a_profile"
-    return encode_static_memory(summarize(plan, steps, state))
+    return msgspec.json.encode(summarize(plan, steps, state))

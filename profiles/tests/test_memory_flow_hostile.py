@@ -2,12 +2,13 @@
 
 import re
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.memory_flow import elements, reader
-from profiles.memory_flow.summary import decode_summary, read_memory_flow
+from profiles.memory_flow.summary import MemoryFlowSummary, read_memory_flow
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.interning import OTHERS
 from profiles.tests import hostile
@@ -189,7 +190,7 @@ def test_a_file_that_ends_early_gives_what_came_before(tmp_path_factory, part):
     path = tmp_path_factory.getbasetemp() / "cut.svg"
     path.write_bytes(cut)
     try:
-        found = decode_summary(read_memory_flow(path))
+        found = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
     except ProfileFormatError as error:
         assert error.code in ("empty", "not_svg")
         assert cut.count(b"</rect>") <= 1
@@ -210,7 +211,7 @@ def test_whatever_is_changed_in_it_is_read_or_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "changed.svg"
     path.write_bytes(bytes(text))
     try:
-        found = decode_summary(read_memory_flow(path))
+        found = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
     except ProfileFormatError as error:
         assert error.detail
         assert f"opened_{error.code}" in OPENED

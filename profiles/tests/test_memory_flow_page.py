@@ -5,8 +5,10 @@ from html import escape
 from urllib.parse import quote
 
 import httpx2
+import msgspec
 import pytest
 
+from profiles.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.shown import memory_flow_view
@@ -106,14 +108,12 @@ def test_where_no_view_keeps_anything_the_page_does_not_speak_of_it(client, resn
 
 
 def test_what_was_derived_before_that_was_measured_says_nothing_of_it(client, resnet, monkeypatch):
-    decode = memory_flow_view.decode_summary
-
     def without(data):
-        old = json.loads(data)
+        old = json.loads(data.beside["memory_flow"])
         del old["near_peak_s"]
-        return decode(json.dumps(old).encode())
+        return msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary)
 
-    monkeypatch.setattr(memory_flow_view, "decode_summary", without)
+    monkeypatch.setattr(memory_flow_view, "summary_of", without)
     page = page_of(client, resnet)
     assert "1688740 bytes" in page and "Nine tenths" not in page
 

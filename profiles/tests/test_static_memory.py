@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from profiles.parsers.errors import ProfileFormatError
 from profiles.static_memory import summary as summaries
-from profiles.static_memory.summary import StaticMemory, decode_static_memory, read_static_memory
+from profiles.static_memory.summary import StaticMemory, read_static_memory
 from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
 from testdata import DATA
 
@@ -19,7 +20,9 @@ def read(folder: Path, made: Plan | bytes, graph: bytes | None = None) -> Static
     path.write_bytes(made if isinstance(made, bytes) else to_bytes(made))
     if graph is not None:
         beside.write_bytes(graph)
-    return decode_static_memory(read_static_memory(path, None if graph is None else beside))
+    return msgspec.json.decode(
+        read_static_memory(path, None if graph is None else beside), type=StaticMemory
+    )
 
 
 def by_hand(made: Plan) -> dict:

@@ -6,10 +6,11 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.conftest import find_megengine_python
-from profiles.static_memory.summary import StaticMemory, decode_static_memory, read_static_memory
+from profiles.static_memory.summary import StaticMemory, read_static_memory
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import DATA
 
@@ -64,7 +65,7 @@ def run(python: str, script: str, *arguments: object, cwd: Path) -> str:
 
 
 def summary(plan: Path, graph: Path | None = None) -> StaticMemory:
-    return decode_static_memory(read_static_memory(plan, graph))
+    return msgspec.json.decode(read_static_memory(plan, graph), type=StaticMemory)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import re
 from contextlib import contextmanager
 
 import dramatiq
+import msgspec
 import pytest
 from django.urls import reverse
 
@@ -21,7 +22,7 @@ from profiles.shown import trace_timeline
 from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
 from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
-from profiles.traces.summary import decode_summary, encode_summary
+from profiles.traces.summary import TraceSummary
 from profiles.verifying import broken_objects
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -67,7 +68,7 @@ def events_of(answer):
 
 
 def overview_of(profile):
-    return decode_summary(run_data(profile).beside["trace"]).overview
+    return trace_timeline.trace_of(profile).overview
 
 
 class TestCut:
@@ -212,14 +213,13 @@ class TestPreparedAnew:
 
 def _make_old(patch):
     """As if the summary had been written by an earlier version."""
-    decode = trace_timeline.decode_summary
 
-    def without(data):
-        old = json.loads(encode_summary(decode(data)))
+    def without(profile):
+        old = json.loads(run_data(profile).beside["trace"])
         del old["overview"]
-        return decode(json.dumps(old).encode())
+        return msgspec.json.decode(json.dumps(old), type=TraceSummary)
 
-    patch.setattr(trace_timeline, "decode_summary", without)
+    patch.setattr(trace_timeline, "trace_of", without)
 
 
 @pytest.fixture

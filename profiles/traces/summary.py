@@ -6,7 +6,6 @@ All of it is bounded, whatever the trace: what is left out is counted.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -189,16 +188,6 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
         again=operators.repeated.times,
         operators=len(ids),
     )
-
-
-def encode_summary(summary: TraceSummary) -> bytes:
-    """Return it as JSON."""
-    return msgspec.json.encode(summary)
-
-
-def decode_summary(data: bytes) -> TraceSummary:
-    """Return what `encode_summary` made."""
-    return msgspec.json.decode(data, type=TraceSummary)
 
 
 def _recorded(lanes: list[Lane]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from pydantic import ValidationError
 
@@ -27,8 +28,7 @@ from agent.protocol.options import Capabilities, OptionError, build_arguments, c
 from agent.protocol.run_log import parse_log
 from profiles.analysis import io_dump
 from profiles.derived.measurements import measurement_row
-from profiles.memory_flow.summary import decode_summary as decode_memory_flow
-from profiles.memory_flow.summary import read_memory_flow
+from profiles.memory_flow.summary import MemoryFlowSummary, read_memory_flow
 from profiles.parsers import first_look, tensor_dump
 from profiles.parsers import run_log as server_log
 from profiles.parsers.errors import ProfileFormatError
@@ -37,13 +37,9 @@ from profiles.parsers.load_and_run import parse, parse_whole
 from profiles.parsers.npz import DAMAGE, unpack_columns
 from profiles.shown.graph_view import model_form
 from profiles.static_memory.packed import unpack
-from profiles.static_memory.summary import (
-    decode_static_memory,
-    encode_static_memory,
-    read_static_memory,
-)
+from profiles.static_memory.summary import StaticMemory, read_static_memory
 from profiles.traces.reading import read_dynamic
-from profiles.traces.summary import decode_summary, encode_summary
+from profiles.traces.summary import TraceSummary
 from tasks.models import Attempt
 from tasks.submission import contents
 from webprofile.batchfile.matrix import blocks_of, read_batch
@@ -93,7 +89,8 @@ def feed_trace(data: bytes) -> None:
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
         return
-    if decode_summary(encode_summary(found.summary)) != found.summary:
+    kept = msgspec.json.encode(found.summary)
+    if msgspec.json.decode(kept, type=TraceSummary) != found.summary:
         raise BrokenPromiseError("the summary is not the same after a round")
 
 
@@ -125,7 +122,7 @@ def feed_static_zip(data: bytes) -> None:
 
 
 def _is_same_after_a_round(found: bytes) -> None:
-    if encode_static_memory(decode_static_memory(found)) != found:
+    if msgspec.json.encode(msgspec.json.decode(found, type=StaticMemory)) != found:
         raise BrokenPromiseError("the plan is not the same after a round")
 
 
@@ -135,7 +132,7 @@ def feed_memory_flow(data: bytes) -> None:
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
         return
-    if decode_memory_flow(found).peak_bytes < 0:
+    if msgspec.json.decode(found, type=MemoryFlowSummary).peak_bytes < 0:
         raise BrokenPromiseError("less than nothing is held")
 
 
