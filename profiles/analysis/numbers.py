@@ -30,6 +30,12 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
+def four_digits(value: float) -> str:
+    """Return a number of at least 1 with four significant digits, and all before the point."""
+    whole = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - whole)}f}"
+
+
 def computation(operations: float | None) -> tuple[str, str]:
     """Return a number of operations: `("1.77", "MFLO")`."""
     return with_unit(operations, ("FLO", "FLO"), 1000)

@@ -34,6 +34,11 @@ class TextColumn:
         code = self.codes[row]
         return None if code == MISSING else self.values[code]
 
+    @classmethod
+    def missing(cls, count: int) -> "TextColumn":
+        """Make a column in which every text is missing."""
+        return cls(np.full(count, MISSING, np.int32), ())
+
     def texts(self) -> list[str | None]:
         """Return the n texts, None where one is missing."""
         values = (*self.values, None)
@@ -157,7 +162,7 @@ def taken(record: Record, rows: NDArray[Any]) -> Record:
 
 def empty_columns() -> ProfileColumns:
     """Return the columns of no operator."""
-    nothing, no_text = np.zeros(0), TextColumn(np.zeros(0, np.int32), ())
+    nothing, no_text = np.zeros(0), TextColumn.missing(0)
     no_times = SideTimes(np.zeros(0, np.bool_), nothing, nothing)
     no_number = NumberColumn(nothing, np.zeros(0, np.bool_))
     return ProfileColumns(

@@ -76,7 +76,7 @@ def _sections(
         in_shapes=[bytes(each.in_shapes) for each in different],
         out_shapes=[bytes(each.out_shapes) for each in different],
         in_layouts=[bytes(each.in_layouts) for each in different],
-        in_dtypes=inputs.dtypes(rows) if inputs else TextColumn.from_texts([None] * len(rows)),
+        in_dtypes=inputs.dtypes(rows) if inputs else TextColumn.missing(len(rows)),
     )
 
 

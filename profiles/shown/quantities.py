@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from django.utils.translation import pgettext
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration
+from profiles.analysis.numbers import four_digits
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -45,9 +46,4 @@ def giga(value: float | None) -> str:
     """A rate in units of 10^9 with four significant digits: `109.6`."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ABSENT
-    return _four_digits(value / 1e9)
-
-
-def _four_digits(value: float) -> str:
-    whole = len(str(int(abs(value))))
-    return f"{value:.{max(0, 4 - whole)}f}"
+    return four_digits(value / 1e9)

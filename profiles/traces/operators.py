@@ -98,7 +98,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
         memory=absent,
         in_shapes=shapes.of_operators(reads, len(ids)),
         out_shapes=shapes.of_operators(makes, len(ids)),
-        in_layouts=TextColumn(np.full(len(ids), MISSING, np.int32), ()),
+        in_layouts=TextColumn.missing(len(ids)),
         in_dtypes=shapes.dtypes_of(reads, len(ids)),
         mentions_opencl=False,
     )
@@ -264,7 +264,7 @@ def _graph(
         types=columns.types,
         row=step,
         step=step,
-        params=TextColumn(np.full(rows, MISSING, np.int32), ()),
+        params=TextColumn.missing(rows),
         inputs=_links(reads, idents, rows),
         outputs=_links(makes, idents, rows),
     )
@@ -277,7 +277,7 @@ def _graph(
     producer[np.searchsorted(idents, makes.ident)] = makes.row
     layouts = layout.tolist()
     encode = msgspec.json.encode
-    missing = TextColumn(np.full(len(idents), MISSING, np.int32), ())
+    missing = TextColumn.missing(len(idents))
     variables = Variables(
         ids=tuple(str(ident) for ident in idents.tolist()),
         names=tuple("" if code == NONE else texts[code] for code in label.tolist()),

@@ -9,6 +9,7 @@ the same part of the graph as the old ones.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from profiles.analysis.comparison.align import Matching
 from profiles.analysis.comparison.nodes import Nodes
@@ -19,6 +20,7 @@ MOST_OPERATORS = 8
 #: the two sides of a node in the joint graph
 _A, _B = 0, 1
 Node = tuple[int, int]
+Member = TypeVar("Member", int, tuple[int, int])
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,28 @@ def groups_of(made: Matching) -> list[Group]:
     return pairs + regions + rest
 
 
+class DisjointSets(Generic[Member]):
+    """Sets that grow together; each is known by its least member."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Member, Member] = {}
+
+    def root(self, member: Member) -> Member:
+        """Return the least member of the set that this one is in."""
+        root = member
+        while (above := self._parents.get(root, root)) != root:
+            root = above
+        while (above := self._parents.get(member, member)) != root:
+            self._parents[member] = root
+            member = above
+        return root
+
+    def join(self, one: Member, other: Member) -> None:
+        low, high = sorted((self.root(one), self.root(other)))
+        if low != high:
+            self._parents[high] = low
+
+
 class _Regions:
     """The regions of what is left over, by union-find over the nodes of both graphs."""
 
@@ -53,7 +77,7 @@ class _Regions:
         self.made = made
         self.sides = (made.a, made.b)
         self.partners = (made.of_a, made.of_b)
-        self.parents: dict[Node, Node] = {}
+        self.sets = DisjointSets[Node]()
         #: nodes that make a value which the other side has too
         self.cut: set[Node] = set()
         self._link_values()
@@ -66,7 +90,7 @@ class _Regions:
         for side in (_A, _B):
             for x in self.sides[side].order:
                 if self._is_left(side, x) and not self._is_apart(side, x):
-                    members[self._root((side, x))][side].append(x)
+                    members[self.sets.root((side, x))][side].append(x)
         found = [self._with_constants(*each) for each in members.values() if self._is_group(*each)]
         return sorted(found, key=lambda group: self.made.a.place[group.a[0]])
 
@@ -111,7 +135,7 @@ class _Regions:
 
     def _link(self, x: int, y: int) -> None:
         self.cut |= {(_A, x), (_B, y)}
-        self._join((_A, x), (_B, y))
+        self.sets.join((_A, x), (_B, y))
 
     def _join_by_data(self, side: int) -> None:
         nodes = self.sides[side]
@@ -122,7 +146,7 @@ class _Regions:
                 if p == MISSING or not self._is_left(side, p) or self._is_apart(side, p):
                     continue
                 if (side, p) not in self.cut:
-                    self._join((side, p), (side, x))
+                    self.sets.join((side, p), (side, x))
 
     def _is_group(self, ours: list[int], theirs: list[int]) -> bool:
         if not ours or not theirs or min(len(ours), len(theirs)) > MOST_OPERATORS:
@@ -150,7 +174,7 @@ class _Regions:
 
     def _cut_value(self, side: int, p: int) -> Node:
         """The root of what makes it, and a mark that tells it from outputs of pairs."""
-        root_side, root = self._root((side, p))
+        root_side, root = self.sets.root((side, p))
         return (-1 - root, root_side)
 
     def _with_constants(self, ours: list[int], theirs: list[int]) -> Group:
@@ -169,20 +193,6 @@ class _Regions:
             and self._is_left(side, p)
             and all(reader in inside for reader, _, _ in nodes.consumers[p])
         }
-
-    def _root(self, node: Node) -> Node:
-        root = node
-        while (above := self.parents.get(root, root)) != root:
-            root = above
-        while (above := self.parents.get(node, node)) != root:
-            self.parents[node] = root
-            node = above
-        return root
-
-    def _join(self, one: Node, other: Node) -> None:
-        roots = sorted((self._root(one), self._root(other)))
-        if roots[0] != roots[1]:
-            self.parents[roots[1]] = roots[0]
 
 
 def _in_order(nodes: Nodes, members: Iterable[int]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from profiles.analysis.comparison.align import align
 from profiles.analysis.comparison.classify import Reason, Status, status_of
 from profiles.analysis.comparison.nodes import Nodes
-from profiles.analysis.comparison.regions import Group, groups_of
+from profiles.analysis.comparison.regions import DisjointSets, Group, groups_of
 from profiles.parsers.columns import MISSING
 
 
@@ -70,20 +70,11 @@ def _timed_groups(a: Nodes, b: Nodes) -> list[Group]:
 
 def _join(sets: Sequence[tuple[int, ...]], size: int) -> list[int]:
     """Return for each node the least node of what any set joins it with."""
-    parents = list(range(size))
-
-    def root(x: int) -> int:
-        while parents[x] != x:
-            parents[x] = parents[parents[x]]
-            x = parents[x]
-        return x
-
+    joined = DisjointSets[int]()
     for members in sets:
-        first = root(members[0])
         for x in members[1:]:
-            low, high = sorted((first, root(x)))
-            parents[high] = first = low
-    return [root(x) for x in range(size)]
+            joined.join(members[0], x)
+    return [joined.root(x) for x in range(size)]
 
 
 def _baseline_rows(

@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from profiles.analysis.durations import ABSENT
+from profiles.analysis.numbers import four_digits
 
 #: what a name is cut at: a hostile one has megabytes
 LONGEST_TEXT = 200
@@ -63,9 +64,4 @@ def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     while abs(value) >= base and step < len(units) - 1:
         value /= base
         step += 1
-    return f"{_digits(value) if step else f'{value:.0f}'} {units[step]}"
-
-
-def _digits(value: float) -> str:
-    whole = len(str(int(abs(value))))
-    return f"{value:.{max(0, 4 - whole)}f}"
+    return f"{four_digits(value) if step else f'{value:.0f}'} {units[step]}"
