@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from profiles.traces.reading import read_dynamic
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 pytestmark = [pytest.mark.megengine, pytest.mark.django_db]
 
-#: one training step with the Profiler set up as `argv` says
-VARIANT = """
-import ast, sys
+#: a training step for each of `argv` behind the first, with the Profiler set up as that says
+VARIANTS = """
+import ast, os, sys
 import numpy as np, megengine
 from megengine.utils.profiler import Profiler
 from profile_training import BATCH, SIZE, Trainer
@@ -24,9 +25,20 @@ data = megengine.Tensor(np.ones((BATCH, 3, SIZE, SIZE), np.float32))
 label = megengine.Tensor(np.zeros(BATCH, np.int32))
 trainer = Trainer()
 trainer.step(data, label).numpy()
-with Profiler(path=sys.argv[1], format="chrome_timeline.json", **ast.literal_eval(sys.argv[2])):
-    trainer.step(data, label).item()
+for number, given in enumerate(sys.argv[2:]):
+    folder = os.path.join(sys.argv[1], str(number))
+    with Profiler(path=folder, format="chrome_timeline.json", **ast.literal_eval(given)):
+        trainer.step(data, label).item()
 """
+#: how the Profiler is set up, whether it records devices, and at least so many moments of memory
+SET_UP = [
+    ("{'sample_rate': 0}", True, 5),
+    ("{'sample_rate': 1}", True, 100),
+    ("{'profile_device': False}", False, 5),
+    ("{'profile_device': False, 'sample_rate': 10}", False, 20),
+    ("{'with_scopes': True}", True, 5),
+    ("{'with_backtrace': True}", True, 5),
+]
 #: of the page of any profile of operators
 PARTS = ("part-operators", "part-pictures", "part-graph", "statistics", "part-advice", "export")
 PICTURES = ("roofline", "timeline", "memory", "types")
@@ -49,11 +61,23 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name.split(".", 1)[1]: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def runs(megengine_python, tmp_path_factory):
+    """The files of runs of an example, each made once."""
+
+    @cache
+    def files(example: str, number: int = 1) -> dict[str, bytes]:
+        folder = tmp_path_factory.mktemp(f"{example}-{number}")
+        run(megengine_python, str(EXAMPLES / f"{example}.py"), str(folder))
+        return files_of(folder)
+
+    return files
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("example", ["profile_inference", "profile_training"])
-def test_all_files_of_an_example_are_one_run(client, alice, megengine_python, tmp_path, example):
-    run(megengine_python, str(EXAMPLES / f"{example}.py"), str(tmp_path))
-    found = files_of(tmp_path)
+def test_all_files_of_an_example_are_one_run(client, alice, runs, example):
+    found = runs(example)
     assert set(found) == {"json", "chrome_timeline.json", "memory_flow.svg"}
     static, timeline = found["json"], found["chrome_timeline.json"]
     opened = make_opened(alice, static, timeline, found["memory_flow.svg"])
@@ -65,13 +89,8 @@ def test_all_files_of_an_example_are_one_run(client, alice, megengine_python, tm
 
 
 @pytest.mark.exhaustive
-def test_a_compiled_training_step_has_every_page_of_a_profile(
-    client, alice, megengine_python, tmp_path
-):
-    once, again = tmp_path / "once", tmp_path / "again"
-    for folder in (once, again):
-        run(megengine_python, str(EXAMPLES / "profile_training.py"), str(folder))
-    opened = make_opened(alice, files_of(once)["json"])
+def test_a_compiled_training_step_has_every_page_of_a_profile(client, alice, runs):
+    opened = make_opened(alice, runs("profile_training")["json"])
     place = f"/profiles/{opened.profile.pk}/"
     page = client.get(place).text
     for part in PARTS:
@@ -81,30 +100,24 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(
         answer = client.get(f"/api/v1{place}pictures/{picture}/")
         assert answer.status_code == 200, picture
         assert len(answer.content) > 300, picture
-    other = make_opened(alice, files_of(again)["json"])
+    other = make_opened(alice, runs("profile_training", 2)["json"])
     pair = f"/profiles/compare/?p={opened.profile.pk}&p={other.profile.pk}"
     assert "ConvolutionBackwardFilter" in client.get(pair).text
 
 
+@pytest.fixture(scope="module")
+def variants(megengine_python, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    (folder / "variants.py").write_text(VARIANTS)
+    run(megengine_python, str(folder / "variants.py"), str(folder), *(each[0] for each in SET_UP))
+    return folder
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("given", "device", "memory_points"),
-    [
-        ("{'sample_rate': 0}", True, 5),
-        ("{'sample_rate': 1}", True, 100),
-        ("{'profile_device': False}", False, 5),
-        ("{'profile_device': False, 'sample_rate': 10}", False, 20),
-        ("{'with_scopes': True}", True, 5),
-        ("{'with_backtrace': True}", True, 5),
-    ],
-)
-def test_the_profiler_is_read_however_it_was_set_up(
-    client, alice, megengine_python, tmp_path, given, device, memory_points
-):
-    (tmp_path / "variant.py").write_text(VARIANT)
-    out = tmp_path / "out"
-    run(megengine_python, str(tmp_path / "variant.py"), str(out), given)
-    (path,) = out.iterdir()
+@pytest.mark.parametrize("number", range(len(SET_UP)))
+def test_the_profiler_is_read_however_it_was_set_up(client, alice, variants, number):
+    _, device, memory_points = SET_UP[number]
+    (path,) = (variants / str(number)).iterdir()
     found = read_dynamic(path)
     assert len(found.columns) > 250
     assert {phase.name for phase in found.summary.phases} == {
