@@ -18,20 +18,12 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from tasks.tests.make import make_user
 from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 #: they speak of a compiled graph, of an iteration, or of load_and_run
 OF_GRAPHS = {"first_run", "host_bound", "unfused_batch_norm", "constant_work", "no_memory_plan"}
-
-
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
 
 
 def advice(client, profile):

@@ -22,13 +22,6 @@ pytestmark = pytest.mark.django_db
 MODELS = DATA / "models"
 
 
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
-
-
 def address(what, profile):
     return reverse(f"profiles:{what}", args=[profile.pk])
 

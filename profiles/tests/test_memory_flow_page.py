@@ -21,18 +21,10 @@ from profiles.tests.pages import ended_attempt
 from profiles.tests.sweeping import faults
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import original_of
-from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
-
-
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
 
 
 @pytest.fixture

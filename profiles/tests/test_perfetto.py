@@ -17,13 +17,6 @@ FOLDER = perfetto_address().partition("#")[0]
 
 
 @pytest.fixture
-def alice(client, storage):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def trace(alice):
     return make_opened(alice, MLP.read_bytes(), name="mlp").profile
 

@@ -25,13 +25,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 MANY = 250
 
 
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
-
-
 def page_of(profile) -> str:
     return f"/tasks/{profile.attempt.task_id}/result/"
 

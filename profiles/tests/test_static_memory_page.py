@@ -23,20 +23,12 @@ from profiles.tests.static_plans import (
     zipped,
 )
 from profiles.tests.sweeping import faults
-from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 ZIP = "staticmeminfo.zip"
-
-
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
 
 
 def page_of(client, profile, query="", language="en"):

@@ -20,18 +20,10 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
-
-
-@pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
 
 
 def page_of(client, profile, language="en"):

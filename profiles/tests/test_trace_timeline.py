@@ -36,13 +36,6 @@ US = 1e-6
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def trace(alice):
     return make_opened(alice, RESNET.read_bytes(), name="resnet").profile
 
