@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from django.core.management import call_command
+from django.utils import timezone
 
 from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
-from profiles.models import Profile
+from profiles.models import Profile, RemovedObjects
+from profiles.removal import removed_sweep
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task, TaskFile
@@ -155,6 +157,12 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
     told = json.loads(out.getvalue())
     assert (code == 0) is told["holds"] is (told["broken"] == [])
     return [(each["promise"], each["what"]) for each in told["broken"]]
+
+
+def objects_gone() -> None:
+    """The time passes in which addresses that were given are good."""
+    RemovedObjects.objects.update(due_at=timezone.now())
+    removed_sweep()
 
 
 def put_files(task: Task) -> None:

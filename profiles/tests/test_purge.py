@@ -14,8 +14,8 @@ from accounts.models import AuditEntry
 from accounts.refresh_tokens import RefreshPart
 from profiles import retention
 from profiles.models import Profile, ProfileUpload, RemovedObjects
-from profiles.removal import removed_sweep, task_delete, task_keep_files
-from profiles.tests.make import make_profile, to_json
+from profiles.removal import task_delete, task_keep_files
+from profiles.tests.make import make_profile, objects_gone, to_json
 from profiles.tests.opened import make_opened
 from tasks import services
 from tasks.attempts import attempt_assign
@@ -48,12 +48,6 @@ def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     Task.objects.filter(pk=task.pk).update(finished_at=timezone.now() - ago)
     task.refresh_from_db()
     return task
-
-
-def objects_gone() -> None:
-    """The time passes in which addresses that were given are good."""
-    RemovedObjects.objects.update(due_at=timezone.now())
-    removed_sweep()
 
 
 def what_is_left() -> tuple[int, ...]:
@@ -92,20 +86,10 @@ def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
     assert what_is_left() == before
 
 
-def test_the_objects_leave_storage(storage):
-    task = make_ended()
-    keys = [file.object_key for file in task.files.all()]
-    keys += [artifact_key(str(task.attempts.get().pk), name) for name in ("profile.json", "x.npz")]
-    for key in keys:
-        object_store.write(key, b"x")
-    purge("--yes")
-    objects_gone()
-    assert [object_store.head(key) for key in keys] == [None] * 4
-
-
 def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storage, settings):
     task = make_ended()
     keys = [file.object_key for file in task.files.all()]
+    keys += [artifact_key(str(task.attempts.get().pk), name) for name in ("profile.json", "x.npz")]
     for key in keys:
         object_store.write(key, b"x")
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"

@@ -13,7 +13,7 @@ from django.utils import timezone
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.removal import removed_sweep, task_keep_files
 from profiles.retention import DUMPS, POLICIES, retention_sweep
-from profiles.tests.make import make_profile, put_files, to_json, verify
+from profiles.tests.make import make_profile, objects_gone, put_files, to_json, verify
 from profiles.tests.pages import make_result
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
@@ -59,12 +59,6 @@ def apply_all():
     for _ in range(3):
         retention_sweep()
     Mark.objects.all().delete()
-
-
-def objects_gone():
-    """The time passes in which addresses that were given are good."""
-    RemovedObjects.objects.update(due_at=timezone.now())
-    removed_sweep()
 
 
 def purge(*arguments):
@@ -256,19 +250,6 @@ def test_what_somebody_begins_to_keep_in_the_last_moment_stays(ended):
     assert "bin_io_dump.zip" in names_left(ended)
 
 
-def test_a_storage_that_is_away_delays_only_the_objects(ended, settings):
-    address = settings.S3_ENDPOINT_URL
-    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    apply_all()
-    objects_gone()
-    assert "bin_io_dump.zip" not in names_left(ended)
-    assert RemovedObjects.objects.filter(is_last=False).count() == 3
-    settings.S3_ENDPOINT_URL = address
-    objects_gone()
-    key = artifact_key(str(Attempt.objects.get().pk), "bin_io_dump.zip")
-    assert object_store.head(key) is None
-
-
 def test_a_round_removes_a_piece_of_each_kind(ended, settings, monkeypatch):
     monkeypatch.setattr("profiles.retention.PIECE", 1)
     settings.RETENTION = {"files": 30}
@@ -293,14 +274,6 @@ def test_profiles_are_no_kind_of_rule():
             rules_of(text)
     assert rules_of(" dumps=30d, logs=180d ") == {"dumps": 30, "logs": 180}
     assert rules_of("") == {}
-
-
-def test_a_file_in_storage_that_went_by_rule_is_not_missed_by_verify(ended):
-    assert verify() == []
-    apply_all()
-    objects_gone()
-    objects_gone()
-    assert verify() == []
 
 
 # -- what readers see ------------------------------------------------------------------------------
