@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.http import HttpResponse
 from django.utils import timezone
 
 from accounts.models import User
@@ -17,6 +18,12 @@ from tasks.tests.make import make_attempt, make_user, make_waiting_task, reporte
 from webprofile.storage import storage
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
+
+
+def policy_of(response: HttpResponse) -> dict[str, str]:
+    """Directives of the policy that an answer comes with."""
+    parts = response["Content-Security-Policy"].split(";")
+    return dict(part.strip().split(" ", 1) for part in parts)
 
 
 def make_result(*profiles: bytes, owner=None) -> Profile:

@@ -1,17 +1,20 @@
-"""The viewer is served as a stranger in its own house: no telemetry, no cookies, no way out."""
+"""Viewers are served as strangers in their own house: no telemetry, no cookies, no way out."""
 
 import gzip
 import re
 
 import pytest
 
+from profiles.perfetto import perfetto_address, perfetto_files
 from profiles.tests.opened import make_opened
+from profiles.tests.pages import policy_of
 from profiles.viewer import viewer_address, viewer_files, viewer_page
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.checks import check_settings
 
 MAIN, SECOND = "https://profile.example.org", "https://viewer.example.net"
+NETRON, PERFETTO = FOLDERS = viewer_address(), perfetto_address().partition("#")[0]
 
 
 @pytest.fixture
@@ -49,19 +52,22 @@ def test_colours_of_both_themes_reach_the_page_as_values_that_a_saved_picture_ke
     assert "var(" not in light + dark
 
 
-def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client):
-    response = client.get(viewer_address())
-    policy = dict(
-        part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";")
-    )
-    here = f"http://testserver{viewer_address()}"
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client, folder):
+    response = client.get(folder)
+    policy = policy_of(response)
     assert policy["sandbox"] == "allow-scripts"
     assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == policy["connect-src"] == here
-    assert "unsafe-inline" not in response["Content-Security-Policy"]
+    assert policy["connect-src"] == f"http://testserver{folder}"
     assert policy["frame-ancestors"] == "http://testserver"
     assert response["X-Frame-Options"] == "SAMEORIGIN"
     assert response.cookies == {}
+
+
+def test_its_scripts_are_its_own_and_styles_are_allowed_one_by_one(client):
+    response = client.get(viewer_address())
+    assert policy_of(response)["script-src"] == f"http://testserver{viewer_address()}"
+    assert "unsafe-inline" not in response["Content-Security-Policy"]
 
 
 def test_every_style_of_the_page_is_allowed_by_its_hash():
@@ -72,43 +78,67 @@ def test_every_style_of_the_page_is_allowed_by_its_hash():
     )
 
 
-def test_files_are_kept_by_browsers_for_good_and_come_compressed(client):
-    address = f"{viewer_address()}python.js"
+@pytest.mark.parametrize(
+    ("folder", "files", "name", "kind"),
+    [
+        (NETRON, viewer_files, "python.js", "text/javascript"),
+        (PERFETTO, perfetto_files, "frontend_bundle.js", "text/javascript"),
+        (PERFETTO, perfetto_files, "trace_processor.wasm", "application/wasm"),
+        (PERFETTO, perfetto_files, "perfetto.css", "text/css"),
+        (PERFETTO, perfetto_files, "bridge.js", "text/javascript"),
+    ],
+)
+def test_files_are_kept_by_browsers_for_good_and_come_compressed(client, folder, files, name, kind):
+    address = folder + name
     response = client.get(address, headers={"Accept-Encoding": "gzip, br"})
     assert response["Content-Encoding"] == "gzip"
     assert "immutable" in response["Cache-Control"]
     assert response["Access-Control-Allow-Origin"] == "*"
-    assert response["Content-Type"] == "text/javascript"
+    assert response["Content-Type"] == kind
     plain = client.get(address)
     assert "Content-Encoding" not in plain
-    assert gzip.decompress(response.content) == plain.content
+    content = files()[name].read_bytes()
+    assert gzip.decompress(response.content) == plain.content == content
 
 
-@pytest.mark.parametrize("name", ["server.py", "__init__.py", "nothing.js", "..%2fserver.py"])
-def test_nothing_but_the_site_of_the_package_is_served(client, name):
-    assert client.get(f"{viewer_address()}{name}").status_code == 404
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(NETRON + name for name in ("server.py", "__init__.py", "nothing.js", "..%2fserver.py")),
+        *(PERFETTO + name for name in ("index.html", "../index.html", "..%2fservice_worker.js")),
+        *(PERFETTO + name for name in ("assets/catapult_trace_viewer.html", "assets/")),
+        f"{PERFETTO}nothing.js",
+    ],
+)
+def test_nothing_but_the_site_of_the_package_is_served(client, address):
+    assert client.get(address).status_code == 404
 
 
-@pytest.mark.parametrize("tag", ["x", "a;connect-src%20*", "9.3.3"])
-def test_an_address_writes_nothing_into_the_policy(client, tag):
-    assert client.get(f"/netron/{tag}/").status_code == 404
+@pytest.mark.parametrize("tag", ["x", "a;connect-src%20*", "9.3.3", "1.1.1"])
+@pytest.mark.parametrize("viewer", ["netron", "perfetto"])
+def test_an_address_writes_nothing_into_the_policy(client, viewer, tag):
+    assert client.get(f"/{viewer}/{tag}/").status_code == 404
 
 
-def test_a_second_origin_has_the_viewer_and_nothing_else(client, second_origin):
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_second_origin_has_the_viewers_and_nothing_else(client, second_origin, folder):
     here = {"HTTP_HOST": "viewer.example.net", "wsgi.url_scheme": "https"}
-    path = viewer_address().removeprefix(SECOND)
-    response = client.get(path, **here)
+    response = client.get(folder, **here)
     assert f"frame-ancestors {MAIN}" in response["Content-Security-Policy"]
-    assert f"script-src {SECOND}{path}" in response["Content-Security-Policy"]
+    assert f"script-src {SECOND}{folder}" in response["Content-Security-Policy"]
     assert "X-Frame-Options" not in response
     for other in ("/accounts/login/", "/tasks/", "/healthz", "/static/js/site.js", "/admin/"):
         assert client.get(other, **here).status_code == 404
 
 
-def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origin):
-    path = viewer_address().removeprefix(SECOND)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origin, folder):
+    assert (viewer_address(), perfetto_address().partition("#")) == (
+        f"{SECOND}{NETRON}",
+        (f"{SECOND}{PERFETTO}", "#", "!/viewer?mode=embedded"),
+    )
     main = {"HTTP_HOST": "profile.example.org"}
-    assert client.get(path, **main).status_code == 404
+    assert client.get(folder, **main).status_code == 404
     assert client.get("/healthz", **main).status_code == 200
 
 
