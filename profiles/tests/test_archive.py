@@ -1,5 +1,6 @@
 """What is kept of a profile comes back exactly: columns, passes, graph."""
 
+import contextlib
 import io
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 from profiles.analysis.archive import from_archive, to_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.merging import merge
+from profiles.parsers.columns import ProfileColumns
 from profiles.parsers.errors import ProfileFormatError
 from profiles.parsers.graph_json import parse_graph
 from profiles.parsers.load_and_run import parse
-from profiles.tests.make import assert_same
+from profiles.parsers.npz import DAMAGE, pack, save, unpack_columns
+from profiles.tests.make import assert_same, make_profile, to_json
 from profiles.tests.passes import another_pass
-from testdata import good_profile
+from testdata import bad_profile, good_profile
 
 
 def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
@@ -24,7 +27,10 @@ def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -
 
 
 @pytest.mark.parametrize("passes", [1, 3])
-@pytest.mark.parametrize("name", ["resnet18", "train_mlp", "hostile_names", "no_op", "bert_tiny"])
+@pytest.mark.parametrize(
+    "name",
+    ["resnet18", "train_mlp", "hostile_names", "no_op", "bert_tiny", "lstm", "quantized"],
+)
 def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, passes):
     data = profile_of(name, passes, (LeftOut("profile-9.json", "not_json", "It is <b>卷积</b>."),))
     kept = to_archive(data)
@@ -32,6 +38,43 @@ def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, pass
     for field in ("columns", "device", "host", "on_gpu", "order", "passes", "left_out", "graph"):
         assert_same(getattr(found, field), getattr(data, field))
     assert to_archive(found) == kept
+
+
+def kept(columns: ProfileColumns) -> ProfileColumns:
+    """The columns, written to a file and read again."""
+    with np.load(io.BytesIO(save(pack(columns))), allow_pickle=False) as file:
+        return unpack_columns(dict(file))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["no_operators", "shapes_null", "shapes_text", "time_nan_literal", "no_profiler_opr_footprint"],
+)
+def test_odd_columns_come_back_exactly(name: str) -> None:
+    columns = parse(bad_profile(name))
+    assert_same(kept(columns), columns)
+
+
+def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
+    names = {"1": "卷积\x00", "2": "", "3": "\x00"}
+    profile = make_profile({"1": 0.5, "2": 0.5, "3": float("nan")}, names=names)
+    columns = parse(to_json(profile))
+    assert columns.names == tuple(names.values())
+    assert_same(kept(columns), columns)
+
+
+def test_a_damaged_file_raises_what_is_promised_for_damage() -> None:
+    """Found by fuzzing: each byte that is no packed data was changed."""
+    data = save({"a": np.arange(3), "b": np.array([b"x"])})
+    for place in range(len(data)):
+        for change in (1, 2, 32, 255):
+            changed = bytearray(data)
+            changed[place] ^= change
+            with (
+                contextlib.suppress(*DAMAGE),
+                np.load(io.BytesIO(changed), allow_pickle=False) as file,
+            ):
+                unpack_columns({name: file[name] for name in file.files})
 
 
 def test_a_profile_in_memory_cannot_be_changed_by_one_reader_for_the_next():
