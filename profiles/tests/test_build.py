@@ -111,12 +111,10 @@ def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
     assert attempt.task.status == "succeeded"
 
 
-def test_what_load_and_run_warned_of_stands_on_the_result_page(client, storage, resnet):
-    alice = make_user()
+def test_what_load_and_run_warned_of_stands_on_the_result_page(client, alice, resnet):
     log = '[20 22:51:34 a@b.py:1][WARN] input "mask" <b>is</b> not given\n' + LOG
     attempt = finished_attempt(resnet, log=log, owner=alice)
     profile_build(attempt)
-    client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
@@ -136,11 +134,9 @@ def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note
     assert "nan%" not in page
 
 
-def test_a_run_with_times_has_no_note_about_the_clock(client, storage, resnet):
-    alice = make_user()
+def test_a_run_with_times_has_no_note_about_the_clock(client, alice, resnet):
     attempt = finished_attempt(resnet, owner=alice)
     profile_build(attempt)
-    client.force_login(alice)
     assert "below-clock" not in client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
 
 

@@ -142,13 +142,11 @@ def test_threads_that_ask_at_once_all_get_the_profile():
 
 
 def test_a_result_of_a_former_version_says_so_and_is_made_anew(
-    client, django_capture_on_commit_callbacks
+    client, alice, django_capture_on_commit_callbacks
 ):
-    alice = make_user()
     profile = built_profile(owner=alice)
     data = profile_data(profile)
     make_outdated(profile)
-    client.force_login(alice)
     address = f"/tasks/{profile.attempt.task_id}/result/"
     broker = dramatiq.get_broker()
     with django_capture_on_commit_callbacks(execute=True):
@@ -277,13 +275,11 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
     assert Profile.objects.get(pk=good.pk).built_at > good.built_at
 
 
-def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client):
-    alice = make_user()
+def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client, alice):
     clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
     attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
     profile_build(attempt)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
-    client.force_login(alice)
     text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     assert "there is no histogram" not in text
     assert "too few for a histogram" not in text

@@ -11,7 +11,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 
-from accounts.models import User
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.text import profile_text
@@ -29,16 +28,12 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def opened(client, storage) -> Profile:
-    alice = make_user()
-    client.force_login(alice)
+def opened(alice) -> Profile:
     return make_opened(alice, good_profile("resnet18"), name="résnet <18>.json").profile
 
 
 @pytest.fixture
-def of_task(client, storage) -> Profile:
-    alice = User.objects.first() or make_user()
-    client.force_login(alice)
+def of_task(alice) -> Profile:
     attempt = finished_attempt(good_profile("resnet18"), owner=alice)
     profile_build(attempt)
     return Profile.objects.get(attempt=attempt)
@@ -50,9 +45,7 @@ def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
 
 
-def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, alice):
     whole = good_profile("resnet18")
     broken = b'{"graph_exec": 1, "profiler": 2}'
     profile = make_opened(alice, whole, another_pass(whole, 1), broken).profile
@@ -100,10 +93,8 @@ def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
 
 
 def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_first(
-    client, storage, testdata
+    client, alice, testdata
 ):
-    alice = make_user()
-    client.force_login(alice)
     first, second = good_profile("resnet18"), another_pass(good_profile("resnet18"), 1)
     profile = make_opened(alice, first, second).profile
     data = profile_data(profile)
@@ -135,9 +126,7 @@ def test_each_row_of_csv_says_which_task_it_is_of(client, opened, of_task):
     assert [row[name] for name in wanted] == ["", "résnet <18>.json", "", "", ""]
 
 
-def long_profile(client, operators=1_500):
-    alice = User.objects.first() or make_user()
-    client.force_login(alice)
+def long_profile(alice, operators=1_500):
     times = {str(number): 1.0 / number for number in range(1, operators + 1)}
     attempt = finished_attempt(to_json(make_profile(times)), owner=alice)
     profile_build(attempt)
@@ -146,8 +135,8 @@ def long_profile(client, operators=1_500):
     )
 
 
-def test_texts_have_every_operator_wherever_they_are_asked_for(client, storage, tmp_path):
-    profile, whole = long_profile(client)
+def test_texts_have_every_operator_wherever_they_are_asked_for(client, alice, tmp_path):
+    profile, whole = long_profile(alice)
     task = profile.attempt.task_id
     for address in (
         f"/tasks/{task}/result.txt",
@@ -164,9 +153,10 @@ def test_texts_have_every_operator_wherever_they_are_asked_for(client, storage, 
 
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
-async def test_a_server_sends_a_text_while_it_is_made(async_client, client, storage):
-    profile, whole = await sync_to_async(long_profile)(client)
-    await sync_to_async(async_client.force_login)(await User.objects.afirst())
+async def test_a_server_sends_a_text_while_it_is_made(async_client, storage):
+    alice = await sync_to_async(make_user)()
+    profile, whole = await sync_to_async(long_profile)(alice)
+    await sync_to_async(async_client.force_login)(alice)
     answer = await async_client.get(f"/profiles/{profile.pk}/export/text/")
     assert answer.is_async
     pieces = [piece async for piece in answer.streaming_content]
@@ -206,7 +196,6 @@ def test_a_question_that_cannot_be_answered_is_told(client, opened):
 
 def test_the_original_is_the_file_as_it_came(client, opened, of_task):
     for profile in (opened, of_task):
-        client.force_login((profile.upload or profile.attempt.task).owner)
         answer = client.get(f"/profiles/{profile.pk}/export/original/1/")
         assert httpx2.get(answer["Location"]).content == good_profile("resnet18")
         assert client.get(f"/profiles/{profile.pk}/export/original/2/").status_code == 404

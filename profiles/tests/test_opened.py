@@ -38,9 +38,7 @@ def given(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUploadedF
     return [SimpleUploadedFile(n, c) for n, c in zip(names, contents, strict=True)]
 
 
-def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, alice):
     data = good_profile("resnet18")
     body = {"name": "my net", "files": [file_body(data, "resnet18.json")]}
     made = post_json(client, OPENED, body)
@@ -157,9 +155,7 @@ def test_no_real_profile_is_taken_for_another_file(testdata):
         ("deep_inside", "too_deep"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why_and_stays(client, storage, name, problem):
-    alice = make_user()
-    client.force_login(alice)
+def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, problem):
     upload = make_opened(alice, bad_profile(name), name="broken <b>one</b>")
     assert (upload.state, upload.problem) == (State.FAILED, problem)
     page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
@@ -171,9 +167,7 @@ def test_a_file_that_cannot_be_read_says_why_and_stays(client, storage, name, pr
     assert httpx2.get(download["Location"]).content == bad_profile(name)
 
 
-def test_what_was_announced_must_have_arrived(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_what_was_announced_must_have_arrived(client, alice):
     data = good_profile("tiny")
     made = post_json(client, OPENED, {"files": [file_body(data)]}).json()
     own = f"{OPENED}{made['id']}/"
@@ -291,9 +285,7 @@ def test_every_reason_has_words():
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()
 
 
-def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(client, alice):
     opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
     page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
     top = page.split('id="summary"')[0]
@@ -304,9 +296,7 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
     assert "profile-2.json" not in reasons
 
 
-def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, storage):
-    alice = make_user("alice")
-    client.force_login(alice)
+def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, alice):
     make_opened(alice, good_profile("tiny"), name="one that is read")
     make_opened(alice, b"{}", name="one that is none")
     make_upload(alice, good_profile("tiny"), name="one on its way")
@@ -315,9 +305,7 @@ def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_other
         assert name in page
 
 
-def test_each_profile_of_the_list_has_a_unit_that_can_be_read(client, storage):
-    alice = make_user("alice")
-    client.force_login(alice)
+def test_each_profile_of_the_list_has_a_unit_that_can_be_read(client, alice):
     make_opened(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
     make_opened(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
     page = client.get("/profiles/").text

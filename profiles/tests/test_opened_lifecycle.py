@@ -29,9 +29,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 State = ProfileUpload.State
 
 
-def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, alice):
     upload = make_opened(alice, good_profile("tiny"))
     profile = upload.profile.pk
     answer = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
@@ -122,9 +120,7 @@ def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, mo
     assert objects_of(upload.pk) == []
 
 
-def test_renaming_needs_a_name(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_renaming_needs_a_name(client, alice):
     upload = make_opened(alice, bad_profile("not_json"))
     url = f"/profiles/opened/{upload.pk}/rename/"
     assert client.post(url, {"name": " \n"}).status_code == 422
@@ -183,9 +179,7 @@ def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch)
     assert (upload.state, Profile.objects.count()) == (State.READY, 1)
 
 
-def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, storage):
-    alice = make_user()
-    client.force_login(alice)
+def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
     ProfileUpload.objects.update(deadline_at=timezone.now())

@@ -36,9 +36,7 @@ async def test_strangers_and_visitors_without_login_are_turned_away():
     assert await closed_with(await browser(path)) == 4401
 
 
-def test_the_page_fetches_state_and_progress(client):
-    alice = make_user()
-    client.force_login(alice)
+def test_the_page_fetches_state_and_progress(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
     address = f"/profiles/opened/{upload.pk}/status/"
