@@ -82,15 +82,6 @@ def test_an_operator_that_did_not_run_has_no_place_in_the_graph(client, storage,
     assert (told.status_code, told.json()["code"]) == (404, "operator_not_drawn")
 
 
-def test_strangers_get_neither_graph_nor_model(client, storage):
-    profile = make_result(good_profile("tiny"), owner=make_user("alice"))
-    for what in ("graph", "graph-document", "graph-model"):
-        client.logout()
-        assert client.get(address(what, profile)).status_code == 302
-        client.force_login(make_user(f"carol-{what}"))
-        assert client.get(address(what, profile)).status_code == 404
-
-
 def test_the_uploaded_model_is_fetched_from_storage(client, storage, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
     leave_model(profile, (MODELS / "tiny.mge").read_bytes())

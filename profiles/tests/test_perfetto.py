@@ -1,4 +1,4 @@
-"""Perfetto is served for traces alone and for who may see them.
+"""Perfetto is served for traces alone.
 
 What it has in common with the other viewer: `test_viewer.py`.
 """
@@ -10,7 +10,6 @@ from profiles.shown import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result, policy_of
 from profiles.tests.traces import MLP
-from tasks.tests.make import make_user
 from testdata import good_profile
 
 FOLDER = perfetto_address().partition("#")[0]
@@ -79,8 +78,3 @@ class TestPage:
         of_task = make_result(good_profile("tiny"), owner=alice)
         for each in (opened, of_task):
             assert client.get(f"/profiles/{each.pk}/trace/{path}").status_code == 404
-
-    @pytest.mark.parametrize("path", ["", "file/"])
-    def test_a_stranger_finds_nothing(self, client, trace, path):
-        client.force_login(make_user("bob"))
-        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 404

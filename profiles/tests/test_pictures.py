@@ -4,7 +4,6 @@ import gzip
 import json
 
 import pytest
-from django.test import Client
 
 from profiles.analysis.roofline import Roofs
 from profiles.derived.loading import profile_data
@@ -73,15 +72,6 @@ def test_the_timeline_of_one_pass_needs_no_word_of_it(show):
     found = show(good_profile("tiny"))("timeline").json()
     assert (found["pass_number"], found["passes"]) == (1, 1)
     assert found["sentence"].startswith("From the first start")
-
-
-def test_a_stranger_finds_no_picture(show):
-    get = show(good_profile("tiny"))
-    path = get("types").request["PATH_INFO"]
-    stranger = Client()
-    stranger.force_login(make_user("carol"))
-    assert stranger.get(path).status_code == 404
-    assert Client().get(path).status_code == 401
 
 
 def test_what_the_browser_has_is_not_sent_again(show):

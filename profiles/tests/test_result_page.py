@@ -16,7 +16,6 @@ from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt, make_result
-from tasks.tests.make import make_user
 from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
@@ -345,13 +344,6 @@ def test_an_opened_profile_has_the_same_page_without_a_task(client, alice):
     assert f'hx-get="{page}"' in html
     headers = {"HX-Request": "true", "HX-Target": "table-part"}
     assert "<html" not in text_of(client.get(page, headers=headers))
-
-
-def test_strangers_see_neither_rows_nor_operators(client, alice):
-    profile = make_result(good_profile("tiny"), owner=alice)
-    client.force_login(make_user("carol"))
-    for path in ("", "?around=0", "0/", "order/"):
-        assert client.get(f"/profiles/{profile.pk}/operators/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("state", ["", "?order=name", "?side=both", "?agg=sum"])

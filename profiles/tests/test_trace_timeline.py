@@ -24,7 +24,6 @@ from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
 from profiles.traces.summary import TraceSummary
 from profiles.verifying import broken_objects
-from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller
@@ -139,15 +138,6 @@ class TestRefused:
         assert answer.status_code == 422
         assert words in answer.json()["detail"]
         assert cut(client, large, "?begin_s=0.042&end_s=0.0425").status_code == 200
-
-    @pytest.mark.parametrize("path", ["", "cut/"])
-    def test_others_find_nothing(self, client, alice, trace, path):
-        client.force_login(make_user("bob"))
-        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 404
-        client.logout()
-        assert client.get(f"/profiles/{trace.pk}/trace/{path}").status_code == 302
-        api = f"/api/v1/profiles/{trace.pk}/trace/cut/"
-        assert caller(make_user("carol")).get(api).status_code == 404
 
     def test_another_profile_has_no_cuts(self, client, alice):
         opened = make_opened(alice, good_profile("tiny")).profile
