@@ -60,7 +60,10 @@ class Device:
         }
         return Config(**{**facts, **self.changes})
 
-    def start(self) -> asyncio.Task[None]:
+    def start(self, body: str | None = None) -> asyncio.Task[None]:
+        """Start the agent, with a load_and_run that behaves as `body` says (or as installed)."""
+        if body is not None:
+            self.install(body)
         self.running = asyncio.create_task(work(self.config(), QUICK, self.runtimes, self.sandbox))
         return self.running
 

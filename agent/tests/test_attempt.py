@@ -107,8 +107,7 @@ async def test_the_process_sees_its_files_and_no_secret(warmed, device, server, 
 
 
 async def test_a_second_order_of_the_same_attempt_runs_once(device, server, storage):
-    device.install('say("run"); time.sleep(0.3); write_profile()')
-    device.start()
+    device.start('say("run"); time.sleep(0.3); write_profile()')
     order = await server.ask()
     await server.expect(AttemptAccepted)
     await server.send(order)
@@ -119,9 +118,8 @@ async def test_a_second_order_of_the_same_attempt_runs_once(device, server, stor
 
 
 async def test_acceptance_is_repeated_until_acknowledged(device, server):
-    device.install("time.sleep(20)")
+    device.start("time.sleep(20)")
     server.acks.discard("attempt.accepted")
-    device.start()
     await server.ask()
     await server.expect(AttemptAccepted, 3)
     server.acks.add("attempt.accepted")
@@ -171,8 +169,7 @@ async def test_what_a_run_does_on_a_full_disk_is_no_fault_of_its_model(
         return usage(path)._replace(free=next(room))
 
     monkeypatch.setattr("agent.watchdog.shutil.disk_usage", full_at_first)
-    device.install(f"import time; time.sleep(1.2); {does}")
-    device.start()
+    device.start(f"import time; time.sleep(1.2); {does}")
     end = await server.run()
     assert (end.reason, end.detail) == (EndReason.AGENT_ERROR, "the disk of this device is full")
 
@@ -200,8 +197,7 @@ async def test_a_record_that_a_full_disk_cut_short_is_not_stored(
 
 
 async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
-    device.install('say("x" * 5000); say("lar::ModelError: it is none"); sys.exit(3)')
-    device.start()
+    device.start('say("x" * 5000); say("lar::ModelError: it is none"); sys.exit(3)')
     end = await server.run()
     assert end.log_end.endswith("lar::ModelError: it is none\n")
     assert len(end.log_end) == 4000
@@ -209,8 +205,7 @@ async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
 
 @pytest.mark.parametrize("character", ["\x01", "🙂"])
 async def test_an_end_arrives_whatever_was_printed(device, server, character):
-    device.install(f"say({character!r} * 12000); sys.exit(3)")
-    device.start()
+    device.start(f"say({character!r} * 12000); sys.exit(3)")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 3)
     assert len(end.log_end) >= 2500
@@ -220,12 +215,11 @@ async def test_an_end_arrives_whatever_was_printed(device, server, character):
 
 
 async def test_an_end_arrives_whatever_a_file_is_called(device, server):
-    device.install("""
+    device.start("""
         time.sleep(0.8)  # what is there when the watchdog first looks is not the run's
         with open(b"large \\xff", "wb") as file: file.truncate(2 << 30)
         time.sleep(30)
     """)
-    device.start()
     order = await server.ask()
     # files are looked at every ten seconds at least
     end = await server.end_of(order, 30)
@@ -236,11 +230,10 @@ async def test_an_end_arrives_whatever_a_file_is_called(device, server):
 
 async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device, server):
     server.acks.discard("attempt.finished")
-    device.install("""
+    device.start("""
         os.makedirs("locked/inner"); os.chmod("locked/inner", 0); os.chmod("locked", 0)
         write_profile()
     """)
-    device.start()
     await server.run()
     (folder,) = device.attempts()
     assert sorted(path.name for path in folder.iterdir()) == ["record.json", "result"]
@@ -248,8 +241,7 @@ async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device,
 
 
 async def test_folders_are_for_the_owner_alone(device, server):
-    device.install("time.sleep(20)")
-    device.start()
+    device.start("time.sleep(20)")
     await server.begin()
     (folder,) = device.attempts()
     for path in (folder.parent, folder, folder / "work", folder / "result"):
@@ -257,10 +249,9 @@ async def test_folders_are_for_the_owner_alone(device, server):
 
 
 async def test_an_abort_is_told_as_a_shell_shows_it(device, server, storage):
-    device.install("""
+    device.start("""
         say("going to warmup"); say("iter 0/3: e2e=1 ms"); write_profile(); os.abort()
     """)
-    device.start()
     end = await server.run()
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
     # also what it printed while it was timed
@@ -268,16 +259,14 @@ async def test_an_abort_is_told_as_a_shell_shows_it(device, server, storage):
 
 
 async def test_exit_0_without_a_profile_is_no_success(device, server, storage):
-    device.install('say("nothing to do")')
-    device.start()
+    device.start('say("nothing to do")')
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
     assert "profile.json" not in {file.name for file in end.files}
 
 
 async def test_an_empty_profile_and_a_link_are_no_profile(device, server, storage):
-    device.install('write_profile("")')
-    device.start()
+    device.start('write_profile("")')
     assert (await server.run()).reason is EndReason.NO_PROFILE
     device.install('os.symlink("/etc/hostname", "profile.json")')
     assert (await server.run()).reason is EndReason.NO_PROFILE
@@ -310,7 +299,7 @@ async def test_two_attempts_run_at_once_if_the_server_orders_two(device, server,
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     # neither ends before the other one has begun
-    device.install(f"""\
+    device.start(f"""\
 import os
 open(os.path.join({str(meeting)!r}, str(os.getpid())), "w").close()
 last = time.time() + 20
@@ -319,7 +308,6 @@ while len(os.listdir({str(meeting)!r})) < 2:
     time.sleep(0.02)
 write_profile()
 """)
-    device.start()
     orders = [server.order(), server.order()]
     for order in orders:
         await server.send(order)
@@ -330,8 +318,7 @@ write_profile()
 async def test_heartbeats_name_what_is_held(device, server):
     server.heartbeat_s = 0.05
     server.acks.discard("attempt.finished")
-    device.install("time.sleep(0.5); write_profile()")
-    device.start()
+    device.start("time.sleep(0.5); write_profile()")
     order = await server.ask()
     await server.end_of(order)
     # over HTTP while it was measured, over the socket until its end is acknowledged
@@ -342,13 +329,12 @@ async def test_heartbeats_name_what_is_held(device, server):
 
 
 async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, storage):
-    device.install("""
+    device.start("""
         for i in range(3000): say(f"line {i} ä")
         time.sleep(0.3)
         os.write(1, "cut: \\u20ac".encode()[:-1]); time.sleep(0.3); os.write(1, b"\\xac \\xff")
         write_profile()
     """)
-    device.start()
     await server.run()
     chunks = server.of(AttemptLog)
     assert [chunk.seq for chunk in chunks] == list(range(1, len(chunks) + 1))

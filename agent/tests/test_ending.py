@@ -17,8 +17,7 @@ STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sle
 
 
 async def test_cancel_ends_a_run(device: Device, server: FakeServer):
-    device.install('say("begin"); time.sleep(60)')
-    device.start()
+    device.start('say("begin"); time.sleep(60)')
     order = await server.begin()
     await asyncio.sleep(0.1)
     await server.send(Cancel(attempt=order.attempt))
@@ -29,8 +28,7 @@ async def test_cancel_ends_a_run(device: Device, server: FakeServer):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_run_that_a_stranger_kills_is_told_as_killed(device, server, number):
-    device.install(f"os.kill(os.getpid(), {int(number)})")
-    device.start()
+    device.start(f"os.kill(os.getpid(), {int(number)})")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.KILLED, 128 + number)
 
@@ -40,15 +38,13 @@ async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
     device, server, monkeypatch, counts
 ):
     monkeypatch.setattr(runner, "oom_kills", lambda: counts.pop(0) if counts else None)
-    device.install("os.kill(os.getpid(), signal.SIGKILL)")
-    device.start()
+    device.start("os.kill(os.getpid(), signal.SIGKILL)")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 137)
 
 
 async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):
-    device.install(STUBBORN)
-    device.start()
+    device.start(STUBBORN)
     order = await server.begin(grace_s=0.4)
     await asyncio.sleep(0.2)
     begin = time.monotonic()
@@ -94,51 +90,36 @@ async def test_cancel_of_an_unknown_attempt_is_answered(device, server):
 
 async def test_a_timeout_kills_grandchildren(device, server, storage):
     pid_file = device.folder / "pid"
-    device.install(f"""
+    device.start(f"""
         code = "import os, signal, time; signal.signal(15, signal.SIG_IGN);" \\
             "open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
         subprocess.Popen([sys.executable, "-SEc", code])
         time.sleep(60)
     """)
-    device.start()
     end = await server.run(timeout_s=0.6)
     assert end.reason is EndReason.TIMED_OUT
     assert end.detail == "stopped after 0.6 s"
     assert not is_alive(await read_pid(pid_file))
 
 
-async def test_a_grandchild_that_outlives_its_parent_is_killed(device, server):
+@pytest.mark.parametrize("leaves", ["", "os.setsid()"], ids=["stays", "leaves the group"])
+async def test_a_grandchild_that_outlives_its_parent_is_killed(device, server, leaves):
     pid_file = device.folder / "pid"
-    device.install(f"""
+    device.start(f"""
         if os.fork() == 0:
+            {leaves}
             open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
         while not os.path.exists({str(pid_file)!r}): time.sleep(0.01)
         write_profile()
     """)
-    device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert not is_alive(await read_pid(pid_file))
 
 
-async def test_a_process_that_left_the_group_is_killed_too(device, server):
-    pid_file = device.folder / "pid"
-    device.install(f"""
-        if os.fork() == 0:
-            os.setsid()
-            open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
-        while not os.path.exists({str(pid_file)!r}): time.sleep(0.01)
-        write_profile()
-    """)
-    device.start()
-    await server.run()
-    assert not is_alive(await read_pid(pid_file))
-
-
 async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
     device.changes["memory_limit_bytes"] = 512 << 20
-    device.install('x = b"x" * (1 << 30); write_profile()')
-    device.start()
+    device.start('x = b"x" * (1 << 30); write_profile()')
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
     assert "MemoryError" in server.log_text()

@@ -50,8 +50,7 @@ def obedient(extra: str = "") -> str:
 @pytest.fixture
 async def obeying(device):
     """A started device whose load_and_run does what it is asked for."""
-    device.install(obedient())
-    device.start()
+    device.start(obedient())
 
 
 def measured(storage) -> Measurement:
@@ -145,8 +144,7 @@ async def test_a_version_that_does_not_tell_inputs_makes_up_none(device, server,
 
 
 async def test_a_table_of_inputs_that_is_not_understood_is_not_believed(device, server, storage):
-    device.install(obedient().replace("| OUTPUT | out", "| OUTPUT ??"))
-    device.start()
+    device.start(obedient().replace("| OUTPUT | out", "| OUTPUT ??"))
     data = (storage.input_file("data.npy", "data"),)
     for _ in range(2):
         assert (await server.run(fill=True, data=data)).exit_code == 0
@@ -166,17 +164,15 @@ async def test_waiting_for_calm_is_not_the_users_time(device, server, storage):
 
 
 async def test_a_clean_pass_that_times_nothing_is_no_success(device, server, storage):
-    device.install('say("=== total time: 0.000ms")')
-    device.start()
+    device.start('say("=== total time: 0.000ms")')
     end = await server.run(plan=Plan(preset="custom", clean=True, profiled=0))
     assert (end.reason, end.exit_code) == (EndReason.NOTHING_TIMED, 0)
 
 
 async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device, server, storage):
-    device.install(
+    device.start(
         obedient().replace("e2e=2.000 ms", "e2e={90.0 if i == 0 and count < 50 else 2.0:.3f} ms")
     )
-    device.start()
     plan = Plan(preset="custom", clean=True, clean_min_s=0.2, clean_min_iterations=20, profiled=0)
     assert (await server.run(plan=plan)).exit_code == 0
     assert sum(measured(storage).passes[-1].e2e_ms) >= 200
@@ -185,8 +181,7 @@ async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device,
 async def test_a_clean_pass_that_stays_too_short_is_kept_and_the_result_says_so(
     device, server, storage
 ):
-    device.install(obedient().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
-    device.start()
+    device.start(obedient().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
     plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
     assert (await server.run(plan=plan)).exit_code == 0
     found = measured(storage)
@@ -195,10 +190,9 @@ async def test_a_clean_pass_that_stays_too_short_is_kept_and_the_result_says_so(
 
 
 async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
-    device.install(
+    device.start(
         obedient('say("given " + " ".join(sorted(f for f in os.listdir(".") if "input" in f)))')
     )
-    device.start()
     inputs = (
         GivenInput(name="data", literal="1.5,2,3"),
         GivenInput(name="mask", shape=(4, 2), dtype="int32"),
@@ -248,8 +242,7 @@ async def test_dumps_have_a_pass_of_their_own_and_come_as_files(obeying, server,
 
 
 async def test_exit_0_without_a_promised_file_is_no_success(device, server, storage):
-    device.install(obedient('os.remove("model_dump.mge")'))
-    device.start()
+    device.start(obedient('os.remove("model_dump.mge")'))
     end = await server.run(options={"model_dump": True})
     assert (end.reason, end.exit_code) == (EndReason.FILE_MISSING, 0)
     assert "model_dump" in end.detail
@@ -276,7 +269,7 @@ async def test_the_cache_of_another_task_is_read_and_written(obeying, server, st
 
 
 async def test_what_was_measured_before_a_failure_is_kept(device, server, storage):
-    device.install(
+    device.start(
         obedient("""
 n = len(os.listdir("."))
 open(f"was-here-{n}", "w").close()
@@ -284,7 +277,6 @@ if os.path.exists("profile.json") and n > 3:
     os.abort()
 """)
     )
-    device.start()
     end = await server.run(plan=Plan(preset="custom", profiled=5))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
     found = measured(storage)

@@ -56,11 +56,10 @@ async def test_an_upload_goes_on_after_a_restart_of_the_agent(device, server, st
 
 async def test_a_stopped_agent_ends_its_process_and_says_so_when_it_is_back(device, server):
     pid_file = device.folder / "pid"
-    device.install(f"""
+    device.start(f"""
         signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf")
         open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)
-    device.start()
     order = await server.ask(grace_s=30)
     pid = await read_pid(pid_file)
     async with asyncio.timeout(2):

@@ -16,8 +16,7 @@ from agent.tests.fakes import FakeServer, Storage
 
 
 async def test_a_run_continues_while_the_connection_is_lost(device, server):
-    device.install('say("one"); time.sleep(0.8); say("two"); write_profile()')
-    device.start()
+    device.start('say("one"); time.sleep(0.8); say("two"); write_profile()')
     order = await server.begin()
     await server.drop()
     hello = await server.expect(Hello, 2)
@@ -35,8 +34,7 @@ async def test_a_connection_that_says_nothing_any_more_is_given_up(device, serve
 
 
 async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(device, server):
-    device.install('say("one"); time.sleep(1); say("two"); write_profile()')
-    device.start()
+    device.start('say("one"); time.sleep(1); say("two"); write_profile()')
     order = await server.ask()
     await server.expect(AttemptLog)
     await server.drop()
@@ -46,8 +44,7 @@ async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(dev
 
 
 async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
-    device.install('time.sleep(0.3); say("the last word"); write_profile()')
-    device.start()
+    device.start('time.sleep(0.3); say("the last word"); write_profile()')
     order = await server.begin()
     server.refuse_status = 503
     await server.drop()

@@ -87,8 +87,7 @@ async def test_a_log_that_is_not_stored_does_not_hide_why_the_run_failed(
     device, server, storage, lost, refused, detail
 ):
     storage.refusals, server.refused = {"log.txt": lost}, refused
-    device.install("os.abort()")
-    device.start()
+    device.start("os.abort()")
     end = await server.run()
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, detail)
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from testdata import DATA
@@ -29,15 +30,21 @@ class Forks:
             env=_environment(),
         )
 
-    def run(self, arguments: list[str], folder: Path, outputs: list[Path]) -> int:
-        """Run load_and_run in a folder; its outputs go to two files. Returns its exit code."""
+    def run(
+        self, arguments: Sequence[str], folder: Path, code: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run load_and_run, or a script that may import it, in a folder."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps([arguments, str(folder), [*map(str, outputs)]]) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the interpreter with MegEngine has ended"
-        return int(line)
+        with tempfile.TemporaryDirectory() as kept:
+            outputs = [Path(kept, name) for name in ("stdout", "stderr")]
+            order = [list(arguments), str(folder), [*map(str, outputs)], code]
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+            assert line, "the interpreter with MegEngine has ended"
+            texts = [path.read_text("utf-8") for path in outputs]
+        return subprocess.CompletedProcess(arguments, int(line), *texts)
 
     def close(self) -> None:
         self._process.communicate(timeout=TIMEOUT_S)
@@ -50,11 +57,11 @@ class Runner:
         self.python, self.folder, self._forks = python, folder, forks
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        with tempfile.TemporaryDirectory() as folder:
-            outputs = [Path(folder, name) for name in ("stdout", "stderr")]
-            code = self._forks.run(list(arguments), self.folder, outputs)
-            texts = [path.read_text("utf-8") for path in outputs]
-        return subprocess.CompletedProcess(arguments, code, *texts)
+        return self._forks.run(arguments, self.folder)
+
+    def script(self, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a script that may import load_and_run, as `python -c CODE ARGUMENTS` would."""
+        return self._forks.run(arguments, self.folder, code)
 
     def in_new_interpreter(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run load_and_run in a new interpreter, with the environment of the test."""
@@ -88,7 +95,7 @@ from load_and_run.library import import_library
 import_library()
 from megenginelite import tensor
 
-def run(arguments, work, outputs):
+def run(arguments, work, outputs, code):
     signal.alarm(timeout_s)
     os.chdir(work)
     opened = [os.open(os.devnull, os.O_RDONLY)]
@@ -97,7 +104,10 @@ def run(arguments, work, outputs):
         os.dup2(descriptor, number)
         os.close(descriptor)
     sys.argv = [folder] + arguments
-    leave(main(sys.argv))
+    if not code:
+        leave(main(sys.argv))
+    exec(code, {"__name__": "__main__"})
+    leave(0)
 
 for line in iter(sys.stdin.readline, ""):
     child = os.fork()

@@ -12,6 +12,8 @@ import pytest
 from load_and_run import graph_child, graph_passes
 from load_and_run.errors import Failure
 
+from agent.load_and_run.tests.running import Forks
+
 pytestmark = pytest.mark.megengine
 
 PARENT = Path(__file__).resolve().parents[2]
@@ -92,10 +94,14 @@ _RANGE = """
 
 
 class Scripts:
-    """Runs a script for a model of testdata/, or for one that a script has written."""
+    """Runs a script for a model of testdata/, or for one that a script has written.
 
-    def __init__(self, python: str, folder: Path, data: Path) -> None:
-        self.python, self.folder, self.data = python, folder, data
+    In an interpreter of its own: MegEngine and megenginelite never meet. What does not import
+    MegEngine itself is run in a fork of one that has imported megenginelite.
+    """
+
+    def __init__(self, python: str, folder: Path, data: Path, forks: Forks) -> None:
+        self.python, self.folder, self.data, self._forks = python, folder, data, forks
         entries = json.loads((data / "models" / "models.json").read_text())
         self.inputs = {
             entry["name"]: {each["name"]: str(data / each["file"]) for each in entry["inputs"]}
@@ -105,17 +111,21 @@ class Scripts:
     def __call__(self, body: str, name: str, model: str = "", **flags: object) -> Any:
         script = _START.format(body=body.strip())
         path = model or str(self.data / "models" / f"{name}.mge")
-        inputs = json.dumps(self.inputs[name])
-        done = subprocess.run(
-            [self.python, "-c", script, str(PARENT), path, json.dumps(flags), inputs],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self.folder / "home")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        arguments = [str(PARENT), path, json.dumps(flags), json.dumps(self.inputs[name])]
+        if body in (_LITE, _RANGE):
+            done = self._forks.run(arguments, self.folder, script)
+        else:
+            home = str(self.folder / "home")
+            done = subprocess.run(
+                [self.python, "-c", script, *arguments],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HOME": home},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -128,8 +138,8 @@ class Scripts:
 
 
 @pytest.fixture
-def scripts(megengine_python: str, tmp_path: Path, testdata: Path) -> Scripts:
-    return Scripts(megengine_python, tmp_path, testdata)
+def scripts(megengine_python: str, tmp_path: Path, testdata: Path, forks: Forks) -> Scripts:
+    return Scripts(megengine_python, tmp_path, testdata, forks)
 
 
 def test_only_flags_that_megenginelite_lacks_ask_for_a_pass() -> None:

@@ -4,14 +4,13 @@ import json
 import os
 import re
 import struct
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from agent.load_and_run.tests.running import FOLDER, TIMEOUT_S, Runner, assert_died, model
+from agent.load_and_run.tests.running import Runner, assert_died, model
 from testdata import DATA
 
 pytestmark = pytest.mark.megengine
@@ -218,21 +217,14 @@ def test_static_memory_is_that_of_the_batch_of_the_run(run: Runner) -> None:
 def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
     """What `script` prints after a run of the model `name` in its process, rules left out."""
     before = (
-        "import sys; sys.path.append(sys.argv[1])\n"
+        "import sys\n"
         "from load_and_run.flags import parse\n"
         "from load_and_run.library import Network\n"
-        "flags, _ = parse(sys.argv[3:])\n"
-        "network = Network(sys.argv[2], flags); network.configure(flags)\n"
+        "flags, _ = parse(sys.argv[2:])\n"
+        "network = Network(sys.argv[1], flags); network.configure(flags)\n"
         "network.forward(); network.wait()\n"
     )
-    ended = subprocess.run(
-        [run.python, "-c", before + script, str(FOLDER.parent), model(name), *flags],
-        cwd=run.folder,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    ended = run.script(before + script, model(name), *flags)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

@@ -1,7 +1,6 @@
 """What load_and_run forbids, ignores, crashes or hangs on is refused before anything runs."""
 
 import itertools
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from load_and_run import devices, graph_operators, rules
 from load_and_run.errors import FlagError
 from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
-from agent.load_and_run.tests.running import FOLDER, TIMEOUT_S, Runner, model
+from agent.load_and_run.tests.running import Runner, model
 from agent.passes import Recipe
 from agent.protocol.option_table import OPTIONS
 from agent.protocol.options import Capabilities, OptionError
@@ -158,12 +157,13 @@ def test_an_amd_cpu_is_kept_from_the_layout_transform_of_convolutions_only(
     rules.check_operators(str(plain), transform)
 
 
+TRANSFORM = ("--layout_transform=cpu", "--layout_transform_dump=t.mge")
 AMD_RUN = """
 import sys
-sys.path.append(sys.argv[1])
 from load_and_run import devices, program
+from load_and_run.__main__ import leave
 devices.is_amd = lambda: True
-sys.exit(program.main(sys.argv[1:]))
+leave(program.main(sys.argv))
 """
 
 
@@ -171,29 +171,21 @@ sys.exit(program.main(sys.argv[1:]))
 def test_on_amd_a_convolution_is_found_in_every_format(
     run: Runner, tmp_path: Path, name: str
 ) -> None:
-    done = on_amd(run, model(name), "--layout_transform=cpu", "--layout_transform_dump=t.mge")
+    done = run.script(
+        AMD_RUN, model(name), "--layout_transform=cpu", "--layout_transform_dump=t.mge"
+    )
     assert done.returncode == 1, done.stderr
     assert "ERROR: --layout_transform=cpu hangs MegEngine on AMD CPUs" in done.stderr
     assert not (tmp_path / "t.mge").exists()
 
 
 def test_on_amd_a_model_without_convolutions_is_transformed(run: Runner, tmp_path: Path) -> None:
-    done = on_amd(run, model("tiny"), "--layout_transform=cpu", "--layout_transform_dump=t.mge")
+    done = run.script(
+        AMD_RUN, model("tiny"), "--layout_transform=cpu", "--layout_transform_dump=t.mge"
+    )
     assert done.returncode == 0, done.stderr
     assert "=== finished test #0" in done.stderr
     assert run("t.mge", "--iter=1").returncode == 0
-
-
-def on_amd(run: Runner, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [run.python, "-c", AMD_RUN, str(FOLDER.parent), *arguments],
-        cwd=run.folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
 
 
 def test_a_cache_that_exists_needs_no_fast_run(tmp_path: Path) -> None:
