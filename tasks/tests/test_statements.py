@@ -16,6 +16,9 @@ import dramatiq
 import pytest
 from django.db import connection
 
+# a broker knows the actors that were imported
+import profiles.actors  # noqa: F401
+import tasks.actors  # noqa: F401
 from accounts.access_tokens import token_issue
 from accounts.models import AccessToken
 from agent.protocol import (
