@@ -8,16 +8,9 @@ import threading
 
 import numpy as np
 from load_and_run.errors import Failure, FlagError, ModelError
+from load_and_run.flags import FILES, FOLDERS
 from load_and_run.log import log
 
-_FILES = (
-    "io_dump",
-    "fast_run_algo_policy",
-    "layout_transform_dump",
-    "tensorrt_cache",
-    "model_dump",
-)
-_FOLDERS = ("bin_io_dump", "bin_out_dump", "get_static_mem_info")
 #: numpy's name -> number in a binary tensor file
 _TYPES = {
     "float32": 0,
@@ -33,12 +26,12 @@ _MOST_AXES = 7
 
 def prepare(flags):
     """Make missing folders and try each path. Raises FlagError if one cannot be written."""
-    for name in _FILES + _FOLDERS:
+    for name in FILES + FOLDERS:
         path = flags[name]
         if not path:
             continue
         try:
-            if name in _FOLDERS:
+            if name in FOLDERS:
                 os.makedirs(path, exist_ok=True)
                 if not os.access(path, os.W_OK | os.X_OK):
                     raise PermissionError(13, "Permission denied")

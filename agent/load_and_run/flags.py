@@ -41,7 +41,11 @@ GROUPS["gflags"] = ["help", "version"]
 
 #: what the library in the wheel has no way in for
 COMPILED_ONLY = [name for name, row in OPTIONS.items() if not row.get("wheel", True)]
+_WRITTEN = {name: row["file"] for name, row in OPTIONS.items() if row["kind"] == "artifact"}
 LAYOUTS = [name for name, row in OPTIONS.items() if row["group"] == "layout"]
+#: what a run writes besides its profile: files and folders
+FILES = [name for name, file in _WRITTEN.items() if not file.endswith("/")]
+FOLDERS = [name for name, file in _WRITTEN.items() if file.endswith("/")]
 #: dumps of every variable
 VARIABLE_DUMPS = [
     name for name, row in OPTIONS.items() if row.get("disturbs") and name != "bin_out_dump"

@@ -9,18 +9,10 @@ import os
 
 import numpy as np
 from load_and_run.errors import Failure, NoMegEngine, library_failure
+from load_and_run.flags import LAYOUTS as LAYOUT_FLAGS
 
 #: flag -> keyword of optimize_for_inference; at most one counts
-LAYOUTS = {
-    "enable_nchw4": "NCHW4",
-    "enable_chwn4": "CHWN4",
-    "enable_nchw32": "NCHW32",
-    "enable_nchw64": "NCHW64",
-    "enable_nchw44": "NCHW44",
-    "enable_nchw44_dot": "NCHW44_DOT",
-    "enable_nchw88": "NCHW88",
-    "enable_nhwcd4": "NHWCD4",
-}
+LAYOUTS = {name: name[len("enable_") :].upper() for name in LAYOUT_FLAGS}
 #: flag -> field of GraphOptimizeOptions; all are off unless asked for, fuse_grain too
 FUSIONS = {
     "enable_ioc16": "f16_io_comp",

@@ -11,6 +11,7 @@ from load_and_run.errors import Failure, FlagError
 from load_and_run.flags import (
     COMPILED_ONLY,
     CONFLICTS,
+    FILES,
     FLAGS,
     LAYOUTS,
     OPTIONS,
@@ -51,7 +52,7 @@ def check_model(model, flags):
                 "--record_comp_seq2 crashes MegEngine on batch normalization; "
                 "add --optimize_for_inference, which folds it, or use --record_comp_seq"
             )
-    for name in _FILES_WRITTEN:
+    for name in ["profile", "profile_host", *FILES]:
         if flags[name] and os.path.exists(model) and _same_file(flags[name], model):
             _refuse("--{} would overwrite the model {}", name, model)
 
@@ -75,17 +76,6 @@ def check_operators(model, flags):
                 "(this one has {}), because it tries nchw88; leave it out, or use an Intel CPU",
                 name,
             )
-
-
-_FILES_WRITTEN = (
-    "profile",
-    "profile_host",
-    "io_dump",
-    "fast_run_algo_policy",
-    "layout_transform_dump",
-    "tensorrt_cache",
-    "model_dump",
-)
 
 
 def given(flags, name):

@@ -4,7 +4,7 @@ import ctypes
 import os
 
 from load_and_run import devices
-from load_and_run.flags import NO_LIMIT
+from load_and_run.flags import LAYOUTS, NO_LIMIT
 from load_and_run.log import log
 
 #: flag -> (field of LiteOptions, its value, line in the log)
@@ -18,8 +18,6 @@ _OPTIONS = {
     "record_comp_seq2": ("comp_node_seq_record_level", 2, "set record_comp_seq_level to 2"),
     "enable_jit": ("jit_level", 1, "enable JIT (level 1)"),
 }
-#: layouts that LiteOptions knows; the pass for the last one, chwn4, is in the graph interface only
-_LAYOUTS = ("nchw4", "nchw44", "nchw44_dot", "nchw88", "nchw32", "nchw64", "nhwcd4")
 
 
 def make_network(lite, flags):
@@ -29,10 +27,11 @@ def make_network(lite, flags):
         if flags[flag]:
             log(line)
             setattr(options, field, value)
-    for layout in _LAYOUTS:
-        if flags["enable_" + layout]:
-            log("using {} layout\n".format(layout.replace("_", "-")))
-            setattr(options, "enable_" + layout, 1)
+    for flag in LAYOUTS:
+        # the pass for chwn4 is in the graph interface only
+        if flags[flag] and flag != "enable_chwn4":
+            log("using {} layout\n".format(flag[len("enable_") :].replace("_", "-")))
+            setattr(options, flag, 1)
     network = lite.LiteNetwork(devices.config(lite, options, flags))
     devices.before_load(network, flags)
     if flags["layout_transform"]:
