@@ -13,12 +13,11 @@ from agent.bench import Bench
 from agent.cores import oversubscription
 from agent.delivery import Delivery
 from agent.feeding import Feeding
-from agent.frames import fit_end
 from agent.held import measure_folder
 from agent.incoming import TransferError
 from agent.inventory import Runtime
 from agent.measure import KnownInputs, Measuring, PassFailed
-from agent.outbox import Outbox
+from agent.outbox import Outbox, fit_end
 from agent.passes import Recipe
 from agent.progress import Progress
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agent.frames import fit_end
 from agent.incoming import TransferError
-from agent.outbox import Outbox, Unanswered
+from agent.outbox import Outbox, Unanswered, fit_end
 from agent.protocol import (
     MAX_FILES,
     MAX_PHASES,

@@ -6,8 +6,7 @@ All is sent without acknowledgement, and again over a new connection: the server
 import asyncio
 import time
 
-from agent.frames import COMMAND_BYTES, cut_to_bytes
-from agent.outbox import Outbox
+from agent.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol import AttemptLog, AttemptStarted, Start
 from agent.results import keep_log
 from agent.spool import Folder
