@@ -16,7 +16,7 @@ from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 GOOD = "a long and winding road"
 
@@ -50,7 +50,6 @@ def last_entry() -> AuditEntry:
     return entry
 
 
-@pytest.mark.django_db
 def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
     root, bob = make_administrator(), make_user("bob")
     assert services.user_promote(bob, by=root)
@@ -60,7 +59,6 @@ def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
     assert (entry.before, entry.after) == ({"administrator": False}, {"administrator": True})
 
 
-@pytest.mark.django_db
 def test_what_changes_nothing_leaves_no_entry():
     root, bob = make_administrator(), make_user("bob")
     assert not services.user_promote(root, by=root)
@@ -69,14 +67,12 @@ def test_what_changes_nothing_leaves_no_entry():
     assert not AuditEntry.objects.exists()
 
 
-@pytest.mark.django_db
 def test_somebody_who_is_shut_out_does_not_become_administrator():
     root, bob = make_administrator(), make_user("bob", is_active=False)
     with refused("user_inactive"):
         services.user_promote(bob, by=root)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_the_last_administrator_stays_one(by_hand):
     root = make_administrator()
@@ -92,7 +88,6 @@ def test_the_last_administrator_stays_one(by_hand):
     assert not AuditEntry.objects.exists()
 
 
-@pytest.mark.django_db
 def test_an_administrator_who_was_shut_out_can_be_demoted():
     root = make_administrator()
     gone = make_user("gone", is_staff=True, is_superuser=True, is_active=False)
@@ -101,7 +96,6 @@ def test_an_administrator_who_was_shut_out_can_be_demoted():
     assert not gone.is_staff
 
 
-@pytest.mark.django_db
 def test_nobody_shuts_out_oneself():
     make_administrator("other")
     root = make_administrator()
@@ -109,7 +103,6 @@ def test_nobody_shuts_out_oneself():
         services.user_deactivate(root, by=root)
 
 
-@pytest.mark.django_db
 def test_who_was_demoted_meanwhile_changes_nothing_any_more():
     root, other, bob = make_administrator(), make_administrator("other"), make_user("bob")
     services.user_demote(other, by=root)
@@ -137,7 +130,6 @@ def test_of_administrators_whom_a_command_removes_at_once_one_stays(transactiona
     assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]
 
 
-@pytest.mark.django_db
 def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
     """Without the lock in front of it, as a database sees it that had two at the time of asking."""
     root = make_administrator()
@@ -147,7 +139,6 @@ def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
         services.user_demote(stale, by=make_user("nobody"))
 
 
-@pytest.mark.django_db
 def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
     root, other = make_administrator(), make_administrator("other")
     grand, plain = make_token(other, "read", "admin"), make_token(other, "read")
@@ -158,7 +149,6 @@ def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
     assert plain.revoked_at is None
 
 
-@pytest.mark.django_db
 def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
@@ -177,7 +167,6 @@ def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
     assert GOOD not in str(entry.after)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "password", ["", "short", "1234567890123", "password123", "bob@example.com"]
 )
@@ -189,7 +178,6 @@ def test_a_weak_password_is_refused_and_nothing_ends(client, password):
     assert client.get("/tasks/").status_code == 200
 
 
-@pytest.mark.django_db
 def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(client):
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
@@ -206,7 +194,6 @@ def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(
     assert actions == ["user.reactivate", "user.deactivate"]
 
 
-@pytest.mark.django_db
 def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
     root, bob = make_administrator(), make_user("bob")
     other, third = Client(HTTP_USER_AGENT="phone"), Client()
@@ -226,7 +213,6 @@ def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
     assert third.get("/tasks/").status_code == 302
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("email", "password", "code"),
     [
@@ -244,7 +230,6 @@ def test_a_user_that_cannot_be_is_not_made(email, password, code):
     assert User.objects.count() == 1
 
 
-@pytest.mark.django_db
 def test_a_user_made_by_an_administrator_can_log_in_at_once():
     root = make_administrator()
     user = services.user_create(email=" New@Example.com ", password=GOOD, by=root)
@@ -253,7 +238,6 @@ def test_a_user_made_by_an_administrator_can_log_in_at_once():
     assert last_entry().action == "user.create"
 
 
-@pytest.mark.django_db
 def test_a_change_by_a_page_notes_the_address_it_came_from(client):
     root, bob = make_administrator(), make_user("bob")
     client.force_login(root)
@@ -265,7 +249,6 @@ def test_a_change_by_a_page_notes_the_address_it_came_from(client):
     assert last_entry().address is None
 
 
-@pytest.mark.django_db
 def test_the_account_of_the_site_itself_is_not_for_administrators(client):
     root = make_administrator()
     own = system_user()

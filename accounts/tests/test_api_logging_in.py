@@ -26,7 +26,7 @@ from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 TOKEN = "/api/v1/auth/token/"
 REFRESH = f"{TOKEN}refresh/"
@@ -51,7 +51,6 @@ def codes_of(secret):
     return format_hotp_value(hotp_value(secret, next(yield_hotp_counters_from_time())))
 
 
-@pytest.mark.django_db
 def test_a_password_makes_a_pair_that_is_renewed_and_ended():
     user = make_user()
     pair = log_in(user).json()
@@ -65,7 +64,6 @@ def test_a_password_makes_a_pair_that_is_renewed_and_ended():
     refused(post(f"{TOKEN}refresh/", refresh=last["refresh"]), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_the_access_part_ends_with_its_pair_and_with_no_other():
     user = make_user()
     revoked, renewed, other = (log_in(user).json() for _ in range(3))
@@ -77,12 +75,10 @@ def test_the_access_part_ends_with_its_pair_and_with_no_other():
         assert me(live["access"]).status_code == 200
 
 
-@pytest.mark.django_db
 def test_an_access_part_without_its_pair_lets_nobody_in():
     refused(me(AccessPart.for_user(make_user())), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_pairs_that_expired_leave_no_rows():
     user = make_user()
     pair_issue(user)
@@ -91,20 +87,17 @@ def test_pairs_that_expired_leave_no_rows():
     assert OutstandingToken.objects.count() == 1
 
 
-@pytest.mark.django_db
 def test_the_two_parts_of_a_pair_are_not_taken_for_each_other():
     pair = log_in(make_user()).json()
     refused(me(pair["refresh"]), 401, "token_invalid")
     refused(post(f"{TOKEN}refresh/", refresh=pair["access"]), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("text", ["x", "a.b.c", "ä", "mwp_x", "." * 4000])
 def test_what_is_no_refresh_token_renews_nothing(text):
     refused(post(f"{TOKEN}refresh/", refresh=text), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_a_failure_does_not_say_what_was_wrong():
     user, gone = make_user("alice"), make_user("gone", is_active=False)
     answers = [
@@ -117,14 +110,12 @@ def test_a_failure_does_not_say_what_was_wrong():
     assert all(body == bodies[0] for body in bodies)
 
 
-@pytest.mark.django_db
 def test_the_e_mail_counts_without_its_case_spaces_and_width():
     make_user("alice")
     for email in ("ALICE@example.com", " alice@example.com ", "ａlice@example.com"):
         assert log_in(None, email=email).status_code == 200
 
 
-@pytest.mark.django_db
 def test_a_password_keeps_its_spaces():
     user = make_user()
     user.set_password("  spaces around  ")
@@ -133,7 +124,6 @@ def test_a_password_keeps_its_spaces():
     refused(log_in(user, password="spaces around"), 401, "login_failed")
 
 
-@pytest.mark.django_db
 def test_attempts_are_limited_as_on_the_page(settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
     user = make_user()
@@ -146,7 +136,6 @@ def test_attempts_are_limited_as_on_the_page(settings):
     assert log_in(make_user("bob")).status_code == 200
 
 
-@pytest.mark.django_db
 def test_a_second_factor_is_asked_for_and_a_code_counts_once():
     user = make_user()
     secret = generate_totp_secret()
@@ -159,7 +148,6 @@ def test_a_second_factor_is_asked_for_and_a_code_counts_once():
     refused(log_in(user, code=code), 401, "login_failed")
 
 
-@pytest.mark.django_db
 def test_a_recovery_code_counts_once():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
@@ -168,7 +156,6 @@ def test_a_recovery_code_counts_once():
     refused(log_in(user, code=code), 401, "login_failed")
 
 
-@pytest.mark.django_db
 def test_an_account_whose_only_second_factor_is_a_key_takes_no_code():
     user = make_user()
     Authenticator.objects.create(user=user, type="webauthn", data={})
@@ -176,7 +163,6 @@ def test_an_account_whose_only_second_factor_is_a_key_takes_no_code():
     refused(log_in(user, code="000000"), 401, "login_failed")
 
 
-@pytest.mark.django_db
 def test_codes_are_limited_too(settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
     user = make_user()
@@ -189,7 +175,6 @@ def test_codes_are_limited_too(settings):
     assert 280 < int(answer["Retry-After"]) <= 300
 
 
-@pytest.mark.django_db
 def test_those_who_renew_their_tokens_keep_nobody_from_logging_in(settings):
     settings.API_RATES = {"credentials": "2/min", "refresh": "3/min"}
     user = make_user()
@@ -205,13 +190,11 @@ def test_those_who_renew_their_tokens_keep_nobody_from_logging_in(settings):
     refused(log_in(user), 429, "throttled")
 
 
-@pytest.mark.django_db
 def test_an_address_that_is_not_verified_does_not_log_in_where_it_must_be(settings):
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     refused(log_in(make_user()), 401, "login_failed")
 
 
-@pytest.mark.django_db
 def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
@@ -224,7 +207,6 @@ def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
     refused(made, 401, "not_authenticated")
 
 
-@pytest.mark.django_db
 def test_a_deactivated_user_renews_nothing():
     user = make_user()
     pair = pair_issue(user)
@@ -233,7 +215,6 @@ def test_a_deactivated_user_renews_nothing():
     refused(me(pair.access), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_a_changed_password_ends_what_was_issued_before():
     user = make_user()
     pair = pair_issue(user)
@@ -242,7 +223,6 @@ def test_a_changed_password_ends_what_was_issued_before():
     refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_all_pairs_of_a_user_end_together():
     alice, bob = make_user("alice"), make_user("bob")
     pairs = [pair_issue(alice), pair_issue(alice)]
@@ -272,7 +252,6 @@ def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it(
             assert again == "token_invalid"
 
 
-@pytest.mark.django_db
 def test_a_token_for_scripts_is_made():
     user = make_user()
     person = APIClient()
@@ -286,7 +265,6 @@ def test_a_token_for_scripts_is_made():
     assert (me(told["secret"]).json()["scopes"], token.user) == (["read"], user)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -308,7 +286,6 @@ def test_a_token_that_cannot_be_is_refused(changes, code):
     assert not ScriptToken.objects.exists()
 
 
-@pytest.mark.django_db
 def test_a_token_makes_no_tokens_but_may_end_itself():
     user = make_user("root", is_staff=True)
     _, secret = token_issue(user, name="ci", scopes=["read", "write", "admin"], days=1)
@@ -320,7 +297,6 @@ def test_a_token_makes_no_tokens_but_may_end_itself():
     refused(script.get("/api/v1/me/"), 401, "token_invalid")
 
 
-@pytest.mark.django_db
 def test_only_an_administrators_request_may_do_what_administrators_may(client):
     for user, scopes in (
         (make_user("carl"), ["read", "write"]),
@@ -330,7 +306,6 @@ def test_only_an_administrators_request_may_do_what_administrators_may(client):
         assert client.get("/api/v1/me/").json()["scopes"] == scopes
 
 
-@pytest.mark.django_db
 def test_logging_out_everywhere_on_the_page_ends_both_parts_of_pairs_and_no_scripts_token(client):
     user = make_user()
     pair = pair_issue(user)

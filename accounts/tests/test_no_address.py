@@ -86,3 +86,16 @@ def test_a_changed_password_is_told_by_mail_there_too(asks, settings, mailoutbox
     form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
     assert client.post(reverse("account_change_password"), form).status_code == 302
     assert len(mailoutbox) == 1
+
+
+def test_who_was_known_before_is_served_and_keeps_the_last_address(asks):
+    make_user()
+    client = Client(REMOTE_ADDR="192.0.2.7")
+    log_in(client)
+    assert client.get("/healthz", **asks).status_code == 200
+    headers = {"accept": "application/xhtml+xml"}
+    page = client.get(reverse("accounts:profile"), headers=headers, **asks)
+    assert page.status_code == 200
+    seen = UserSession.objects.get()
+    assert seen.ip == "192.0.2.7"
+    assert seen.last_seen_at > seen.created_at

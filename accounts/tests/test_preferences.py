@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
-from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.core.cache import cache
 from django.urls import reverse
@@ -191,33 +190,6 @@ def test_the_audit_log_hears_the_address_of_who_asks(rf, settings, headers, prox
     )
     assert heard == [address]
     assert audit.address.get() is None
-
-
-@pytest.mark.parametrize(
-    ("proxies", "asks"),
-    [
-        (0, {"REMOTE_ADDR": ""}),
-        (0, {"REMOTE_ADDR": "a socket"}),
-        (1, {"HTTP_X_FORWARDED_FOR": "unknown"}),
-        (2, {"HTTP_X_FORWARDED_FOR": "9.9.9.9"}),
-    ],
-)
-def test_who_comes_from_no_known_address_is_served_and_keeps_the_last_one(
-    client, settings, db, proxies, asks
-):
-    user = make_user()
-    client.post(
-        reverse("account_login"),
-        {"login": user.email, "password": "correct horse battery"},
-        REMOTE_ADDR="192.0.2.7",
-    )
-    settings.ALLAUTH_TRUSTED_PROXY_COUNT = proxies
-    assert client.get("/healthz", **asks).status_code == 200
-    page = client.get(PROFILE, headers={"accept": "application/xhtml+xml"}, **asks)
-    assert page.status_code == 200
-    seen = UserSession.objects.get()
-    assert seen.ip == "192.0.2.7"
-    assert seen.last_seen_at > seen.created_at
 
 
 def test_a_page_without_a_session_asks_the_database_for_no_reader(

@@ -177,10 +177,3 @@ def test_pages_are_in_the_sites_look_in_both_languages(name):
         page = client.get(reverse(name))
         assert page.status_code == 200
         assert title in page.content.decode()
-
-
-@pytest.mark.parametrize(
-    "name", ["mfa_index", "mfa_activate_totp", "usersessions_list", "accounts:tokens"]
-)
-def test_a_stranger_is_sent_to_the_login(client, name):
-    assert client.get(reverse(name)).url.startswith(reverse("account_login"))

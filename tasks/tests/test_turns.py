@@ -19,7 +19,7 @@ from tasks.queue.turns import Group, Turn, count_before, next_turns
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
 from webprofile.errors import DomainError
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -35,7 +35,6 @@ def run_next(worker, *, lasts_s: float = 10.0) -> Task:
     return attempt.task
 
 
-@pytest.mark.django_db
 def test_who_held_the_device_longer_in_the_last_hour_waits():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
@@ -46,7 +45,6 @@ def test_who_held_the_device_longer_in_the_last_hour_waits():
     assert run_next(worker).pk == later.pk
 
 
-@pytest.mark.django_db
 def test_what_was_held_longer_ago_counts_no_more():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
@@ -58,7 +56,6 @@ def test_what_was_held_longer_ago_counts_no_more():
     assert run_next(worker).pk == first.pk
 
 
-@pytest.mark.django_db
 def test_ones_own_priority_orders_ones_own_tasks_only():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
@@ -69,7 +66,6 @@ def test_ones_own_priority_orders_ones_own_tasks_only():
     assert order == [high.pk, pushed[0].pk, low.pk, pushed[1].pk]
 
 
-@pytest.mark.django_db
 def test_an_administrators_priority_and_health_checks_go_before_everybody():
     worker = make_worker()
     alice, root = make_user("alice"), make_user("root", is_staff=True)
@@ -82,7 +78,6 @@ def test_an_administrators_priority_and_health_checks_go_before_everybody():
     assert order == [check.pk, top.pk, urgent.pk, plain.pk, late.pk]
 
 
-@pytest.mark.django_db
 def test_two_free_slots_go_to_two_users():
     worker = make_worker(slots=2)
     alice, bob = make_user("alice"), make_user("bob")
@@ -92,7 +87,6 @@ def test_two_free_slots_go_to_two_users():
     assert [each.task_id for each in assign_waiting([worker.pk])] == [first.pk, second.pk]
 
 
-@pytest.mark.django_db
 def test_a_device_that_is_held_back_starts_health_checks_only():
     worker = make_worker()
     owner = make_user()
@@ -104,7 +98,6 @@ def test_a_device_that_is_held_back_starts_health_checks_only():
     assert [each.task_id for each in assign_waiting([worker.pk])] == [check.pk]
 
 
-@pytest.mark.django_db
 def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     owner = make_user()
     worker = make_worker(is_public=False)
@@ -114,7 +107,6 @@ def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     assert assign_waiting([worker.pk]) == []
 
 
-@pytest.mark.django_db
 def test_the_position_that_is_shown_is_the_order_in_which_tasks_start():
     worker = make_worker()
     users = [make_user(name) for name in ("alice", "bob", "carol")]
@@ -159,7 +151,6 @@ def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held
 # -- limits ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.django_db
 def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
     settings.TASKS_PER_USER = 2
     owner = make_user()
@@ -173,7 +164,6 @@ def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
     make_task(make_user("bob"))
 
 
-@pytest.mark.django_db
 def test_an_administrator_sets_the_limit_of_a_user_and_health_checks_do_not_count(settings):
     settings.TASKS_PER_USER = 1
     owner = make_user(task_limit=2)
@@ -187,14 +177,12 @@ def test_an_administrator_sets_the_limit_of_a_user_and_health_checks_do_not_coun
         make_task(make_user("bob", task_limit=0))
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("staff", "priority"), [(False, 11), (False, -11), (True, 101)])
 def test_a_priority_beyond_what_one_may_set_is_refused(staff, priority):
     with pytest.raises(DomainError, match="priority_bad"):
         make_task(make_user(is_staff=staff), priority=priority)
 
 
-@pytest.mark.django_db
 def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
     owner, worker = make_user(), make_worker()
     make_waiting_task(owner, worker)
@@ -212,7 +200,6 @@ def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
     assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 404
 
 
-@pytest.mark.django_db
 def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy():
     owner = make_user()
     task = make_waiting_task(owner)
@@ -224,7 +211,6 @@ def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy(
     assert stored(copy)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("priority", "offered"),
     [
