@@ -28,8 +28,3 @@ def view_save(owner: User, *, name: str, query: str) -> tuple[SavedView, str]:
         raise DomainError("view_limit", field="name", limit=MOST_VIEWS)
     view, _ = SavedView.objects.update_or_create(owner=owner, name=name, defaults={"query": query})
     return view, found.query if found else ""
-
-
-@transaction.atomic
-def view_delete(view: SavedView) -> None:
-    view.delete()

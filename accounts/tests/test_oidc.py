@@ -22,6 +22,8 @@ from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.oidc import oidc_apps, origins
 
+pytestmark = pytest.mark.django_db
+
 START = "/accounts/oidc/oidc/login/"
 GOOD = "correct horse battery"
 
@@ -60,7 +62,6 @@ def is_logged_in(client):
     return client.get(reverse("accounts:profile")).status_code == 200
 
 
-@pytest.mark.django_db
 def test_the_login_page_offers_the_provider_only_where_there_is_one(client, provider, settings):
     assert "Log in with Example Ltd." in client.get("/accounts/login/").content.decode()
     settings.OIDC_APPS = []
@@ -69,7 +70,6 @@ def test_the_login_page_offers_the_provider_only_where_there_is_one(client, prov
     assert client.post(START).status_code == 404
 
 
-@pytest.mark.django_db
 def test_the_first_login_makes_a_user_without_a_password(client, provider):
     provider.person |= {"email": "New@Example.com"}
     assert login(client).url == reverse("tasks:list")
@@ -85,7 +85,6 @@ def test_the_first_login_makes_a_user_without_a_password(client, provider):
     assert User.objects.count() == 1
 
 
-@pytest.mark.django_db
 def test_the_log_tells_which_provider_somebody_came_from_and_was_added_or_removed(provider):
     client = Client()
     login(client)
@@ -105,13 +104,11 @@ def test_the_log_tells_which_provider_somebody_came_from_and_was_added_or_remove
     assert (entry.action, entry.before) == ("identity.remove", {"identity": "Example Ltd."})
 
 
-@pytest.mark.django_db
 def test_next_is_kept_on_the_way_and_leads_nowhere_else(client, provider):
     assert login(client, f"{START}?next=/workers/").url == "/workers/"
     assert login(Client(), f"{START}?next=https://evil.example/").url == reverse("tasks:list")
 
 
-@pytest.mark.django_db
 def test_a_verified_address_is_the_user_who_has_it_already(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
@@ -120,7 +117,6 @@ def test_a_verified_address_is_the_user_who_has_it_already(client, provider):
     assert alice.check_password(GOOD)
 
 
-@pytest.mark.django_db
 def test_who_registered_anothers_address_before_loses_the_password(client, provider):
     """The address was never verified: whoever took it must not keep a way in."""
     taken = make_user()
@@ -146,7 +142,6 @@ def test_who_registered_anothers_address_before_loses_the_password(client, provi
     assert AuditEntry.objects.filter(action="user.adopt", target_id=taken.pk).exists()
 
 
-@pytest.mark.django_db
 def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
@@ -156,7 +151,6 @@ def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client
     assert user_of_secret(secret) is not None
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
 def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(provider, made_by):
     """Neither the password nor, above all, the second factor, which is asked for here too."""
@@ -174,7 +168,6 @@ def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(pro
     assert not AuditEntry.objects.filter(action="user.adopt").exists()
 
 
-@pytest.mark.django_db
 def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_address(provider):
     """Else whoever took the operator's address would share the account with its owner."""
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
@@ -187,7 +180,6 @@ def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_ad
     assert AuditEntry.objects.filter(action="user.adopt").exists()
 
 
-@pytest.mark.django_db
 def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
     bob = make_user("bob")
     EmailAddress.objects.create(user=bob, email="alice@example.com", verified=True)
@@ -197,7 +189,6 @@ def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
     assert User.objects.get() == bob
 
 
-@pytest.mark.django_db
 def test_an_address_that_another_wrote_among_their_own_is_who_registered_with_it(client, provider):
     squatter, alice = make_user("squatter"), make_user()
     EmailAddress.objects.create(user=squatter, email=squatter.email, verified=True, primary=True)
@@ -208,7 +199,6 @@ def test_an_address_that_another_wrote_among_their_own_is_who_registered_with_it
     assert squatter.check_password(GOOD)
 
 
-@pytest.mark.django_db
 def test_an_account_found_by_a_further_address_has_no_other_one_then(client, provider):
     squatter = make_user("squatter")
     EmailAddress.objects.create(user=squatter, email=squatter.email, verified=True, primary=True)
@@ -221,7 +211,6 @@ def test_an_account_found_by_a_further_address_has_no_other_one_then(client, pro
     assert [each.email for each in EmailAddress.objects.all()] == ["alice@example.com"]
 
 
-@pytest.mark.django_db
 def test_who_is_logged_in_and_proves_the_address_only_now_stays_logged_in(client, provider):
     alice = make_user()
     client.post("/accounts/login/", {"login": alice.email, "password": GOOD})
@@ -229,7 +218,6 @@ def test_who_is_logged_in_and_proves_the_address_only_now_stays_logged_in(client
     assert is_logged_in(client)
 
 
-@pytest.mark.django_db
 def test_an_unverified_address_is_not_believed(client, provider):
     alice = make_user()
     provider.person |= {"email_verified": False}
@@ -238,7 +226,6 @@ def test_an_unverified_address_is_not_believed(client, provider):
     assert not SocialAccount.objects.filter(user=alice).exists()
 
 
-@pytest.mark.django_db
 def test_the_second_factor_is_asked_for_here_too(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
@@ -247,14 +234,12 @@ def test_the_second_factor_is_asked_for_here_too(client, provider):
     assert not is_logged_in(client)
 
 
-@pytest.mark.django_db
 def test_a_deactivated_user_does_not_get_in(client, provider):
     make_user(is_active=False)
     login(client)
     assert not is_logged_in(client)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("claims", [{"iss": "https://evil.example"}, {"aud": "other"}, {"exp": 1}])
 def test_an_id_token_of_another_or_of_yesterday_is_refused(client, provider, claims):
     provider.claims = claims
@@ -263,7 +248,6 @@ def test_an_id_token_of_another_or_of_yesterday_is_refused(client, provider, cla
     assert not User.objects.exists()
 
 
-@pytest.mark.django_db
 def test_an_answer_that_was_not_asked_for_is_refused_and_a_code_works_once(client, provider):
     back = at_provider(client.post(START).url)
     stranger = Client()
@@ -276,7 +260,6 @@ def test_an_answer_that_was_not_asked_for_is_refused_and_a_code_works_once(clien
     assert not is_logged_in(client)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "query",
     ["", "?code=x", "?state=x", "?code=x&state=x", "?error=server_error", "?code=" + "x" * 5000],
@@ -287,7 +270,6 @@ def test_a_broken_answer_is_a_page_and_no_login(client, provider, query):
     assert not is_logged_in(client)
 
 
-@pytest.mark.django_db
 def test_who_changes_their_mind_comes_back_to_a_page(client, provider):
     provider.says_no = True
     page = login(client)
@@ -295,7 +277,6 @@ def test_who_changes_their_mind_comes_back_to_a_page(client, provider):
     assert not is_logged_in(client)
 
 
-@pytest.mark.django_db
 def test_a_provider_that_is_away_is_told_on_a_page(client, provider, settings):
     app = settings.OIDC_APPS[0] | {"settings": {"server_url": "http://127.0.0.1:9"}}
     settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
@@ -304,14 +285,12 @@ def test_a_provider_that_is_away_is_told_on_a_page(client, provider, settings):
     assert "does not answer" in page.content.decode()
 
 
-@pytest.mark.django_db
 def test_a_login_cannot_be_begun_by_another_site(provider):
     client = Client(enforce_csrf_checks=True)
     assert client.post(START).status_code == 403
     assert client.get(START).status_code == 200  # a page with a button
 
 
-@pytest.mark.django_db
 def test_a_user_adds_the_provider_and_removes_it(provider):
     user = make_user("bob")
     client = Client()

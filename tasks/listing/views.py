@@ -17,7 +17,7 @@ from tasks.listing.acts import Act, act_on, chosen_tasks, compare_address, tell
 from tasks.listing.filters import TaskFilterForm, place_of
 from tasks.models import SavedView
 from tasks.pages import MOST_COUNTED, page_of
-from tasks.saved_views import view_delete, view_save
+from tasks.saved_views import view_save
 from tasks.script_reasons import wording_for
 from tasks.selectors import tasks_listed_for
 from workers.models import Runtime
@@ -98,7 +98,7 @@ def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
     view = SavedView.objects.filter(owner=reader_of(request), pk=view_id).first()
     if view is None:
         raise Http404
-    view_delete(view)
+    view.delete()
     return redirect("tasks:list")
 
 

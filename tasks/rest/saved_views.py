@@ -63,5 +63,5 @@ class SavedViewDetail(ApiView):
     def delete(self, request: Request, view_id: int) -> Response:
         """It is gone at once; tasks stay."""
         views = self.request.user.saved_views.all()
-        saved_views.view_delete(get_object_or_404(views, pk=view_id))
+        get_object_or_404(views, pk=view_id).delete()
         return Response(status=204)
