@@ -49,7 +49,6 @@ PLAN_KEYS = {
 FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
 MOST_REPEATS = 1000
 _OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
-_SCALARS = (bool, int, float, str)
 
 
 class BlockReader:
@@ -183,7 +182,7 @@ class BlockReader:
     def _input(self, name: str, given: Any) -> dict[str, Any]:
         if isinstance(given, dict):
             return {**self._plain(f"inputs.{name}.", given), "name": name}
-        if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        if isinstance(given, bool) or not _is_plain(given):
             self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
             return {"name": name}
         return {"name": name, "literal": str(given)}
@@ -254,7 +253,7 @@ class BlockReader:
         found = {}
         for name, value in table.items():
             values = value if isinstance(value, list) else [value]
-            if all(isinstance(each, _SCALARS) and _is_finite(each) for each in values):
+            if all(map(_is_plain, values)):
                 found[name] = value
             else:
                 self._wrong(f"{place}{name}", "expected true, false, a number or a text")
@@ -265,5 +264,8 @@ class BlockReader:
         self._mistakes.add(self._place(root) + key[len(root) :], text)
 
 
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be sent as JSON: Python writes no whole number of over 4,300 digits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < 2**64)

@@ -167,6 +167,11 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
         ('models = "net-a.mge"\nworkers = "pi-4"\ntitle = 5', "title", "a text"),
         ('models = "net-a.mge"\nworkers = "pi-4"\n[options]\nx = nan', "options.x", "a number"),
         (
+            f'models = "net-a.mge"\nworkers = "pi-4"\nseed = 0x{"f" * 5000}',
+            "seed",
+            "a number",
+        ),
+        (
             'models = "net-a.mge"\nworkers = "pi-4"\n[inputs]\nx = {shape = [{a = 1}]}',
             "inputs.x.shape",
             "a number",
