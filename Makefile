@@ -44,7 +44,7 @@ help:
 	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
 	@echo 'make bench-pages, bench-lists    a result'"'"'s page, the lists'
 	@echo 'make bench-upload     large files beside a plain PUT'
-	@echo 'make bench-trace      our summary of a trace beside json.load and Perfetto; cuts'
+	@echo 'make bench-trace      our summary of a trace beside json.load'
 	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
 	@echo 'make setup            .venv with all that is needed (PYTHON=... chooses the interpreter)'
 	@echo 'make runtime          MegEngine in an interpreter of its own'

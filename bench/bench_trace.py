@@ -1,19 +1,14 @@
-"""Our summary of a trace against `json.load` and Perfetto: events a second, peak memory; cuts.
+"""Our summary of a trace against `json.load`: events a second, peak memory.
 
-    python -m bench.bench_trace [--mb 1 50 1074] [--rounds 3] [--no-browser]
+    python -m bench.bench_trace [--mb 1 50 1074] [--rounds 3]
 
 A real trace of a training step, repeated to so many megabytes. Each reading is a fresh process,
 from the file on disk, imports not counted; both in turn, so that a noisy machine is noisy for both.
 Ours ends with operators, scopes, waits and curves; `json.load` with the file's events, nothing
 added up.
 Memory is the peak above what the interpreter takes with its imports, without 2 MB of their code
-that are read when it first runs, and that processes share. The best of the rounds counts.
-
-Perfetto opens the same file once by itself in headless Chromium, from a server on this machine:
-until it is drawn, and what the browser's processes take beyond an empty page. Then a whole site
-opens the file once: from "confirmed" to its page; from the address of the timeline to what is drawn
-first (all of a small trace, a part of a large one); and a cut from the middle that is nearly as
-large as one may be. 1074 MB are a bit more than 2**30 bytes.
+that are read when it first runs, and that processes share. The best of the rounds counts. 1074 MB
+are a bit more than 2**30 bytes.
 """
 
 import argparse
@@ -29,10 +24,8 @@ from typing import Any
 import msgspec
 from tabulate import tabulate
 
-from bench.trace_browser import on_site, perfetto_load
 from profiles.allocator import ALLOCATOR
 from testdata import DATA
-from webprofile.tests.site import running_site
 
 SOURCE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"
 GOAL_PER_S, GOAL_MEMORY = 300_000, 0.5
@@ -71,16 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, nargs="+", default=[1, 50, 1074])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-browser", action="store_true")
     asked = parser.parse_args()
-    shown: list[list[Any]] = []
     # what compiles leaves memory behind, in which a small trace then fits
     _run("import profiles.traces.reading")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            _row(Path(folder), size, asked.rounds, None if asked.no_browser else shown)
-            for size in asked.mb
-        ]
+        rows = [_row(Path(folder), size, asked.rounds) for size in asked.mb]
     headers = [
         "MB", "events", "ours, s", "json.load, s", "times as fast", "events/s", "ours, MB",
         "json.load, MB", "ours / file", "",
@@ -92,17 +80,9 @@ def main() -> None:
             floatfmt=(".0f", "", ".2f", ".2f", ".2f", ".0f", ".1f", ".1f", ".2f", ""),
         )
     )
-    headers = [
-        "MB", "Perfetto, s", "its events/s", "Perfetto, MB", "site reads, s", "first drawn, s",
-        "largest cut, s", "cut, MB", "Perfetto says",
-    ]  # fmt: skip
-    floats = (".0f", ".1f", ".0f", ".0f", ".1f", ".1f", ".2f", ".0f", "")
-    if shown:
-        print(f"\n{tabulate(shown, headers=headers, floatfmt=floats)}")
 
 
-def _row(folder: Path, size_mb: int, rounds: int, shown: list[list[Any]] | None) -> list[Any]:
-    """shown: where to add what a browser shows of it"""
+def _row(folder: Path, size_mb: int, rounds: int) -> list[Any]:
     path = folder / "trace.json"
     events = write_scaled_trace(DATA / SOURCE, path, size_mb * MB)
     size = path.stat().st_size
@@ -110,8 +90,6 @@ def _row(folder: Path, size_mb: int, rounds: int, shown: list[list[Any]] | None)
     for _ in range(rounds):
         ours.append(_measured(_OURS, path))
         plain.append(_measured(_JSON, path))
-    if shown is not None:
-        shown.append(_shown(path, events))
     path.unlink()
     ours_s, plain_s = min(each[0] for each in ours), min(each[0] for each in plain)
     ours_bytes, plain_bytes = min(each[1] for each in ours), min(each[1] for each in plain)
@@ -126,17 +104,6 @@ def _row(folder: Path, size_mb: int, rounds: int, shown: list[list[Any]] | None)
     return [
         size / MB, events, ours_s, plain_s, plain_s / ours_s, events / ours_s, ours_bytes / MB,
         plain_bytes / MB, ours_bytes / size, verdict,
-    ]  # fmt: skip
-
-
-def _shown(path: Path, events: int) -> list[Any]:
-    loaded = perfetto_load(path)
-    with tempfile.TemporaryDirectory() as folder, running_site(Path(folder) / "site") as site:
-        found = on_site(site, path)
-    speed = None if loaded.said else events / loaded.time_s
-    return [
-        path.stat().st_size / MB, loaded.time_s, speed, loaded.memory_bytes / MB, found.read_s,
-        found.drawn_s, found.cut_s, found.cut_bytes / MB, loaded.said or "drawn",
     ]  # fmt: skip
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from agent.conftest import find_megengine_python
 from bench.chaos.clocks import ClockError
 from bench.chaos.disks import DiskError
-from bench.chaos.report import show
+from bench.chaos.report import quiet, show, tell
 from bench.chaos.run import Wishes, run
-from bench.chaos.terminal import quiet, tell
 from webprofile.embedded.console import complain
 from webprofile.embedded.layout import open_home
 from webprofile.embedded.lock import HomeLock

@@ -7,8 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from bench.chaos.booted import is_booted
 from bench.chaos.frames import drawn_fate
 from bench.chaos.links import Slowness
 from bench.chaos.plan import AGENTS, Fault
@@ -19,6 +19,8 @@ from webprofile.embedded.guard import family_of
 RESTART_PATIENCE_S = 30.0
 UP_PATIENCE_S = 120.0
 LOOK_S = 0.1
+#: Dramatiq's worker process: two for messages, and those that fetch, delay and watch
+_ACTORS_THREADS = 4
 
 
 class ActError(Exception):
@@ -182,3 +184,28 @@ async def _hold(fault: Fault, heal: Callable[[], None]) -> None:
         await asyncio.sleep(fault.lasts_s)
     finally:
         heal()
+
+
+def is_booted(part: str, pid: int) -> bool:
+    """Whether a part that has no address to answer at has come so far that it works.
+
+    True for one that the supervisor itself asks.
+    """
+    if part in ("dispatch", "actors"):
+        return any(_threads(each) >= _ACTORS_THREADS for each, _ in family_of(pid))
+    if part in AGENTS:
+        # started after the runtimes were looked at, just before the socket
+        return any(b"heart.py" in _command(each) for each, _ in family_of(pid))
+    return True
+
+
+def _threads(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    return 0
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""

@@ -1,10 +1,12 @@
 """What came of the faults: a table by kind, and one last line for programs."""
 
-from collections.abc import Iterable
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench.chaos.plan import WEIGHTS, Fault
-from bench.chaos.terminal import tell
 
 GOAL_S = 90.0
 
@@ -36,6 +38,22 @@ class Verdict:
     def holds(self) -> bool:
         good = self.slowest_settle_s <= GOAL_S
         return good and not (self.lost or self.double or self.broken)
+
+
+def tell(text: str) -> None:
+    """Print a line at once, whatever the parts say meanwhile."""
+    print(text, file=sys.__stdout__, flush=True)
+
+
+@contextlib.contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """Send what others print, such as the supervisor of each death, to a file."""
+    with (
+        log.open("a", encoding="utf-8") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
+        yield
 
 
 def show(verdict: Verdict) -> None:

@@ -64,20 +64,6 @@ class Rows:
             count: int = database.execute(query).fetchone()[0]
         return count
 
-    def devices_of(self, task: int) -> list[str]:
-        """The devices of a task's attempts, in order."""
-        query = """select w.name from tasks_attempt a join workers_worker w on w.id = a.worker_id
-            where a.task_id = ? order by a.number"""
-        with self._open() as database:
-            return [name for (name,) in database.execute(query, (task,))]
-
-    def ends_of(self, task: int) -> list[str]:
-        """How a task's attempts ended, in order, without one that lives."""
-        query = """select end_reason from tasks_attempt
-            where task_id = ? and ended_at is not null order by number"""
-        with self._open() as database:
-            return [reason for (reason,) in database.execute(query, (task,))]
-
     def doubles(self) -> dict[int, str]:
         """Tasks with more than one result, or two attempts at once, and what is wrong."""
         found: dict[int, str] = {}

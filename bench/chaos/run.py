@@ -9,10 +9,9 @@ from bench.chaos.acts import ActError, Acts
 from bench.chaos.disks import DiskError
 from bench.chaos.load import Load
 from bench.chaos.plan import AGENTS, MOST_AT_ONCE, SERVERS, Fault, draw_faults
-from bench.chaos.report import Done, Verdict
+from bench.chaos.report import Done, Verdict, tell
 from bench.chaos.rows import Rows
 from bench.chaos.settling import Watch
-from bench.chaos.terminal import tell
 from bench.chaos.world import World
 from webprofile.embedded.layout import Layout
 from webprofile.embedded.lock import HomeLock

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,18 +38,8 @@ SETTINGS = {
 class World:
     """Everything that runs. `links`, `disks` and `clocks` by the names of `bench.chaos.plan`."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        lock: HomeLock,
-        megengine: str,
-        *,
-        agents: Sequence[str] = AGENTS,
-        bare: bool = False,
-    ) -> None:
-        """`bare`: with nobody's disk and clock to play with, which need rights and libfaketime."""
+    def __init__(self, layout: Layout, lock: HomeLock, megengine: str) -> None:
         self.layout, self._megengine = layout, megengine
-        self.agents, self._is_bare = agents, bare
         port, storage_port = free_ports(2)
         keys = load_keys(layout)
         self.site = parts.Site(layout, keys, layout.home / "redis.sock", port, storage_port)
@@ -65,8 +54,7 @@ class World:
 
     async def bring_up(self) -> None:
         """Start everything; comes back when all parts are up. Raises PartError, DiskError."""
-        if not self._is_bare:
-            self.disks["storage-disk"] = Disk(self.layout.storage, STORAGE_BYTES)
+        self.disks["storage-disk"] = Disk(self.layout.storage, STORAGE_BYTES)
         self.layout.make_folders()
         site, start = self.site, self.supervisor.start
         self._files = await self._http("files", site.storage_port)
@@ -77,7 +65,7 @@ class World:
         await start(await self._linked(parts.web(site)))
         behind = (parts.dispatch(), parts.actors(), parts.sweep())
         await start(*[await self._linked(part) for part in behind])
-        agents = [await self._agent(name, made["agents"][name]) for name in self.agents]
+        agents = [await self._agent(name, made["agents"][name]) for name in AGENTS]
         await start(*agents)
 
     async def close(self) -> None:
@@ -135,7 +123,7 @@ class World:
     async def _agent(self, name: str, token: str) -> Part:
         folder = self.layout.home / "agents" / name
         folder.mkdir(parents=True)
-        if name in SMALL_DISKS and not self._is_bare:
+        if name in SMALL_DISKS:
             self.disks[f"{name}-disk"] = Disk(folder / "spool", SPOOL_BYTES)
         server = await self._http(f"{name}-web", self.site.port, frames=True)
         is_real = name in REAL
@@ -157,7 +145,5 @@ class World:
         config = folder / "agent.toml"
         write_private(config, "\n".join(lines) + "\n")
         part = replace(parts.agent(config), name=name)
-        if self._is_bare:
-            return part
         clock = self.clocks[name] = Clock(folder / "clock")
         return replace(part, environment=clock.environment())
