@@ -13,8 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.site import sample
-from webprofile.embedded import demo
+from bench.site import sample, send
 from webprofile.tests.site import ROOT, running_site
 
 
@@ -34,13 +33,11 @@ def executed(folder: Path) -> dict[str, list[str]]:
     seen.mkdir()
     os.environ |= {"EXECUTED_FILES": str(seen), "PYTHONPATH": str(ROOT / "bench" / "preload")}
     with running_site(folder / "site") as site, site.login() as visitor:
-        worker, files = visitor.device()["id"], list(sample(folder / "sample"))
+        worker, (model, data) = visitor.device()["id"], sample(folder / "sample")
         for _ in range(2):  # the first task warms caches up
             on(seen)
-            task = demo.announce(visitor, worker, *files, {"iter": 100}, {"preset": "quick"})
-            demo.upload(visitor, task, files)
-            demo.confirm(visitor, task)
-            events = visitor.events(task["id"])
+            task, _ = send(visitor, worker, model, data, iterations=100)
+            events = visitor.events(task)
             next(event for event in events if event.get("state") == "running")
             first = off(seen)
             on(seen, settle_s=0)

@@ -28,8 +28,9 @@ def send(
     confirmed.
     """
     plan = plan or {"preset": "quick"}
-    task = demo.announce(visitor, worker, model, data, {"iter": iterations}, plan)
-    demo.upload(visitor, task, [model, data])
+    files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
+    task = demo.announce(visitor, worker, files, options={"iter": iterations}, plan=plan)
+    demo.upload(visitor, task, files)
     begin = time.perf_counter()
     demo.confirm(visitor, task)
     return task["id"], begin

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +91,16 @@ class Visitor:
         found = httpx2.get(answer.headers["Location"], trust_env=False, timeout=60.0)
         return bytes(_checked(found).content)
 
-    def device(self) -> dict[str, Any]:
-        """Return this machine, when it is online."""
-        deadline = time.monotonic() + ONLINE_WITHIN_S
+    def device(self, name: str = WORKER, within_s: float = ONLINE_WITHIN_S) -> dict[str, Any]:
+        """Return a device, this machine without a name, when it is online. Raises DemoError."""
+        deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             for worker in self.get("/api/v1/workers/").json()["results"]:
-                if worker["name"] == WORKER and worker["is_online"]:
+                if worker["name"] == name and worker["is_online"]:
                     found: dict[str, Any] = worker
                     return found
             time.sleep(0.2)
-        raise DemoError(f"The device {WORKER!r} did not come online in {ONLINE_WITHIN_S:.0f} s.")
+        raise DemoError(f"The device {name!r} did not come online in {within_s:.0f} s.")
 
     def events(self, task: int) -> Iterator[dict[str, Any]]:
         """Yield what the task's page would show, as it happens."""
@@ -119,25 +119,18 @@ class Visitor:
 
 
 def announce(
-    visitor: Visitor,
-    worker: int,
-    model: Path,
-    data: Path,
-    options: dict[str, int],
-    plan: dict[str, Any] | None = None,
+    visitor: Visitor, worker: int, files: Mapping[Path, Mapping[str, str]], **body: Any
 ) -> dict[str, Any]:
-    """Create a task; return its number, its address and where its files may be put."""
-    wanted = [
-        {"kind": "model", **_described(model)},
-        {"kind": "data", "input": "data", **_described(data)},
-    ]
-    body = {"worker": worker, "runtime_version": VERSION, "options": options, "files": wanted}
-    if plan is not None:
-        body["plan"] = plan
+    """Create a task; return its number, its address and where its files may be put.
+
+    files: what each is for, as the API takes it
+    """
+    described = [{**_described(path), **use} for path, use in files.items()]
+    body = {"worker": worker, "runtime_version": VERSION, **body, "files": described}
     return visitor.post(TASKS, body)
 
 
-def upload(visitor: Visitor, task: dict[str, Any], files: list[Path]) -> None:
+def upload(visitor: Visitor, task: dict[str, Any], files: Iterable[Path]) -> None:
     """Put the files of a task into storage."""
     for target, file in zip(task["uploads"], files, strict=True):
         visitor.put(target["url"], target["headers"], file)
@@ -176,8 +169,9 @@ def run(address: str, account: Path, examples: Path, python: str) -> None:
     try:
         model, data = make_sample(examples, python)
         worker = visitor.device()
-        task = announce(visitor, worker["id"], model, data, OPTIONS)
-        upload(visitor, task, [model, data])
+        files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
+        task = announce(visitor, worker["id"], files, options=OPTIONS)
+        upload(visitor, task, files)
         confirm(visitor, task)
         say(f"Task {task['id']}: {model.name} on {worker['name']}, MegEngine {VERSION}")
         follow(visitor, task["id"])

@@ -25,7 +25,8 @@ def megengine_python() -> str:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Iterator[Site]:
-    with running_site(tmp_path_factory.mktemp("site")) as running:
+    """The embedded site with a device that is online; it logs all that it can."""
+    with running_site(tmp_path_factory.mktemp("site"), LOG_LEVEL="DEBUG") as running:
         with running.login() as visitor:
             visitor.device()  # online
         yield running

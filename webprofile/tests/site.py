@@ -22,10 +22,10 @@ READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
 class Site:
     """A running `python -m webprofile.embedded run`."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
         self.lines: list[str] = []
-        environment = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             # what pytest set for itself
@@ -36,7 +36,7 @@ class Site:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "webprofile.embedded", "run", "--port", port],
             cwd=ROOT,
-            env=environment | {"MGW_HOME": str(home)},
+            env=inherited | {"MGW_HOME": str(home)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -105,8 +105,8 @@ class Site:
 
 
 @contextlib.contextmanager
-def running_site(home: Path) -> Iterator[Site]:
-    site = Site(home)
+def running_site(home: Path, **environment: str) -> Iterator[Site]:
+    site = Site(home, **environment)
     try:
         yield site
     finally:

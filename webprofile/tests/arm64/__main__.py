@@ -11,14 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from testdata import DATA
-from webprofile.embedded.demo import Visitor, confirm, upload
+from webprofile.embedded.demo import Visitor
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
-from webprofile.tests.end_to_end.runs import described
+from webprofile.tests.end_to_end.runs import submit, watch
 from webprofile.tests.site import Site, running_site
 
 _NAME = "arm64-1"
@@ -60,9 +59,8 @@ def run_a_task(machine: Machine) -> None:
         agent = enrol(machine, site)
         try:
             with site.login() as visitor:
-                worker = online(visitor)
-                look_at(visitor, worker)
-                submit(visitor, worker)
+                look_at(visitor, visitor.device(_NAME, _WITHIN_S))
+                run_model(visitor)
         finally:
             machine.end(agent)
 
@@ -90,16 +88,6 @@ def enrol(machine: Machine, site: Site) -> subprocess.Popen[str]:
     )
 
 
-def online(visitor: Visitor) -> dict:
-    deadline = time.monotonic() + _WITHIN_S
-    while time.monotonic() < deadline:
-        for worker in visitor.get("/api/v1/workers/").json()["results"]:
-            if worker["name"] == _NAME and worker["is_online"]:
-                return worker
-        time.sleep(1)
-    raise AssertionError(f"{_NAME} did not come online")
-
-
 def look_at(visitor: Visitor, worker: dict) -> None:
     facts = worker["facts"]
     assert facts["machine"] == "aarch64", facts
@@ -107,28 +95,16 @@ def look_at(visitor: Visitor, worker: dict) -> None:
     say(f"{_NAME} is online: {facts['machine']}, {facts['platform']}")
 
 
-def submit(visitor: Visitor, worker: dict) -> None:
-    files = [DATA / "models" / "tiny.mge", DATA / "inputs" / "tiny" / "data.npy"]
-    wanted = [
-        described("model", files[0]),
-        described("data", files[1], input="data"),
-    ]
-    body = {
-        "worker": worker["id"],
-        "runtime_version": "1.13.0",
-        "options": {"iter": 4},
-        "files": wanted,
+def run_model(visitor: Visitor) -> None:
+    files = {
+        DATA / "models" / "tiny.mge": {"kind": "model"},
+        DATA / "inputs" / "tiny" / "data.npy": {"kind": "data", "input": "data"},
     }
-    task = visitor.post("/api/v1/tasks/", body)
-    upload(visitor, task, files)
-    confirm(visitor, task)
-    for event in visitor.events(task["id"]):
-        if event["type"] == "event" and event["state"] == "finished":
-            assert event["outcome"] == "succeeded", visitor.get(f"/tasks/{task['id']}/status/").text
-            break
-    table = visitor.get(f"/tasks/{task['id']}/result.txt?rows=5").text
+    task = submit(visitor, files, on=_NAME, options={"iter": 4})
+    assert watch(visitor, task)[0][-1] == "succeeded"
+    table = visitor.get(f"/tasks/{task}/result.txt?rows=5").text
     assert "total device time" in table.lower(), table
-    say(f"task {task['id']} succeeded on {_NAME}:\n{table}")
+    say(f"task {task} succeeded on {_NAME}:\n{table}")
 
 
 def run_tests(machine: Machine, arguments: list[str]) -> int:

@@ -1,34 +1,33 @@
 """Send a task to a running site and watch it until it ends."""
 
-import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from webprofile.embedded.demo import Visitor
-
-
-def described(kind: str, path: Path, **more: str) -> dict[str, object]:
-    content = path.read_bytes()
-    digest = hashlib.md5(content).hexdigest()
-    return {"kind": kind, "name": path.name, "size_bytes": len(content), "md5": digest} | more
+from webprofile.embedded.demo import Visitor, announce, confirm, upload
+from webprofile.embedded.device import WORKER
 
 
-def send(visitor: Visitor, model: Path, data: dict[str, Path], **options) -> int:
-    """Do what the page does; returns the task's number."""
-    files = [described("model", model)]
-    files += [described("data", path, input=name) for name, path in data.items()]
-    body = {
-        "worker": visitor.device()["id"],
-        "runtime_version": "1.13.0",
-        "options": {"iter": 3} | options,
-        "plan": {"preset": "quick"},
-        "files": files,
-    }
-    made = visitor.post("/api/v1/tasks/", body)
-    for target, path in zip(made["uploads"], [model, *data.values()], strict=True):
-        visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
-    return int(made["id"])
+def submit(
+    visitor: Visitor, files: Mapping[Path, Mapping[str, str]], *, on: str = WORKER, **body: Any
+) -> int:
+    """Do what the page does with these files, each with its use; returns the task's number."""
+    task = announce(visitor, visitor.device(on)["id"], files, **body)
+    upload(visitor, task, files)
+    confirm(visitor, task)
+    return int(task["id"])
+
+
+def send(visitor: Visitor, model: Path, data: Mapping[str, Path], **options: Any) -> int:
+    """Submit a model with the plan "quick"; returns the task's number."""
+    inputs = {path: {"kind": "data", "input": name} for name, path in data.items()}
+    return submit(
+        visitor,
+        {model: {"kind": "model"}} | inputs,
+        options={"iter": 3} | options,
+        plan={"preset": "quick"},
+    )
 
 
 def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:

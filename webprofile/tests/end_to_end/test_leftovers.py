@@ -5,30 +5,20 @@ import json
 import httpx2
 import pytest
 
-from webprofile.tests.end_to_end.runs import described, page, watch
+from webprofile.tests.end_to_end.runs import page, submit, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 
 def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testdata):
     folder = testdata / "inputs" / "two_inputs"
-    paths = [testdata / "models" / "two_inputs.mge", folder / "data.npy", folder / "mask.npy"]
-    body = {
-        "worker": visitor.device()["id"],
-        "runtime_version": "1.13.0",
-        "options": {"iter": 3, "bin_io_dump": True},
-        "plan": {"preset": "custom", "clean": True, "clean_min_s": 0.05, "profiled": 2},
-        "files": [
-            described("model", paths[0]),
-            described("data", paths[1], input="data"),
-            described("data", paths[2], input="mask"),
-        ],
+    files = {
+        testdata / "models" / "two_inputs.mge": {"kind": "model"},
+        folder / "data.npy": {"kind": "data", "input": "data"},
+        folder / "mask.npy": {"kind": "data", "input": "mask"},
     }
-    made = visitor.post("/api/v1/tasks/", body)
-    for target, path in zip(made["uploads"], paths, strict=True):
-        visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
-    first = int(made["id"])
+    plan = {"preset": "custom", "clean": True, "clean_min_s": 0.05, "profiled": 2}
+    first = submit(visitor, files, options={"iter": 3, "bin_io_dump": True}, plan=plan)
     assert watch(visitor, first)[0][-1] == "succeeded", page(visitor, first)
 
     text = page(visitor, first)

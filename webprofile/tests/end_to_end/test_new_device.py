@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from webprofile.embedded.demo import ONLINE_WITHIN_S, Visitor
-from webprofile.tests.end_to_end.runs import described, page, watch
+from webprofile.embedded.demo import ONLINE_WITHIN_S
+from webprofile.tests.end_to_end.runs import page, submit, watch
 from webprofile.tests.site import ROOT, Site
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
@@ -70,17 +70,6 @@ def paste(line: str, folder: Path, megengine_python: str) -> str:
     return done.stdout
 
 
-def device(visitor: Visitor, name: str) -> dict:
-    """The device of this name, when it is online and offers something."""
-    deadline = time.monotonic() + ONLINE_WITHIN_S
-    while time.monotonic() < deadline:
-        for worker in visitor.get("/api/v1/workers/").json()["results"]:
-            if worker["name"] == name and worker["is_online"]:
-                return worker
-        time.sleep(0.2)
-    raise AssertionError(f"{name} did not come online")
-
-
 @dataclass(frozen=True)
 class Pasted:
     """The device that the line made, and what it said."""
@@ -118,27 +107,24 @@ def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Past
 
 def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, testdata):
     assert "This device is now 'pasted'." in pasted.said
-    worker = device(visitor, "pasted")
+    worker = visitor.device("pasted")
     assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
     assert (pasted.home / "agent.token").stat().st_mode & 0o777 == 0o600
     assert pasted.home.stat().st_mode & 0o777 == 0o700
 
-    model = testdata / "models" / "tiny.mge"
-    body = {
-        "worker": worker["id"],
-        "runtime_version": worker["runtimes"][0]["version"],
-        "options": {"iter": 3},
-        "plan": {"preset": "quick"},
-        "files": [described("model", model)],
-    }
-    made = visitor.post("/api/v1/tasks/", body)
-    visitor.put(made["uploads"][0]["url"], made["uploads"][0]["headers"], model)
-    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
-    assert watch(visitor, int(made["id"]))[0][-1] == "succeeded", page(visitor, made["id"])
+    task = submit(
+        visitor,
+        {testdata / "models" / "tiny.mge": {"kind": "model"}},
+        on="pasted",
+        runtime_version=worker["runtimes"][0]["version"],
+        options={"iter": 3},
+        plan={"preset": "quick"},
+    )
+    assert watch(visitor, task)[0][-1] == "succeeded", page(visitor, task)
 
 
 def test_a_health_check_of_the_device_passes(site: Site, visitor, pasted: Pasted):
-    device(visitor, "pasted")
+    visitor.device("pasted")
     manage(site, _CHECK)
     wait_until(lambda: ">passed</span>" in visitor.get("/workers/pasted/").text)
     text = visitor.get("/workers/pasted/").text
@@ -152,7 +138,7 @@ def test_the_same_line_again_changes_nothing(visitor, pasted: Pasted):
     assert "This device is pasted already." in again
     assert "Downloading" not in again
     assert (pasted.home / "agent.token").read_text() == before
-    device(visitor, "pasted")
+    visitor.device("pasted")
 
 
 def test_a_code_works_once_also_on_another_machine(pasted: Pasted, tmp_path):
@@ -169,7 +155,7 @@ def test_an_agent_takes_the_version_that_the_site_serves(site: Site, visitor, pa
     wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == new)
     wait_until(lambda: not (pasted.home / "trial").exists())
     assert (pasted.home / "agent.before.pyz").read_bytes() == old
-    device(visitor, "pasted")
+    visitor.device("pasted")
     text = visitor.get("/workers/pasted/").text
     assert "0.1.0+00000001" in text
     assert "this site serves" not in text
@@ -181,7 +167,7 @@ def test_a_broken_version_gives_way_to_the_one_before(site: Site, visitor, paste
     pasted.reconnect()
     wait_until(lambda: (pasted.home / "refused.json").exists())
     wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == good)
-    device(visitor, "pasted")
+    visitor.device("pasted")
     wait_until(lambda: "this site serves 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
 
 

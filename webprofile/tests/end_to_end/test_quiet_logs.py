@@ -7,19 +7,10 @@ import httpx2
 import pytest
 
 from webprofile.tests.end_to_end.runs import send, watch
-from webprofile.tests.site import running_site
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 #: of a presigned address: whoever has it may use it
 SIGNATURE = re.compile(r"X-Amz-Signature=([0-9a-f]{16})")
-
-
-@pytest.fixture
-def talkative(tmp_path, monkeypatch, megengine_python):
-    monkeypatch.setenv("LOG_LEVEL", "DEBUG")
-    with running_site(tmp_path / "site") as site, site.login() as visitor:
-        visitor.device()
-        yield site, visitor
 
 
 def form(visitor, path, **fields):
@@ -91,9 +82,9 @@ def kept_secrets(site):
     return found
 
 
-def test_no_log_holds_a_secret(talkative, testdata):
-    site, visitor = talkative
-    found = secrets_used(site, visitor, testdata) | kept_secrets(site)
+def test_no_log_holds_a_secret(site, testdata):
+    with site.login() as visitor:
+        found = secrets_used(site, visitor, testdata) | kept_secrets(site)
     assert "token of the agent" in found
     logs = {"terminal": site.text}
     for path in site.home.rglob("*.log"):

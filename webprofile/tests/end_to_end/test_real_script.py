@@ -2,15 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from webprofile.embedded.demo import DemoError, Visitor
-from webprofile.tests.end_to_end.runs import described, page, watch
+from webprofile.tests.end_to_end.runs import page, submit, watch
 from webprofile.tests.needs import need
-from webprofile.tests.site import Site, running_site
+from webprofile.tests.site import Site
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
@@ -37,74 +36,58 @@ TAKEN_UP_WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def scripted(tmp_path_factory, megengine_python: str) -> Iterator[Site]:
-    """A site whose only device runs scripts, allowed by its owner while its agent runs."""
+def offered(site: Site, visitor: Visitor) -> None:
+    """The site's device runs scripts, allowed by its owner while its agent runs."""
     need("bubblewrap")
-    home = tmp_path_factory.mktemp("scripts")
-    with running_site(home) as site:
-        with site.login() as visitor:
-            visitor.device()  # by then its agent's configuration is written
-            assert "neither an administrator nor" in visitor.get("/workers/local/").text
-            (config,) = home.rglob("agent.toml")
-            config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
-            deadline = time.monotonic() + TAKEN_UP_WITHIN_S
-            while "no administrator of this site has" not in visitor.get("/workers/local/").text:
-                assert time.monotonic() < deadline, "the agent did not take it up"
-                time.sleep(0.5)
-        yield site
+    assert "neither an administrator nor" in visitor.get("/workers/local/").text
+    (config,) = site.home.rglob("agent.toml")
+    config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
+    deadline = time.monotonic() + TAKEN_UP_WITHIN_S
+    while "no administrator of this site has" not in visitor.get("/workers/local/").text:
+        assert time.monotonic() < deadline, "the agent did not take it up"
+        time.sleep(0.5)
 
 
-def send(visitor: Visitor, folder: Path, script: dict[str, object], *names: str) -> int:
-    """Do what the page does with files of this folder, the program first; the task's number."""
-    paths = [folder / name for name in names]
-    kinds = ["model", *["data"] * (len(names) - 1)]
-    body = {
-        "worker": visitor.device()["id"],
-        "runtime_version": "1.13.0",
-        "script": script,
-        "files": [described(kind, path) for kind, path in zip(kinds, paths, strict=True)],
-    }
-    made = visitor.post("/api/v1/tasks/", body)
-    for target, path in zip(made["uploads"], paths, strict=True):
-        visitor.put(target["url"], target["headers"], path)
-    visitor.post(f"/api/v1/tasks/{made['id']}/submit/", {})
-    return int(made["id"])
+def send(visitor: Visitor, script: dict[str, object], program: Path, *data: Path) -> int:
+    files = {program: {"kind": "model"}, **{path: {"kind": "data"} for path in data}}
+    return submit(visitor, files, script=script)
 
 
+@pytest.mark.usefixtures("offered")
 def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_trace(
-    scripted: Site, tmp_path
+    site: Site, visitor: Visitor, tmp_path
 ):
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "table.csv").write_text("1,2\n")
+    train, table = tmp_path / "train.py", tmp_path / "table.csv"
+    train.write_text(TRAIN)
+    table.write_text("1,2\n")
     script = {
         "arguments": "--name 'two words'",
         "formats": ["chrome_timeline.json", "memory_flow.svg"],
     }
-    with scripted.login() as visitor:
-        visitor.device()
-        with pytest.raises(DemoError, match="does not let users run scripts on local"):
-            send(visitor, tmp_path, script, "train.py", "table.csv")
-        assert "local may run scripts" in scripted.manage("workers", "allow-scripts", "local")
-        task = send(visitor, tmp_path, script, "train.py", "table.csv")
-        states, log = watch(visitor, task)
-        assert states[-1] == "succeeded", (states, log, page(visitor, task))
-        assert "steps ['--name', 'two words'] 1,2" in log
-        assert "no network: OSError" in log
-        result = visitor.get(f"/tasks/{task}/result/").text
-        assert 'id="trace-phases"' in result or 'id="trace-lanes"' in result
-        assert "MatrixMul" in result
-        trace = json.loads(visitor.artifact(task, "chrome_timeline.json"))
-        assert trace["traceEvents"]
-        assert b"<svg" in visitor.artifact(task, "memory_flow.svg")[:400]
+    with pytest.raises(DemoError, match="does not let users run scripts on local"):
+        send(visitor, script, train, table)
+    assert "local may run scripts" in site.manage("workers", "allow-scripts", "local")
+    task = send(visitor, script, train, table)
+    states, log = watch(visitor, task)
+    assert states[-1] == "succeeded", (states, log, page(visitor, task))
+    assert "steps ['--name', 'two words'] 1,2" in log
+    assert "no network: OSError" in log
+    result = visitor.get(f"/tasks/{task}/result/").text
+    assert 'id="trace-phases"' in result or 'id="trace-lanes"' in result
+    assert "MatrixMul" in result
+    trace = json.loads(visitor.artifact(task, "chrome_timeline.json"))
+    assert trace["traceEvents"]
+    assert b"<svg" in visitor.artifact(task, "memory_flow.svg")[:400]
 
 
-def test_a_script_that_fails_says_why(scripted: Site, tmp_path):
-    scripted.manage("workers", "allow-scripts", "local")
-    (tmp_path / "train.py").write_text("import megengine\nraise ValueError('no <loss> today')\n")
-    with scripted.login() as visitor:
-        task = send(visitor, tmp_path, {}, "train.py")
-        states, _ = watch(visitor, task)
-        shown = page(visitor, task)
-        assert states[-1] == "failed"
-        assert "The script ended with an error." in shown
-        assert "ValueError: no &lt;loss&gt; today" in shown
+@pytest.mark.usefixtures("offered")
+def test_a_script_that_fails_says_why(site: Site, visitor: Visitor, tmp_path):
+    site.manage("workers", "allow-scripts", "local")
+    program = tmp_path / "train.py"
+    program.write_text("import megengine\nraise ValueError('no <loss> today')\n")
+    task = send(visitor, {}, program)
+    states, _ = watch(visitor, task)
+    shown = page(visitor, task)
+    assert states[-1] == "failed"
+    assert "The script ended with an error." in shown
+    assert "ValueError: no &lt;loss&gt; today" in shown
