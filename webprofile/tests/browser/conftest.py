@@ -10,12 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from pytest_django.live_server_helper import LiveServer
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
+from selenium.common.exceptions import (
+    JavascriptException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+    TimeoutException,
+    WebDriverException,
+)
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from accounts.models import User
 from webprofile.tests.machine import find_chromium
 from webprofile.tests.needs import need
 
@@ -23,6 +35,8 @@ from webprofile.tests.needs import need
 DESK, PHONE = (1440, 1000), (400, 800)
 #: a name of this machine that browsers trust no more than any other
 NAMED = "profile.example.org"
+#: what looking at a part brings that is replaced at this moment
+_GONE = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
 
 
 class Window(webdriver.Chrome):
@@ -134,10 +148,80 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def screenshots() -> Path | None:
-    """Where to leave pictures of the pages, if `MGW_SCREENSHOTS` names a folder."""
-    folder = os.environ.get("MGW_SCREENSHOTS")
-    if not folder:
-        return None
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder)
+def log_in(browser: Window, live_server: LiveServer) -> Callable[..., None]:
+    """Makes a user the one of the browser's session at the live server, by its usual address."""
+
+    def as_user(user: User, address: str = live_server.url) -> None:
+        client = Client()
+        client.force_login(user)
+        browser.get(f"{address}/healthz")
+        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+
+    return as_user
+
+
+def resize(browser: Window, size: tuple[int, int], *, mobile: bool = False) -> None:
+    """Lay pages out for a screen of this size."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": mobile}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+class PageObject:
+    """What a test does with the page in the window, and what it sees of it."""
+
+    #: of messages in the console that count as complaints
+    levels: tuple[str, ...] = ("SEVERE",)
+
+    def __init__(self, browser: Window, address: str) -> None:
+        self.browser, self.address = browser, address
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        return self.browser.execute_script(script, *arguments)
+
+    def find(self, css: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css: str) -> list[WebElement]:
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def click(self, css: str) -> None:
+        """In the middle of the window: a bar may cover what is at its edge."""
+        element = self.find(css)
+        self.js("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def until(self, condition: Callable[[], Any], what: str = "", within_s: float = 60) -> Any:
+        """What `condition` gives at last; parts may be swapped while it looks at them."""
+
+        def look(_: object) -> Any:
+            try:
+                return condition()
+            except WebDriverException as error:
+                # chromedriver has no class of its own for a part that is replaced while it is read
+                if "does not belong to the document" in str(error):
+                    return False
+                raise
+
+        wait = WebDriverWait(self.browser, within_s, 0.05, ignored_exceptions=_GONE)
+        try:
+            return wait.until(look)
+        except TimeoutException as error:
+            shown = [each.text for each in self.all("[role=alert]") if each.text]
+            raise AssertionError(f"never saw {what}; the page says {shown}") from error
+
+    @property
+    def query(self) -> str:
+        return str(self.js("return location.search"))
+
+    @property
+    def path(self) -> str:
+        return self.browser.current_url.removeprefix(self.address)
+
+    def is_too_wide(self) -> bool:
+        page = "document.documentElement"
+        return bool(self.js(f"return {page}.scrollWidth > {page}.clientWidth"))
+
+    def complaints(self) -> list[str]:
+        """What the console holds against the page: its policy, scripts, missing files."""
+        log = self.browser.get_log("browser")
+        return [entry["message"] for entry in log if entry["level"] in self.levels]

@@ -19,7 +19,7 @@ from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from testdata import good_profile
 from webprofile import assets
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.pages import (
     MEASURED,
     Page,
@@ -137,11 +137,6 @@ def colours(browser, *, dark: bool) -> None:
     feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     still = {"name": "prefers-reduced-motion", "value": "reduce"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature, still]})
-
-
-def resize(browser, size) -> None:
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def barriers(browser, axe, *, rules: list[str] | None = None) -> list[str]:

@@ -1,7 +1,6 @@
 """What to do next, in a real browser: its operators are those of the whole page."""
 
 import pytest
-from django.test import Client
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -12,13 +11,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_an_operator_of_the_advice_is_selected_everywhere_without_a_reload(
-    browser, live_server, storage
+    browser, live_server, storage, log_in
 ):
     profile = make_result(good_profile("resnet18"))
-    client = Client()
-    client.force_login(profile.attempt.task.owner)
-    browser.get(f"{live_server.url}/favicon.ico")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    log_in(profile.attempt.task.owner)
     browser.get(f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
     browser.execute_script("window.unchanged = true")
 

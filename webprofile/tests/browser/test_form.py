@@ -4,8 +4,6 @@ import hashlib
 import re
 
 import pytest
-from django.test import Client
-from django.urls import reverse
 from selenium.webdriver.support.ui import Select
 
 from agent.protocol.options import OPTIONS
@@ -22,14 +20,11 @@ from tasks.tests.make import (
     npy_bytes,
 )
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import PHONE, resize
 from webprofile.tests.browser.form import Form
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-#: begins as a model of MegEngine does, and is none
 
 
 @pytest.fixture
@@ -48,11 +43,8 @@ def alice():
 
 
 @pytest.fixture
-def form(browser, live_server, devices, alice) -> Form:
-    client = Client()
-    client.force_login(alice)
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+def form(browser, live_server, devices, alice, log_in) -> Form:
+    log_in(alice)
     return Form(browser, live_server.url)
 
 
@@ -286,17 +278,11 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_no_option_makes_a_page_wider_than_the_window(form, size, language):
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    form.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+def test_no_option_makes_the_form_wider_than_a_phone(form, language):
+    resize(form.browser, PHONE)
     form.browser.add_cookie({"name": "django_language", "value": language})
     form.open()
     form.expand()
     form.click("#add-data")
-    width = "return document.documentElement.scrollWidth"
-    assert form.browser.execute_script(width) <= size[0]
-    form.browser.get(form.address + reverse("options"))
-    assert form.browser.execute_script(width) <= size[0]
-    log = form.browser.get_log("browser")
-    assert [entry["message"] for entry in log if entry["level"] == "SEVERE"] == []
+    assert not form.is_too_wide()
+    assert form.complaints() == []

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from django.test import Client
 
 from tasks.models import Task
 from tasks.submission.drafts import draft_of
@@ -15,14 +14,11 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 
 @pytest.fixture
-def form(browser, live_server, settings) -> Form:
+def form(browser, live_server, settings, log_in) -> Form:
     # a device stays online however slow the machine of the tests is
     settings.HEARTBEAT_S = 600
     make_worker("wheel")
-    client = Client()
-    client.force_login(make_user())
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    log_in(make_user())
     return Form(browser, live_server.url)
 
 

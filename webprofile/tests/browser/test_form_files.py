@@ -1,44 +1,36 @@
 """The new-task form in a browser: its files, a refusal after the upload, and coming back."""
 
-import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
 from django.contrib.sessions.models import Session
-from django.test import Client
-from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.form import Form
-from webprofile.tests.browser.pages import PASSWORD
+from webprofile.tests.browser.pages import PASSWORD, allow
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def form(browser, live_server, settings) -> Form:
+def form(browser, live_server, settings, log_in) -> Form:
     # a device stays online however slow the machine of the tests is
     settings.HEARTBEAT_S = 600
     make_worker("wheel")
     Runtime.objects.filter(worker=make_worker("binary")).update(kind="binary")
-    client = Client()
-    client.force_login(make_user())
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    log_in(make_user())
     return Form(browser, live_server.url)
 
 
 @pytest.fixture
 def uploads(storage, settings) -> None:
     """Pages may send files to the storage of the test."""
-    policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
-    policy["DIRECTIVES"]["connect-src"] = ["'self'", settings.S3_PUBLIC_ENDPOINT_URL]
-    settings.CONTENT_SECURITY_POLICY = policy
+    allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
 
 def save(folder: Path, name: str, array: np.ndarray) -> Path:
@@ -208,9 +200,7 @@ def test_a_form_that_a_link_opens_is_empty(form):
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_the_button_and_the_state_of_the_form_are_always_in_sight(form, size):
-    width, height = size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    form.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(form.browser, size)
     form.open()
     for place in (0, 0.5, 1):
         form.browser.execute_script(
@@ -219,7 +209,7 @@ def test_the_button_and_the_state_of_the_form_are_always_in_sight(form, size):
         for css in ("#submit", "#submit-state"):
             box = form.find(css).rect
             top = box["y"] - form.browser.execute_script("return window.scrollY")
-            assert 0 < top < height - box["height"], (css, place)
+            assert 0 < top < size[1] - box["height"], (css, place)
 
 
 def test_a_script_that_no_device_takes_has_no_form(form):
@@ -237,5 +227,5 @@ def test_a_site_whose_devices_are_all_away_says_so_beside_the_button(form):
     Worker.objects.update(is_enabled=False)
     form.open_without_command("")
     form.until(lambda: "No device can take" in form.text("#submit-state"), "why not")
-    assert form.browser.find_element(By.ID, "no-device").is_displayed()
+    assert form.find("#no-device").is_displayed()
     assert not form.find("#submit").is_enabled()

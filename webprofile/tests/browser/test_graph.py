@@ -4,48 +4,40 @@ import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.test import Client
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from webprofile.storage import storage as object_store
+from webprofile.tests.browser.conftest import PageObject, resize
 from webprofile.tests.browser.pages import ASKED_FOR, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Graph:
+class Graph(PageObject):
     """A page with the graph, and what a reader does with it."""
 
-    def __init__(self, browser, site: str, profile) -> None:
-        self.browser, self.site, self.profile = browser, site, profile
+    def __init__(self, browser, address: str, profile) -> None:
+        super().__init__(browser, address)
+        self.profile = profile
 
     def open(self, path: str) -> None:
-        self.browser.get(self.site + path)
+        self.browser.get(self.address + path)
         self.wait_for("drawn")
 
     def open_alone(self, query: str = "") -> None:
         self.open(f"/profiles/{self.profile.pk}/graph/{query}")
 
-    def wait(self, condition, what: str, within_s: float = 40) -> None:
-        gone = [NoSuchElementException, StaleElementReferenceException]
-        waiting = WebDriverWait(self.browser, within_s, 0.05, ignored_exceptions=gone)
-        waiting.until(lambda _: condition(), what)
-
     def wait_for(self, state: str) -> None:
         part = "const g = document.querySelector('#graph'); "
         script = part + "return g.hasAttribute('aria-busy') ? '' : g.dataset.state"
-        self.wait(lambda: self.browser.execute_script(script) == state, f"never {state}")
-
-    def find(self, css: str):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
+        self.until(lambda: self.js(script) == state, f"it {state}")
 
     def inside(self) -> None:
         self.browser.switch_to.frame(self.find(".graph__frame"))
@@ -56,13 +48,12 @@ class Graph:
     def title_of(self, node: str):
         """The coloured title of a node; only inside the frame."""
         script = "return document.getElementById(arguments[0])"
-        self.wait(lambda: self.browser.execute_script(script, f"node-name-{node}"), "no node")
-        box = self.browser.execute_script(script, f"node-name-{node}")
-        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+        box = self.until(lambda: self.js(script, f"node-name-{node}"), "the node")
+        self.js("arguments[0].scrollIntoView({block: 'center'})", box)
         return box.find_element(By.CSS_SELECTOR, ".node-item-type")
 
     def panel(self) -> str:
-        return self.browser.find_element(By.ID, "sidebar").text
+        return self.find("#sidebar").text
 
     @property
     def selected(self) -> str:
@@ -76,17 +67,13 @@ class Graph:
     def status(self) -> str:
         return self.find("[data-graph=status]").text
 
-    def complaints(self) -> list[str]:
-        log = self.browser.get_log("browser")
-        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
-
     def requests(self) -> list[str]:
         """What the page in the frame fetched, and what its policy stopped; only inside."""
         return self.browser.execute_async_script(ASKED_FOR)
 
 
 @pytest.fixture
-def show(browser, storage, live_server, settings):
+def show(browser, storage, live_server, settings, log_in):
     """Make a result of a profile, log its owner in and return its graph."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
@@ -98,10 +85,7 @@ def show(browser, storage, live_server, settings):
             file = found.attempt.task.files.get(kind="model")
             object_store.write(file.object_key, content)
             TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content))
-        client = Client()
-        client.force_login(owner)
-        browser.get(f"{live_server.url}/favicon.ico")
-        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+        log_in(owner)
         return Graph(browser, live_server.url, found)
 
     return shown
@@ -116,38 +100,37 @@ def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
     shape = title.find_element(By.TAG_NAME, "path")
     assert shape.value_of_css_property("fill") == "rgb(134, 21, 21)"
     title.click()
-    graph.wait(lambda: "1.948 ms" in graph.panel(), "no panel")
+    graph.until(lambda: "1.948 ms" in graph.panel(), "no panel")
     assert "59.01 MFLOP" in graph.panel()
     graph.find("#sidebar-closebutton").click()
     graph.outside()
-    graph.wait(lambda: graph.selected == "98", "nothing selected")
+    graph.until(lambda: graph.selected == "98", "nothing selected")
     row = "tr[data-row='98'][aria-selected=true]"
-    graph.wait(lambda: graph.browser.find_elements(By.CSS_SELECTOR, row), "no row marked")
+    graph.until(lambda: graph.all(row), "no row marked")
     # a row selected above the graph does not pull the page down to it
-    graph.browser.execute_script("scrollTo(0, 0)")
-    graph.browser.find_elements(By.CSS_SELECTOR, "tr[data-row]")[1].click()
+    graph.js("scrollTo(0, 0)")
+    graph.all("tr[data-row]")[1].click()
     graph.inside()
     marked = ".graph-node.select:not([id^='node-name-[493] '])"
-    graph.wait(lambda: graph.browser.find_elements(By.CSS_SELECTOR, marked), "not marked")
+    graph.until(lambda: graph.all(marked), "not marked")
     graph.outside()
-    assert graph.browser.execute_script("return scrollY") < graph.find("#graph").location["y"] / 2
+    assert graph.js("return scrollY") < graph.find("#graph").location["y"] / 2
     assert graph.complaints() == []
 
 
 def test_on_a_phone_the_panel_lies_below_the_graph_and_can_be_closed(show):
     graph = show(good_profile("resnet18"))
-    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-    graph.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(graph.browser, (400, 900), mobile=True)
     graph.open_alone("?op=98")
     graph.inside()
-    graph.wait(lambda: "1.948 ms" in graph.panel(), "no panel")
+    graph.until(lambda: "1.948 ms" in graph.panel(), "no panel")
     room, panel = graph.find("#target").rect, graph.find("#sidebar").rect
     assert room["width"] == panel["width"] > 300
     assert room["height"] == pytest.approx(panel["y"], abs=2)
     chosen = graph.title_of("[493] conv(data,conv1.weight)[493]").rect
     assert 0 <= chosen["y"] < panel["y"]
     graph.find("#sidebar-closebutton").click()
-    graph.wait(lambda: not graph.find("#sidebar").is_displayed(), "not closed")
+    graph.until(lambda: not graph.find("#sidebar").is_displayed(), "not closed")
     assert graph.find("#target").rect["height"] > 1.9 * room["height"]
 
 
@@ -157,7 +140,7 @@ def test_a_selection_elsewhere_is_marked_in_the_graph(show):
     graph.inside()
     node = "[493] conv(data,conv1.weight)[493]"
     marked = f"[id='node-name-{node}'].select"
-    graph.wait(lambda: graph.browser.find_elements(By.CSS_SELECTOR, marked), "not marked")
+    graph.until(lambda: graph.all(marked), "not marked")
     assert "1.948 ms" in graph.panel()
 
 
@@ -168,23 +151,23 @@ def test_a_deep_graph_opens_as_blocks_that_lead_in_and_out(show):
     graph.inside()
     title = graph.title_of("block :74-147")
     title.click()
-    graph.wait(lambda: "slowest" in graph.browser.page_source, "no panel")
+    graph.until(lambda: "slowest" in graph.browser.page_source, "no panel")
     ActionChains(graph.browser).double_click(title).perform()
     graph.outside()
-    graph.wait(lambda: graph.scope == ":74-147", "not opened")
+    graph.until(lambda: graph.scope == ":74-147", "not opened")
     graph.wait_for("drawn")
     graph.find(".graph__crumb a").click()
-    graph.wait(lambda: graph.scope == "", "not back")
+    graph.until(lambda: graph.scope == "", "not back")
     # without a mouse: the same blocks stand in a list
     Select(graph.find("[data-graph=blocks]")).select_by_value(":148-221")
     graph.inside()
     marked = "[id='node-name-block :148-221'].select"
-    graph.wait(lambda: graph.browser.find_elements(By.CSS_SELECTOR, marked), "not marked")
+    graph.until(lambda: graph.all(marked), "not marked")
     graph.outside()
     graph.find("[data-graph=enter]").click()
-    graph.wait(lambda: graph.scope == ":148-221", "not opened from the list")
+    graph.until(lambda: graph.scope == ":148-221", "not opened from the list")
     graph.open_alone("?op=5000")
-    graph.wait(lambda: graph.scope != "", "the block of the selected operator was not opened")
+    graph.until(lambda: graph.scope != "", "the block of the selected operator was not opened")
 
 
 def test_hostile_names_are_text(show):
@@ -200,8 +183,8 @@ def test_hostile_names_are_text(show):
     title = graph.title_of(visible)
     assert title.text == "<b>bold</b>"
     title.click()
-    graph.wait(lambda: "</script><b>" in graph.panel(), "no panel")
-    assert graph.browser.find_elements(By.CSS_SELECTOR, "img, b b, i") == []
+    graph.until(lambda: "</script><b>" in graph.panel(), "no panel")
+    assert graph.all("img, b b, i") == []
     assert graph.complaints() == []
 
 
@@ -209,24 +192,24 @@ def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show, mege
     graph = show(good_profile("resnet18"), model="resnet18")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
-    graph.wait(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
+    graph.until(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
     graph.inside()
     # each operator once, whatever it puts out: a BatchNorm has four outputs
-    titles = graph.browser.find_elements(By.CSS_SELECTOR, ".graph-node .node-item-type")
+    titles = graph.all(".graph-node .node-item-type")
     kinds = [title.get_attribute("textContent") for title in titles]
     assert sum("BatchNorm" in kind for kind in kinds) == 20
     assert len(titles) == 77
     # an origin of its own: neither this site's cookies nor its storage
-    assert graph.browser.execute_script("return self.origin") == "null"
+    assert graph.js("return self.origin") == "null"
     asked = graph.requests()
     assert any("python.js" in each for each in asked)
-    assert [each for each in asked if not each.startswith((graph.site, "blob:null/"))] == []
+    assert [each for each in asked if not each.startswith((graph.address, "blob:null/"))] == []
     assert not any("onnx" in each for each in asked)
-    graph.browser.execute_script("new Image().src = 'http://127.0.0.1:1/out.png'")
+    graph.js("new Image().src = 'http://127.0.0.1:1/out.png'")
     assert "stopped: img-src http://127.0.0.1:1/out.png" in graph.requests()
     graph.outside()
     graph.find("[name=graph-source][value=executed]").click()
-    graph.wait(lambda: "79 operators" in graph.status, "not back")
+    graph.until(lambda: "79 operators" in graph.status, "not back")
     assert graph.complaints() == []
 
 
@@ -234,23 +217,21 @@ def test_a_model_that_cannot_be_read_is_explained_and_the_graph_stays(show):
     graph = show(good_profile("resnet18"), model="tiny_fbs1")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
-    graph.wait(lambda: "FBS_V2" in graph.status, "no reason given")
+    graph.until(lambda: "FBS_V2" in graph.status, "no reason given")
     assert graph.find("[name=graph-source][value=executed]").is_selected()
     graph.inside()
-    assert len(graph.browser.find_elements(By.CSS_SELECTOR, ".graph-node")) == 79
+    assert len(graph.all(".graph-node")) == 79
 
 
 def test_the_keyboard_gets_into_the_frame_and_out_again(show):
     graph = show(good_profile("tiny"))
     graph.open_alone()
-    graph.browser.execute_script("document.querySelector('.graph__frame').focus()")
+    graph.js("document.querySelector('.graph__frame').focus()")
     graph.inside()
     graph.find("#target").send_keys(Keys.ESCAPE)
     graph.outside()
     focused = "return document.activeElement.name"
-    graph.wait(
-        lambda: graph.browser.execute_script(focused) == "graph-source", "Escape did not lead out"
-    )
+    graph.until(lambda: graph.js(focused) == "graph-source", "Escape did not lead out")
 
 
 def test_the_graph_is_drawn_on_a_second_origin(show, settings, live_server):
@@ -261,7 +242,7 @@ def test_the_graph_is_drawn_on_a_second_origin(show, settings, live_server):
     graph.open_alone("?op=98")
     assert graph.find(".graph__frame").get_attribute("src").startswith(settings.NETRON_ORIGIN)
     graph.inside()
-    graph.wait(lambda: "1.948 ms" in graph.panel(), "not selected over there")
+    graph.until(lambda: "1.948 ms" in graph.panel(), "not selected over there")
     assert graph.complaints() == []
 
 
@@ -269,7 +250,7 @@ def test_a_graph_that_does_not_come_says_so_and_can_be_asked_for_again(show):
     graph = show(good_profile("tiny"))
     graph.browser.execute_cdp_cmd("Network.enable", {})
     graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*document.netron*"]})
-    graph.browser.get(f"{graph.site}/profiles/{graph.profile.pk}/graph/")
+    graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/")
     graph.wait_for("failed")
     assert "could not be loaded" in graph.status
     graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})

@@ -1,6 +1,5 @@
 """Large files from a real browser: in parts, over bad networks and reloaded pages."""
 
-import copy
 import hashlib
 import os
 import time
@@ -9,17 +8,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.db import OperationalError
-from django.test import Client
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from agent.protocol.parts import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.tests.make import make_user
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
+from webprofile.tests.browser.pages import allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -34,18 +30,13 @@ def cuts(storage, settings):
     place = urlsplit(settings.S3_ENDPOINT_URL)
     with cutting_proxy((place.hostname, place.port)) as proxy:
         settings.S3_PUBLIC_ENDPOINT_URL = proxy.address
-        policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
-        policy["DIRECTIVES"]["connect-src"] = ["'self'", proxy.address]
-        settings.CONTENT_SECURITY_POLICY = policy
+        allow(settings, "connect-src", "'self'", proxy.address)
         yield proxy
 
 
 @pytest.fixture
-def page(browser, live_server, cuts):
-    client = Client()
-    client.force_login(make_user())
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+def page(browser, live_server, cuts, log_in):
+    log_in(make_user())
     yield Page(browser, live_server.url)
     browser.get("about:blank")  # what is on its way must not outlive the storage
 
@@ -57,9 +48,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-class Page:
-    def __init__(self, browser, address) -> None:
-        self.browser, self.address = browser, address
+class Page(PageObject):
+    """The page that opens a profile, or goes on with an upload."""
 
     def open_profile(self, file: Path) -> None:
         self.browser.get(f"{self.address}/profiles/")
@@ -76,25 +66,14 @@ class Page:
         self.until(lambda: self.find("#resume-start").is_enabled(), "the button")
         self.find("#resume-start").click()
 
-    def find(self, selector: str):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
     def text(self, selector: str) -> str:
-        return self.browser.execute_script(
-            "return document.querySelector(arguments[0])?.textContent ?? ''", selector
-        )
-
-    def until(self, condition, what: str) -> None:
-        swapped = [StaleElementReferenceException]
-        WebDriverWait(self.browser, 60, 0.05, ignored_exceptions=swapped).until(
-            lambda _: condition(), f"never saw {what}; the file is {self.text('.transfer__list')!r}"
-        )
+        return self.js("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
 
     def until_state(self, text: str) -> None:
         self.until(lambda: text in self.text(".transfer__state"), text)
 
     def until_stored(self) -> None:
-        self.until(lambda: self.browser.find_elements(By.ID, "opened-wait"), "the wait")
+        self.until(lambda: self.all("#opened-wait"), "the wait")
         file = OpenedFile.objects.get()
         checksum = Checksum(PART_BYTES)
         checksum.update(CONTENT[:SIZE])
@@ -104,24 +83,16 @@ class Page:
 
     def answered(self) -> int:
         """Of how many parts storage's answer came: it may have one whose answer was cut off."""
-        return self.browser.execute_script(
+        return self.js(
             "return performance.getEntriesByType('resource').filter((each) =>"
             " each.name.includes('partNumber=') && each.responseStatus === 200).length"
         )
 
-    def looks(self, size, scheme: str, folder: Path | None, name: str) -> None:
-        """No wider than the window; a picture, if one is wanted."""
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert self.browser.execute_script(wide) <= 0
-        if folder:
-            self.browser.execute_script(
-                "document.querySelector('.transfer:not([hidden]), #resume').scrollIntoView()"
-            )
-            self.browser.save_screenshot(str(folder / f"upload-{name}-{size[0]}-{scheme}.png"))
+    def check_width(self) -> None:
+        """No wider than a phone's window."""
+        resize(self.browser, PHONE)
+        assert not self.is_too_wide()
+        resize(self.browser, DESK)
 
 
 def upload_under_way() -> PartedUpload | None:
@@ -140,27 +111,25 @@ def arrived() -> list[int]:
     return [size for size, _ in (found or {}).values()]
 
 
-def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, file, screenshots):
+def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, file):
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(lambda: "MiB/s" in page.text(".transfer__detail"), "the speed")
     assert "left" in page.text(".transfer__detail")
-    page.looks(DESK, "light", screenshots, "sending")
-    page.looks(PHONE, "dark", screenshots, "sending")
+    page.check_width()
     page.until(page.answered, "a part of which the page knows")
     cuts.up = [1] * 500
     cuts.end_all()
     page.until_state("Waiting for the network")
     assert page.text(".transfer__detail") == f"{page.answered()} of 9 parts are safe"
     assert 1 <= page.answered() <= len(arrived())
-    page.looks(PHONE, "light", screenshots, "waiting")
-    page.looks(DESK, "dark", screenshots, "waiting")
+    page.check_width()
     cuts.up, cuts.slow_s = [], 0
     page.until_stored()
     assert sum(cuts.sent) < SIZE + 4 * PART_BYTES + MIB
 
 
-def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file, screenshots):
+def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file):
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(arrived, "a part in storage")
@@ -169,7 +138,6 @@ def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file, screen
     page.find("#transfer-pause").click()
     page.until_state("Paused")
     assert page.find("#transfer-pause").text == "Go on"
-    page.looks(DESK, "light", screenshots, "paused")
     before = len(cuts.sent)
     page.browser.execute_async_script("setTimeout(arguments[0], 1500)")
     assert len(cuts.sent) == before
@@ -179,9 +147,7 @@ def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file, screen
     page.until_stored()
 
 
-def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(
-    page, cuts, file, tmp_path, screenshots
-):
+def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(page, cuts, file, tmp_path):
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(lambda: len(arrived()) >= 2, "two parts in storage")
@@ -195,14 +161,13 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(
     page.until(lambda: page.text(".wanted__here"), "what is here")
     done = arrived()
     assert page.text(".wanted__here") == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
-    page.looks(PHONE, "light", screenshots, "reloaded")
+    page.check_width()
     other = tmp_path / "other" / file.name
     other.parent.mkdir()
     other.write_bytes(CONTENT[:SIZE][::-1])
     page.choose_again(other)
     page.until(lambda: page.find("#transfer-problem").is_displayed(), "the refusal")
     assert "its content differs" in page.text("#transfer-cause")
-    page.looks(DESK, "light", screenshots, "another")
     row = upload_under_way()
     for number, (size, md5) in object_store.parts_stored(row.object_key, row.upload_id).items():
         start = (number - 1) * PART_BYTES

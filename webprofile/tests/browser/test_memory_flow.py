@@ -1,43 +1,30 @@
 """Memory over time in a real browser: drawn, searched, by keyboard, and the file as an image."""
 
 import pytest
-from django.test import Client
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.opened import make_opened
 from tasks.tests.make import make_user
-from webprofile.tests.browser.conftest import PHONE
+from webprofile.tests.browser.conftest import PageObject
 from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Flow:
+class Flow(PageObject):
     """A result page at its memory over time."""
 
-    def __init__(self, browser, address: str) -> None:
-        self.browser = browser
-        browser.get(address)
-
-    def find(self, css: str):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
+    levels = ("SEVERE", "WARNING")
 
     def part(self, name: str):
         return self.find(f"#memory-flow-picture [data-part={name}]")
 
-    def js(self, script: str, *arguments):
-        return self.browser.execute_script(script, *arguments)
-
-    def wait(self, condition, what: str) -> None:
-        WebDriverWait(self.browser, 15, 0.05).until(lambda _: condition(), f"never saw {what}")
-
     def draw(self) -> None:
         self.js("document.getElementById('memory-flow-picture').scrollIntoView()")
         picture = self.find("#memory-flow-picture")
-        self.wait(lambda: picture.get_attribute("data-state") == "ready", "picture drawn")
+        self.until(lambda: picture.get_attribute("data-state") == "ready", "picture drawn")
 
     def keys(self, *keys: str) -> None:
         self.js("arguments[0].focus()", self.part("stage"))
@@ -54,30 +41,21 @@ class Flow:
             ".map((cell) => cell.textContent.trim())"
         )
 
-    @property
-    def query(self) -> str:
-        return self.js("return location.search")
-
-    def complaints(self) -> list[str]:
-        log = self.browser.get_log("browser")
-        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
-
 
 @pytest.fixture
-def open_flow(browser, storage, live_server):
+def open_flow(browser, storage, live_server, log_in):
     def opened(data: bytes, query: str = "") -> Flow:
         owner = make_user("alice")
         profile = make_opened(owner, data).profile
-        client = Client()
-        client.force_login(owner)
-        browser.get(f"{live_server.url}/favicon.ico")
-        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
-        return Flow(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
+        log_in(owner)
+        flow = Flow(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
+        browser.get(flow.address)
+        return flow
 
     return opened
 
 
-def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow, screenshots):
+def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow):
     flow = open_flow(RESNET.read_bytes())
     flow.draw()
     assert flow.part("sentence").text.startswith("At most 1.6 MiB are held")
@@ -91,8 +69,6 @@ def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow, scre
     flow.keys("+", "+", Keys.ARROW_LEFT, "0", Keys.ESCAPE)
     assert not flow.part("tip").is_displayed()
     assert turn_wheel(flow.browser, flow.part("stage")) == pytest.approx(-60, abs=1)
-    if screenshots:
-        flow.browser.save_screenshot(str(screenshots / "memory_flow.png"))
     assert flow.complaints() == []
 
 
@@ -101,17 +77,17 @@ def test_a_search_changes_table_picture_and_address_without_a_new_page(open_flow
     flow.draw()
     flow.js("window.stays = true")
     Select(flow.find("#flow-every")).select_by_value("all")
-    flow.wait(lambda: "tensors=all" in flow.query and len(flow.rows) == 50, "all tensors")
+    flow.until(lambda: "tensors=all" in flow.query and len(flow.rows) == 50, "all tensors")
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
-    flow.wait(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
+    flow.until(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
     assert flow.query == "?tag=fc1&tensors=all"
-    flow.wait(lambda: "fc1" in flow.part("notes").text, "the picture's note")
+    flow.until(lambda: "fc1" in flow.part("notes").text, "the picture's note")
     assert flow.find("#memory-flow-said").get_attribute("textContent").strip()
     assert flow.js("return document.activeElement.id") == "flow-tag"
     flow.browser.back()
-    flow.wait(lambda: flow.query == "?tensors=all" and len(flow.rows) == 50, "all once more")
+    flow.until(lambda: flow.query == "?tensors=all" and len(flow.rows) == 50, "all once more")
     flow.find("#memory-flow-tags a").click()
-    flow.wait(lambda: "tag=" in flow.query and len(flow.rows) < 50, "tensors of a tag")
+    flow.until(lambda: "tag=" in flow.query and len(flow.rows) < 50, "tensors of a tag")
     assert flow.js("return window.stays") is True
     assert flow.complaints() == []
 
@@ -124,22 +100,11 @@ def test_the_file_is_an_image_in_which_nothing_runs(open_flow):
     flow.js("document.querySelector('.memory-flow__original').open = true")
     image = flow.find(".memory-flow__image")
     flow.js("arguments[0].scrollIntoView()", image)
-    flow.wait(lambda: image.get_property("naturalWidth") > 0, "the image")
+    flow.until(lambda: image.get_property("naturalWidth") > 0, "the image")
     assert "ran" not in flow.browser.title
     flow.browser.get(image.get_attribute("src"))
     # it is a file to save: the page stays
     assert "/memory-flow/image.svg" not in flow.js("return location.pathname")
-
-
-def test_on_a_phone_nothing_is_wider_than_the_window(open_flow):
-    flow = open_flow(RESNET.read_bytes(), "?tensors=all")
-    flow.browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": True},
-    )
-    flow.draw()
-    wide = flow.js("return document.documentElement.scrollWidth")
-    assert wide <= PHONE[0]
 
 
 def test_without_javascript_the_address_alone_searches(open_flow):
@@ -150,6 +115,6 @@ def test_without_javascript_the_address_alone_searches(open_flow):
     flow.find("#flow-tag").clear()
     # a key does not wait for the page that it asks for
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
-    flow.wait(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
+    flow.until(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
     instead = "Pictures need JavaScript"
-    flow.wait(lambda: instead in flow.find("#memory-flow-picture").text, "the sentence instead")
+    flow.until(lambda: instead in flow.find("#memory-flow-picture").text, "the sentence instead")

@@ -1,17 +1,14 @@
 """The pictures of a result page in a real browser: drawn, selected, reached by keyboard."""
 
 import pytest
-from django.test import Client
 from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PHONE
+from webprofile.tests.browser.conftest import PHONE, PageObject, resize
 from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -19,28 +16,20 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
 
 
-class Pictures:
+class Pictures(PageObject):
     """A result page at its pictures."""
 
-    def __init__(self, browser, address: str) -> None:
-        self.browser = browser
-        browser.get(address)
-
-    def js(self, script: str, *arguments):
-        return self.browser.execute_script(script, *arguments)
-
-    def wait(self, condition, what: str) -> None:
-        WebDriverWait(self.browser, 15, 0.05).until(lambda _: condition(), f"never saw {what}")
+    levels = ("SEVERE", "WARNING")
 
     def part(self, kind: str, name: str):
-        return self.browser.find_element(By.CSS_SELECTOR, f"#picture-{kind} [data-part={name}]")
+        return self.find(f"#picture-{kind} [data-part={name}]")
 
     def state(self, kind: str) -> str:
-        return self.browser.find_element(By.ID, f"picture-{kind}").get_attribute("data-state")
+        return self.find(f"#picture-{kind}").get_attribute("data-state")
 
     def draw(self, kind: str) -> None:
         self.js("document.getElementById(arguments[0]).scrollIntoView()", f"picture-{kind}")
-        self.wait(lambda: self.state(kind) != "loading", f"{kind} drawn")
+        self.until(lambda: self.state(kind) != "loading", f"{kind} drawn")
         assert self.state(kind) == "ready"
 
     def draw_all(self) -> None:
@@ -57,26 +46,15 @@ class Pictures:
     def marks(self, kind: str) -> int:
         return self.js("return arguments[0].childElementCount", self.part(kind, "marks"))
 
-    @property
-    def query(self) -> str:
-        return self.js("return location.search")
-
-    def complaints(self) -> list[str]:
-        log = self.browser.get_log("browser")
-        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
-
 
 @pytest.fixture
-def open_pictures(browser, storage, live_server):
+def open_pictures(browser, storage, live_server, log_in):
     def opened(profile: bytes, query: str = "") -> Pictures:
         owner = make_user("alice")
         made = make_result(profile, owner=owner)
-        client = Client()
-        client.force_login(owner)
-        browser.get(f"{live_server.url}/favicon.ico")
-        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
-        address = f"{live_server.url}/tasks/{made.attempt.task_id}/result/{query}"
-        return Pictures(browser, address)
+        log_in(owner)
+        browser.get(f"{live_server.url}/tasks/{made.attempt.task_id}/result/{query}")
+        return Pictures(browser, live_server.url)
 
     return opened
 
@@ -90,12 +68,12 @@ def test_pictures_are_drawn_when_they_are_seen_and_show_one_selection(open_pictu
     assert "ConvolutionForward" in page.said("cumulative")
     assert page.query == ""
     page.keys("cumulative", Keys.ENTER)
-    page.wait(lambda: page.query.startswith("?op="), "the selection in the address")
+    page.until(lambda: page.query.startswith("?op="), "the selection in the address")
     # host and device; type; rank; leaf; point; step
     expected = dict(zip(KINDS, (2, 1, 1, 1, 1, 1), strict=True))
-    page.wait(lambda: {kind: page.marks(kind) for kind in KINDS} == expected, "all marks")
+    page.until(lambda: {kind: page.marks(kind) for kind in KINDS} == expected, "all marks")
     page.keys("memory", Keys.ESCAPE)
-    page.wait(lambda: page.query == "", "no selection")
+    page.until(lambda: page.query == "", "no selection")
     assert [page.marks(kind) for kind in KINDS] == [0] * 6
     assert page.complaints() == []
 
@@ -105,9 +83,9 @@ def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures)
     page.draw("types")
     page.js("document.querySelector('#picture-types summary').click()")
     cells = "return document.querySelector('#picture-types tbody tr').innerText.split(/\\s+/)"
-    page.wait(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
+    page.until(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
     page.keys("types", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
-    page.wait(lambda: page.query == "?type=BatchNormForward", "the filter")
+    page.until(lambda: page.query == "?type=BatchNormForward", "the filter")
 
 
 def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_pictures, browser):
@@ -117,20 +95,20 @@ def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_
     assert scrolled == pytest.approx(dict.fromkeys(KINDS, -60), abs=1)
     before = page.js(PIXELS)
     assert turn_wheel(browser, page.part("timeline", "stage"), ctrl=True) == 0
-    page.wait(lambda: page.js(PIXELS) != before, "a zoomed timeline")
+    page.until(lambda: page.js(PIXELS) != before, "a zoomed timeline")
     assert page.complaints() == []
 
 
 def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
     page = open_pictures(good_profile("bert_tiny"))
     page.draw("scopes")
-    page.wait(lambda: page.js(EMPTY) < 0.2, "the tree")
+    page.until(lambda: page.js(EMPTY) < 0.2, "the tree")
     stage = page.part("scopes", "stage")
     header = (20 - stage.size["width"] // 2, 9 - stage.size["height"] // 2)
     before = page.js(SCOPES)
     ActionChains(browser).move_to_element_with_offset(stage, *header).click().perform()
-    page.wait(lambda: page.js(SCOPES) != before, "the opened scope")
-    page.wait(lambda: page.js(EMPTY) < 0.2, "what is in it")
+    page.until(lambda: page.js(SCOPES) != before, "the opened scope")
+    page.until(lambda: page.js(EMPTY) < 0.2, "what is in it")
     assert page.complaints() == []
 
 
@@ -140,7 +118,7 @@ def test_scopes_keep_the_colours_of_types_where_their_operators_are_not_drawn(op
     names = {str(number): f"net.block{number % 30}.part{number}.conv" for number in range(count)}
     page = open_pictures(to_json(make_profile(times, names=names)))
     page.draw("scopes")
-    page.wait(lambda: page.js(OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour")
+    page.until(lambda: page.js(OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour")
 
 
 #: the share of pixels above the way back that have a colour; #0072b2 is that of the first type
@@ -178,9 +156,9 @@ def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
     page.draw("timeline")
     whole = _bars(page)
     page.keys("timeline", *("+" * 5))
-    page.wait(lambda: _bars(page) != whole, "finer bars")
+    page.until(lambda: _bars(page) != whole, "finer bars")
     page.keys("timeline", "0")
-    page.wait(lambda: _bars(page) == whole, "the first bars")
+    page.until(lambda: _bars(page) == whole, "the first bars")
     assert page.complaints() == []
 
 
@@ -192,8 +170,7 @@ def _bars(page: Pictures) -> str:
 def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
-    size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(browser, PHONE, mobile=True)
     page = open_pictures(good_profile("hostile_names"), "?op=2")
     page.draw_all()
     widths = "return [...document.querySelectorAll('#pictures canvas')].map(c => c.clientWidth)"
@@ -203,7 +180,7 @@ def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):
     page.draw("timeline")
     before = page.js(PIXELS)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": light})
-    page.wait(lambda: page.js(PIXELS) != before, "other colours")
+    page.until(lambda: page.js(PIXELS) != before, "other colours")
     assert page.complaints() == []
 
 
@@ -215,7 +192,7 @@ def test_a_server_that_does_not_answer_is_told_and_asked_again(open_pictures, br
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/pictures/roofline/*"]})
     page = open_pictures(good_profile("tiny"))
     page.js("document.getElementById('picture-roofline').scrollIntoView()")
-    page.wait(lambda: page.state("roofline") == "error", "the error")
+    page.until(lambda: page.state("roofline") == "error", "the error")
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     page.part("roofline", "retry").click()
-    page.wait(lambda: page.state("roofline") == "ready", "the picture")
+    page.until(lambda: page.state("roofline") == "ready", "the picture")

@@ -1,7 +1,6 @@
 """What a reader sees first of a result, in a real browser: header, totals, advice, operators."""
 
 import pytest
-from django.test import Client
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -17,7 +16,7 @@ from profiles.tests.passes import another_pass
 from profiles.tests.traces import MLP as TRACE
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PHONE
+from webprofile.tests.browser.conftest import PHONE, resize
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -64,17 +63,13 @@ def make_traced(owner) -> str:
 
 
 @pytest.fixture
-def show(browser, storage, live_server):
+def show(browser, storage, live_server, log_in):
     """Open the result that `make` makes, in a window of some size."""
 
     def shown(make, size=LAPTOP) -> None:
         owner = make_user("alice")
-        client = Client()
-        client.force_login(owner)
-        browser.get(f"{live_server.url}/favicon.ico")
-        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        log_in(owner)
+        resize(browser, size)
         browser.get(live_server.url + make(owner))
         WebDriverWait(browser, 15).until(
             lambda _: browser.find_elements(By.CSS_SELECTOR, "#tables [role=grid]")

@@ -3,17 +3,15 @@
 import json
 
 import pytest
-from django.test import Client
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
+from webprofile.tests.browser.conftest import PageObject
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -26,36 +24,21 @@ PLACE_IN_VIEW = (
 )
 
 
-class ResultPage:
+class ResultPage(PageObject):
     """A result page, and what a reader sees of it."""
-
-    def __init__(self, browser, address: str) -> None:
-        self.browser, self.address = browser, address
 
     def open(self, state: str = "") -> None:
         self.browser.get(self.address + state)
-        self.wait(lambda: self.js("return document.querySelector('[role=grid]') !== null"))
+        self.until(lambda: self.js("return document.querySelector('[role=grid]') !== null"))
         # a mark that a reload would lose
         self.js("window.unchanged = true")
-
-    def js(self, script: str, *arguments):
-        return self.browser.execute_script(script, *arguments)
-
-    def wait(self, condition, within_s: float = 10) -> None:
-        ignored = [StaleElementReferenceException]
-        WebDriverWait(self.browser, within_s, 0.02, ignored_exceptions=ignored).until(
-            lambda _: condition()
-        )
-
-    def find(self, css: str):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
 
     def texts(self, css: str) -> list[str]:
         script = "return [...document.querySelectorAll(arguments[0])].map(each => each.textContent)"
         return self.js(script, css)
 
     def count(self, css: str) -> int:
-        return len(self.browser.find_elements(By.CSS_SELECTOR, css))
+        return len(self.all(css))
 
     def types(self) -> list[str]:
         return self.texts("#tables .operator__type")
@@ -63,10 +46,6 @@ class ResultPage:
     @property
     def said(self) -> str:
         return self.texts("#tables [data-said]")[0]
-
-    @property
-    def state(self) -> str:
-        return self.js("return location.search")
 
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)
@@ -76,23 +55,15 @@ class ResultPage:
             "return Number(document.activeElement.getAttribute('aria-rowindex') ?? -8) - 2"
         )
 
-    def complaints(self) -> list[str]:
-        log = self.browser.get_log("browser")
-        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
-
 
 @pytest.fixture
-def open_page(browser, storage, live_server):
+def open_page(browser, storage, live_server, log_in):
     """Make a result of profiles and log its owner in."""
 
     def opened(*profiles: bytes) -> ResultPage:
         owner = make_user("alice")
         profile = make_result(*profiles, owner=owner)
-        client = Client()
-        client.force_login(owner)
-        browser.get(f"{live_server.url}/favicon.ico")
-        cookie = client.cookies["sessionid"].value
-        browser.add_cookie({"name": "sessionid", "value": cookie})
+        log_in(owner)
         return ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
 
     return opened
@@ -108,19 +79,19 @@ def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it
     page.open()
     assert page.types()[0] == "ConvolutionForward"
     page.find("#sort-device-mem").click()
-    page.wait(lambda: page.state == "?order=memory")
+    page.until(lambda: page.query == "?order=memory")
     assert page.find("#device-operators th[aria-sort]").text.startswith("Memory")
     page.find("#filter-text").send_keys("batchNORMf")
-    page.wait(lambda: set(page.types()) == {"BatchNormForward"})
-    page.wait(lambda: page.state == "?text=batchNORMf&order=memory")
+    page.until(lambda: set(page.types()) == {"BatchNormForward"})
+    page.until(lambda: page.query == "?text=batchNORMf&order=memory")
     assert page.count(".presets [aria-current]") == 0
     assert page.count("#tables tbody [role=cell]") == 0
 
     page.browser.back()
-    page.wait(lambda: page.state == "?order=memory" and "173 rows" in page.said)
+    page.until(lambda: page.query == "?order=memory" and "173 rows" in page.said)
     assert page.find("#filter-text").get_attribute("value") == ""
     page.browser.back()
-    page.wait(lambda: page.state == "" and page.types()[0] == "ConvolutionForward")
+    page.until(lambda: page.query == "" and page.types()[0] == "ConvolutionForward")
     assert page.js("return window.unchanged") is True
     assert page.complaints() == []
 
@@ -136,18 +107,18 @@ def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
         "const field = document.querySelector('#filter-name'); field.value = 'conv(';"
         "field.dispatchEvent(new InputEvent('input', { bubbles: true }))"
     )
-    page.wait(lambda: page.texts("#problem-name")[0] != "")
+    page.until(lambda: page.texts("#problem-name")[0] != "")
     assert page.find("#filter-name").get_attribute("aria-invalid") == "true"
     assert page.types() == before
     page.find("#filter-name").send_keys(Keys.BACKSPACE)
-    page.wait(lambda: page.texts("#problem-name")[0] == "")
+    page.until(lambda: page.texts("#problem-name")[0] == "")
     assert page.find("#filter-name").get_attribute("aria-invalid") is None
-    page.wait(lambda: "conv" in page.texts("#device-title code"))
+    page.until(lambda: "conv" in page.texts("#device-title code"))
     page.find("#filter-name").send_keys("(")
-    page.wait(lambda: page.count("#problem-name a"))
+    page.until(lambda: page.count("#problem-name a"))
     page.find("#problem-name a").click()
-    page.wait(lambda: page.find("#filter-text").get_attribute("value") == "conv(")
-    page.wait(lambda: page.state == "?text=conv%28")
+    page.until(lambda: page.find("#filter-text").get_attribute("value") == "conv(")
+    page.until(lambda: page.query == "?text=conv%28")
     assert page.find("#filter-name").get_attribute("value") == ""
     assert page.js("return window.unchanged") is True
 
@@ -156,11 +127,11 @@ def test_presets_and_drilling_down_from_a_type(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     page.find("#preset-types").click()
-    page.wait(lambda: "agg=sum" in page.state)
+    page.until(lambda: "agg=sum" in page.query)
     page.find("#choose-limits summary").click()
     assert Select(page.find("#filter-agg")).first_selected_option.text == "sum"
     page.find("#tables tbody a").click()
-    page.wait(lambda: page.state == "?type=ConvolutionForward")
+    page.until(lambda: page.query == "?type=ConvolutionForward")
     assert page.js("return window.unchanged") is True
     assert set(page.types()) == {"ConvolutionForward"}
 
@@ -172,9 +143,9 @@ def test_a_long_table_is_loaded_as_it_scrolls_and_far_rows_are_let_go(open_page)
     assert page.count("#tables tbody tr[data-row]") == PAGE_ROWS
     height = page.js("return document.querySelector('.operators__scroll').scrollHeight")
     page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0] / 2", height)
-    page.wait(lambda: page.count('tr[data-row="1250"]'))
+    page.until(lambda: page.count('tr[data-row="1250"]'))
     page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0]", height)
-    page.wait(
+    page.until(
         lambda: page.js(f"return document.querySelector('tr[data-row=\"{MANY - 1}\"]') !== null")
     )
     assert page.count("#tables tbody tr[data-row]") < 1_000
@@ -188,15 +159,15 @@ def test_arrows_move_enter_selects_escape_clears_and_slash_filters(open_page):
     page.open()
     page.js("document.querySelector('#tables tr[tabindex=\"0\"]').focus()")
     page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
-    page.wait(lambda: page.focused_place() == 2)
+    page.until(lambda: page.focused_place() == 2)
     page.press(Keys.ENTER)
-    page.wait(lambda: page.state == "?op=2")
-    page.wait(lambda: "op2" in page.find("#operator-panel").text)
+    page.until(lambda: page.query == "?op=2")
+    page.until(lambda: "op2" in page.find("#operator-panel").text)
     assert page.texts("tr[aria-selected=true] .operators__name") == ["op2"]
     page.press(Keys.END)
-    page.wait(lambda: page.focused_place() == MANY - 1)
+    page.until(lambda: page.focused_place() == MANY - 1)
     page.press(Keys.ESCAPE)
-    page.wait(lambda: page.state == "")
+    page.until(lambda: page.query == "")
     assert "op2" not in page.find("#operator-panel").text
     assert page.texts("tr[aria-selected=true]") == []
     page.press("/")
@@ -206,7 +177,7 @@ def test_arrows_move_enter_selects_escape_clears_and_slash_filters(open_page):
 def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
     page = open_page(many_operators())
     page.open("?op=1700")
-    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
+    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
     visible = (
         "const r = document.querySelector('tr[aria-selected=true]').getBoundingClientRect();"
         "const b = document.querySelector('.operators__scroll').getBoundingClientRect();"
@@ -217,8 +188,8 @@ def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
         "const page = document.querySelector('script[src*=\"result/page\"]').src;"
         "import(page.replace('page', 'selection')).then((module) => module.select(3, 'test'))"
     )
-    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op3"])
-    assert page.state == "?op=3"
+    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op3"])
+    assert page.query == "?op=3"
 
 
 @pytest.mark.exhaustive
@@ -228,7 +199,7 @@ def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
     learnt = (
         "return performance.getEntriesByType('resource').some((e) => e.name.includes('/order/'))"
     )
-    page.wait(lambda: page.js(learnt))
+    page.until(lambda: page.js(learnt))
     # pieces of rows come when the test says so
     page.js(
         "window.held = []; const fetched = window.fetch;"
@@ -238,7 +209,7 @@ def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
         "const page = document.querySelector('script[src*=\"result/page\"]').src;"
         "import(page.replace('page', 'selection')).then((module) => module.select(1700, 'test'))"
     )
-    page.wait(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
+    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
     row = page.find("tr[aria-selected=true]")
     assert row.get_attribute("aria-busy") == "true"
     assert page.texts("tr[aria-selected=true] .operators__rank") == ["#1700"]
@@ -246,7 +217,7 @@ def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
     expected = page.js(PLACE_IN_VIEW)
     shown = page.texts("tr[aria-selected=true] .operators__op")
     page.js("for (const go of held) go()")
-    page.wait(lambda: page.count("tr[aria-selected=true]:not([aria-busy])") == 1)
+    page.until(lambda: page.count("tr[aria-selected=true]:not([aria-busy])") == 1)
     assert page.count("tr[aria-selected=true]") == 1
     assert page.texts("tr[aria-selected=true] .operators__name") == ["op1700"]
     assert shown[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
@@ -260,7 +231,7 @@ def test_a_chart_can_ask_for_the_operators_of_some_types(open_page):
     page.open()
     detail = json.dumps({"types": ["Elemwise"]})
     page.js(f"document.dispatchEvent(new CustomEvent('operators:filter', {{detail: {detail}}}))")
-    page.wait(lambda: page.state == "?type=Elemwise" and set(page.types()) == {"Elemwise"})
+    page.until(lambda: page.query == "?type=Elemwise" and set(page.types()) == {"Elemwise"})
 
 
 def test_names_that_try_to_be_html_are_text(open_page):

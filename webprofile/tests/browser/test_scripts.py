@@ -1,22 +1,15 @@
 """A script in a real browser: the form that asks for one, its task, what it left."""
 
 import pytest
-from django.test import Client
-from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from agent.protocol import Script
-from profiles.services import profile_build
-from profiles.tests.pages import ended_attempt
-from tasks import services, submitting
+from tasks import services
 from tasks.models import Task
-from tasks.states import TaskState
-from tasks.tests.make import make_attempt, make_user, make_worker, stored
+from tasks.tests.make import make_user, make_worker
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, program_file, zip_of
-from tasks.transitions import transition_if
-from webprofile.tests.browser.conftest import DESK, PHONE
 from webprofile.tests.browser.form import Form
-from workers.models import Runtime, Worker
+from workers.models import Runtime
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -31,17 +24,6 @@ def devices() -> None:
 @pytest.fixture
 def alice():
     return make_user("alice")
-
-
-@pytest.fixture
-def log_in(browser, live_server):
-    def as_user(user) -> None:
-        client = Client()
-        client.force_login(user)
-        browser.get(f"{live_server.url}/healthz")
-        browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
-
-    return as_user
 
 
 @pytest.fixture
@@ -171,79 +153,3 @@ def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, ali
     assert [box.is_selected() for box in form.all("[name=formats]")] == [False, True]
     assert form.text("#beside-list").startswith("table.csv")
     assert form.find("[name=kind][value=script]").is_selected()
-
-
-@pytest.fixture
-def result(alice, storage, testdata) -> Task:
-    """A script that ended, with its trace."""
-    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
-    left = {
-        name: (folder / f"profile.{name}").read_bytes()
-        for name in ("chrome_timeline.json", "memory_flow.svg")
-    }
-    script = Script(
-        arguments=("--steps", "3", "--name", "<b>two</b> words"), formats=tuple(left), sample_rate=9
-    )
-    attempt = ended_attempt(
-        left | {"log.txt": b"step 0\n"},
-        alice,
-        worker=make_script_worker("lab"),
-        script=script,
-        files=[program_file(), program_file(kind="data", name="table.csv")],
-        title="three steps",
-    )
-    attempt.task.refresh_from_db()
-    profile_build(attempt)
-    return attempt.task
-
-
-def fits(form: Form) -> bool:
-    script = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    return bool(form.browser.execute_script(script))
-
-
-def test_pages_of_scripts_fit_a_desk_and_a_phone(
-    browser, live_server, alice, result, log_in, screenshots
-):
-    waiting = make_script_task(alice, make_script_worker("b"), waits=False)
-    Worker.objects.filter(name="b").update(allows_scripts=False)
-    submitting.task_submit(waiting, stored(waiting))
-    running = make_attempt(make_script_task(alice, make_script_worker("c"))).task
-    transition_if(running, TaskState.RUNNING, {TaskState.ASSIGNED})
-    log_in(alice)
-    form = Form(browser, live_server.url)
-    addresses = {
-        "new": "/tasks/new/?kind=script",
-        "task": f"/tasks/{result.pk}/",
-        "waiting": f"/tasks/{waiting.pk}/",
-        "running": f"/tasks/{running.pk}/",
-        "result": f"/tasks/{result.pk}/result/",
-        "list": "/tasks/?kind=script",
-    }
-    for language in ("en", "zh-hans"):
-        browser.add_cookie({"name": "django_language", "value": language})
-        for width, height in (DESK, PHONE):
-            browser.execute_cdp_cmd(
-                "Emulation.setDeviceMetricsOverride",
-                {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
-            )
-            for name, address in addresses.items():
-                browser.get(live_server.url + address)
-                form.until(lambda: form.all("main h1, h1"), "the page")
-                assert fits(form), (address, width)
-                if screenshots:
-                    _shoot(browser, screenshots / f"script-{name}-{language}-{width}.png", width)
-    assert [entry for entry in browser.get_log("browser") if "Content Security" in str(entry)] == []
-    assert browser.find_elements(By.CSS_SELECTOR, "b") == []
-
-
-def _shoot(browser, path, width: int) -> None:
-    height = browser.execute_script("return document.documentElement.scrollHeight")
-    dark = "zh-hans" in path.name
-    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": min(height, 6000), "deviceScaleFactor": 1, "mobile": False},
-    )
-    browser.save_screenshot(str(path))

@@ -1,7 +1,6 @@
 """Statistics in a real browser: what a figure is, without a script and by keyboard."""
 
 import pytest
-from django.test import Client
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -13,7 +12,7 @@ from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import DESK, PHONE, resize
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -21,7 +20,7 @@ PLAN = Plan(preset="custom", clean=True, profiled=2)
 
 
 @pytest.fixture
-def address(storage, live_server, browser) -> str:
+def address(storage, live_server, browser, log_in) -> str:
     """The result page of a clean pass and two profiled ones; no script runs in it."""
     alice = make_user()
     first = good_profile("lstm")
@@ -39,18 +38,14 @@ def address(storage, live_server, browser) -> str:
     }
     attempt = ended_attempt(files, alice, plan=PLAN)
     profile_build(attempt)
-    client = Client()
-    client.force_login(alice)
-    browser.get(f"{live_server.url}/favicon.ico")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+    log_in(alice)
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     return f"{live_server.url}/tasks/{attempt.task_id}/result/"
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, address, size):
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(browser, size)
     browser.get(address)
     mark = browser.find_element(By.CSS_SELECTOR, "[popovertarget=about-statistics-coverage]")
     text = browser.find_element(By.ID, "about-statistics-coverage")

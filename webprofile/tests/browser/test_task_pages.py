@@ -1,13 +1,8 @@
 """The task list and the page of a task in a real browser."""
 
-import copy
 from pathlib import Path
 
 import pytest
-from django.test import Client
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.pages import make_result
 from tasks import services
@@ -15,36 +10,17 @@ from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
 from testdata import good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import DESK, PHONE
+from webprofile.tests.browser.conftest import PHONE, PageObject, resize
+from webprofile.tests.browser.pages import allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Pages:
+class Pages(PageObject):
     """Somebody who looks at tasks."""
 
-    def __init__(self, browser, address: str) -> None:
-        self.browser, self.address = browser, address
-
-    def open(self, path: str, size: tuple[int, int] = DESK) -> None:
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    def open(self, path: str) -> None:
         self.browser.get(self.address + path)
-
-    def find(self, css: str):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
-
-    def all(self, css: str):
-        return self.browser.find_elements(By.CSS_SELECTOR, css)
-
-    def until(self, condition, what: str, within_s: float = 40):
-        swapped = [StaleElementReferenceException]
-        wait = WebDriverWait(self.browser, within_s, 0.1, ignored_exceptions=swapped)
-        return wait.until(lambda _: condition(), f"never saw {what}")
-
-    @property
-    def path(self) -> str:
-        return self.browser.current_url.removeprefix(self.address)
 
 
 @pytest.fixture
@@ -53,20 +29,15 @@ def alice():
 
 
 @pytest.fixture
-def pages(browser, live_server, alice) -> Pages:
-    client = Client()
-    client.force_login(alice)
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+def pages(browser, live_server, alice, log_in) -> Pages:
+    log_in(alice)
     return Pages(browser, live_server.url)
 
 
 @pytest.fixture
 def downloads(storage, settings) -> None:
     """Pages may fetch files from the storage of the test."""
-    policy = copy.deepcopy(settings.CONTENT_SECURITY_POLICY)
-    policy["DIRECTIVES"]["connect-src"] = ["'self'", settings.S3_PUBLIC_ENDPOINT_URL]
-    settings.CONTENT_SECURITY_POLICY = policy
+    allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
 
 def with_model(task: Task, content: bytes) -> Task:
@@ -100,12 +71,12 @@ def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
     assert [entry["message"] for entry in log if "Content Security" in entry["message"]] == []
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, alice, storage, size):
+def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, alice, storage):
     failed = make_waiting_task(alice, title="with fast run", options={"fast_run": True})
     services.task_fail(failed, reason="model_invalid", detail="no such operator")
     done = make_result(good_profile("tiny"), owner=alice).attempt.task
-    pages.open("/tasks/", size)
+    resize(pages.browser, PHONE)
+    pages.open("/tasks/")
     row = pages.find(f"[data-task='{failed.pk}']")
     assert "with fast run" in row.text
     assert "--fast_run" in row.text
@@ -114,7 +85,7 @@ def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, ali
     for link in (reason, pages.find(f"#result-{done.pk}")):
         box = link.rect
         assert link.text
-        assert 0 < box["x"] < box["x"] + box["width"] <= size[0]
+        assert 0 < box["x"] < box["x"] + box["width"] <= PHONE[0]
     reason.click()
     pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
 

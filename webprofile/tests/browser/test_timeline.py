@@ -3,18 +3,14 @@
 import gzip
 
 import pytest
-from django.test import Client
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver import ActionChains, Keys
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.shown import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.traces import MLP, RESNET, repeated
 from tasks.tests.make import make_user
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import NAMED
+from webprofile.tests.browser.conftest import NAMED, PageObject
 from webprofile.tests.browser.pages import ASKED_FOR, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -23,24 +19,21 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 THREADS = ("interpreter", "worker", "xpux:0")
 
 
-class Timeline:
+class Timeline(PageObject):
     """The page of one trace."""
 
-    def __init__(self, browser, site: str, upload) -> None:
-        self.browser, self.upload = browser, upload
-        self.site, self.path = site, f"/profiles/{upload.profile.pk}/trace/"
+    levels = ("SEVERE", "WARNING")
+
+    def __init__(self, browser, address: str, upload) -> None:
+        super().__init__(browser, address)
+        self.upload = upload
 
     def open(self, state: str) -> None:
-        self.browser.get(self.site + self.path)
+        self.browser.get(f"{self.address}/profiles/{self.upload.profile.pk}/trace/")
         self.wait_for(state)
 
     def wait_for(self, state: str) -> None:
-        gone = [NoSuchElementException, StaleElementReferenceException]
-        waiting = WebDriverWait(self.browser, 60, 0.1, ignored_exceptions=gone)
-        waiting.until(lambda _: self.find("#timeline").get_attribute("data-state") == state, state)
-
-    def find(self, css: str):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
+        self.until(lambda: self.find("#timeline").get_attribute("data-state") == state, state)
 
     @property
     def status(self) -> str:
@@ -56,8 +49,7 @@ class Timeline:
         self.wait_for("drawn")
 
     def wait_until_status(self, start: str) -> None:
-        waiting = WebDriverWait(self.browser, 60, 0.1)
-        waiting.until(lambda _: self.status.startswith(start), start)
+        self.until(lambda: self.status.startswith(start), start)
 
     def inside(self, *expected: str) -> str:
         """Go into the frame; what stands in it once all of that does.
@@ -65,49 +57,41 @@ class Timeline:
         Perfetto names the trace before it lists its threads.
         """
         self.browser.switch_to.frame(self.find(".timeline__frame"))
-        gone = [StaleElementReferenceException]
-        waiting = WebDriverWait(self.browser, 60, 0.1, ignored_exceptions=gone)
-        return waiting.until(lambda _: self._text_with(expected), f"{expected} in the frame")
+        return self.until(lambda: self._text_with(expected), f"{expected} in the frame")
 
     def _text_with(self, expected: tuple[str, ...]) -> str:
         text = self.find("body").text
         return text if all(each in text for each in expected) else ""
 
     def complaints(self) -> list[str]:
-        told = [each["message"] for each in self.browser.get_log("browser")]
         # of a header of the site, whatever the page, where it is asked for by plain HTTP
-        return [each for each in told if "Cross-Origin-Opener-Policy" not in each]
+        return [each for each in super().complaints() if "Cross-Origin-Opener" not in each]
 
 
 @pytest.fixture(params=["localhost", NAMED])
-def timeline(request, browser, storage, live_server, settings):
+def timeline(request, browser, storage, live_server, settings, log_in):
     """A trace of its owner, on a site that is called so; what the browser says is kept."""
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, NAMED]
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
     owner = make_user("alice")
     upload = make_opened(owner, MLP.read_bytes(), name="mlp")
-    site = live_server.url.replace("localhost", request.param)
-    client = Client()
-    client.force_login(owner)
-    browser.get(f"{site}/favicon.ico")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
-    return Timeline(browser, site, upload)
+    address = live_server.url.replace("localhost", request.param)
+    log_in(owner, address)
+    return Timeline(browser, address, upload)
 
 
-def test_perfetto_shows_the_threads_and_calls_nobody(timeline, screenshots):
+def test_perfetto_shows_the_threads_and_calls_nobody(timeline):
     timeline.open("drawn")
     assert timeline.status == ""
     timeline.inside(*THREADS)
-    assert timeline.browser.find_elements(By.CSS_SELECTOR, ".pf-modal-dialog") == []
+    assert timeline.all(".pf-modal-dialog") == []
     # an origin of its own: neither this site's cookies nor its storage
     assert timeline.browser.execute_script("return self.origin") == "null"
     asked = timeline.browser.execute_async_script(ASKED_FOR)
     assert any("frontend_bundle" in each for each in asked)
-    ours = (timeline.site, "blob:", "data:")
+    ours = (timeline.address, "blob:", "data:")
     assert [each for each in asked if not each.startswith(ours)] == []
     timeline.browser.switch_to.default_content()
-    if screenshots:
-        timeline.browser.save_screenshot(str(screenshots / "timeline.png"))
     assert timeline.complaints() == []
 
 
@@ -130,15 +114,13 @@ class TestCuts:
         """A trace of several times as much as is drawn at once."""
         settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
         upload = make_opened(timeline.upload.owner, repeated(RESNET, 4), name="large")
-        found = Timeline(timeline.browser, timeline.site, upload)
+        found = Timeline(timeline.browser, timeline.address, upload)
         found.open("drawn")
         return found
 
-    def test_a_large_trace_begins_with_its_first_part(self, large, screenshots):
+    def test_a_large_trace_begins_with_its_first_part(self, large):
         assert large.status.startswith("Shown: 0 s to 0.0")
         assert large.find("[data-overview=first]").is_displayed()
-        if screenshots:
-            large.browser.save_screenshot(str(screenshots / "timeline_large.png"))
         large.inside("interpreter")
         large.browser.switch_to.default_content()
         assert large.complaints() == []
@@ -166,7 +148,7 @@ class TestCuts:
         slider.send_keys(Keys.ARROW_LEFT * 3)
         assert large.range()[1] < before[1]
         assert slider.get_attribute("aria-valuetext") == f"{large.range()[1]} s"
-        for box in large.browser.find_elements(By.CSS_SELECTOR, "input[name=lane]")[:2]:
+        for box in large.all("input[name=lane]")[:2]:
             box.send_keys(Keys.SPACE)
         for name, value in (("begin_s", "0.02"), ("end_s", "0.0335")):
             field = large.find(f"[name={name}]")
@@ -181,7 +163,7 @@ class TestCuts:
         # the address has it all: a page that is opened anew shows the same
         large.browser.refresh()
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
-        boxes = large.browser.find_elements(By.CSS_SELECTOR, "input[name=lane]")
+        boxes = large.all("input[name=lane]")
         assert [box.is_selected() for box in boxes] == [False, False, True]
 
     def test_what_is_too_large_is_said_before_and_after(self, large):
@@ -227,7 +209,7 @@ class TestWhatGoesWrong:
     def test_a_trace_that_was_cut_is_shown_up_to_there(self, timeline):
         cut = MLP.read_bytes()[:400_000]
         upload = make_opened(timeline.upload.owner, cut, name="cut")
-        cut_one = Timeline(timeline.browser, timeline.site, upload)
+        cut_one = Timeline(timeline.browser, timeline.address, upload)
         cut_one.open("drawn")
         cut_one.inside("Process 6706")
 
@@ -236,4 +218,4 @@ class TestWhatGoesWrong:
         monkeypatch.setattr("profiles.views.timeline.trace_cut", lambda *_: broken)
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
-        assert timeline.browser.find_elements(By.CSS_SELECTOR, ".timeline__frame") == []
+        assert timeline.all(".timeline__frame") == []

@@ -1,7 +1,6 @@
 """Where a task goes, in a real browser: one device or any that matches, and what is said first."""
 
 import pytest
-from django.test import Client
 
 from tasks.attempts import attempt_assign
 from tasks.models import Task
@@ -22,11 +21,8 @@ def alice():
 
 
 @pytest.fixture
-def form(browser, live_server, alice) -> Form:
-    client = Client()
-    client.force_login(alice)
-    browser.get(f"{live_server.url}/healthz")
-    browser.add_cookie({"name": "sessionid", "value": client.cookies["sessionid"].value})
+def form(browser, live_server, alice, log_in) -> Form:
+    log_in(alice)
     return Form(browser, live_server.url)
 
 
