@@ -7,6 +7,7 @@ something carries an `Idempotency-Key`.
 
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, Self
@@ -16,7 +17,6 @@ import httpx2
 from webprofile.batchfile.local_files import LocalFile
 from webprofile.client import __version__
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
-from webprofile.client.languages import accept_language
 from webprofile.client.login_file import Login
 
 ATTEMPTS = 6
@@ -25,6 +25,9 @@ LONGEST_PAUSE_S = 120.0
 _PASSING = frozenset({429, 502, 503, 504})
 _TIMEOUT = httpx2.Timeout(30.0, read=120.0)
 _PIECE_BYTES = 1 << 20
+#: of the terminal's language, in gettext's order; the first one that says anything holds
+_LANGUAGE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+_LOCALE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?(?:[.@].*)?", re.ASCII)
 
 Query = list[tuple[str, str | int | float | bool | None]]
 
@@ -189,3 +192,20 @@ def pause_s(attempt: int, retry_after: str = "") -> float:
         return min(float(retry_after), LONGEST_PAUSE_S)
     # spread, so that many clients do not come back together
     return FIRST_PAUSE_S * 2.0 ** (attempt - 1) * random.uniform(0.8, 1.2)
+
+
+def accept_language(environment: Mapping[str, str]) -> str:
+    """The `Accept-Language` of this terminal: `zh-CN, zh` for `zh_CN.UTF-8`; `en` for none.
+
+    `LANGUAGE` is a list that goes before the others, unless they ask for the plain locale C.
+    """
+    locale = next(filter(None, (environment.get(name, "") for name in _LANGUAGE_VARIABLES)), "")
+    wanted = [locale]
+    if _LOCALE.fullmatch(locale):
+        wanted = [*environment.get("LANGUAGE", "").split(":"), locale]
+    found: list[str] = []
+    for each in wanted:
+        if match := _LOCALE.fullmatch(each):
+            language, place = match.groups()
+            found += [f"{language}-{place}", language] if place else [language]
+    return ", ".join(dict.fromkeys(found)) or "en"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from django.db import connections
 
-from webprofile.doctor import clock, messages, objects, post, rows, site
-from webprofile.doctor.finding import Finding, broken, reason
-from webprofile.doctor.patience import TIME_LIMIT_S, allow
+from webprofile.doctor import clock, messages, objects, rows, site
+from webprofile.doctor.finding import TIME_LIMIT_S, Finding, allow, broken, reason
 from webprofile.doctor.web import Unreachable
 
 
@@ -34,7 +33,7 @@ PARTS = (
     Part("storage", objects.objects, objects.STEP),
     Part("public storage", objects.presigned, objects.PUBLIC_STEP, objects.unreachable),
     Part("uploads by browsers", objects.cross_origin, objects.PUBLIC_STEP, objects.unreachable),
-    Part("mail", post.mail, post.STEP),
+    Part("mail", messages.mail, messages.MAIL_STEP),
     Part("clock", clock.clock, clock.STEP),
     Part("static files", site.static_files, "Run `manage.py collectstatic`."),
     Part("agent", site.agent_files, site.AGENT_STEP),

@@ -1,7 +1,8 @@
-"""What was found about one part, in words without secrets."""
+"""What was found about one part, in words without secrets, and how long it may take."""
 
 import enum
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -10,6 +11,8 @@ from django.conf import settings
 
 _LONGEST = 300
 _HIDDEN = "********"
+TIME_LIMIT_S = 5.0
+_limit_s = ContextVar("limit_s", default=TIME_LIMIT_S)
 
 
 class State(enum.StrEnum):
@@ -30,6 +33,16 @@ class Finding:
     def as_row(self, part: str) -> dict[str, str]:
         row = asdict(self)
         return {"part": part, **{name: without_secrets(str(text)) for name, text in row.items()}}
+
+
+def allow(limit_s: float) -> None:
+    """Say how long the part that this thread tries may take."""
+    _limit_s.set(limit_s)
+
+
+def patience_s() -> float:
+    """How long one step may wait, so that there is still time to say for what."""
+    return 0.7 * _limit_s.get()
 
 
 def good(text: str) -> Finding:

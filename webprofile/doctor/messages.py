@@ -1,17 +1,18 @@
-"""What carries hints: the broker, who works off its queue, the channel layer, and the cache."""
+"""What carries messages: broker, its actors, channel layer, cache, and the mail server."""
 
 import asyncio
 import secrets
+import smtplib
 import time
 
 import dramatiq
 from channels.layers import get_channel_layer
 from django.conf import settings
 from django.core.cache import cache
+from django.core.mail.backends.smtp import EmailBackend
 
 from webprofile.actors import ANSWERS, answer_doctor
-from webprofile.doctor.finding import Finding, broken, good
-from webprofile.doctor.patience import patience_s
+from webprofile.doctor.finding import Finding, broken, good, odd, patience_s, reason
 from webprofile.layers import round_trip
 
 #: a queue of the doctor's own, emptied by it
@@ -21,6 +22,7 @@ ACTORS_STEP = "Start `manage.py rundramatiq --queues profiles webhooks`; if it r
 DISPATCH_STEP = "Start `manage.py rundramatiq --queues dispatch`; if it runs, read its log."
 LAYER_STEP = "Start Redis, or correct REDIS_URL. Until then pages and devices hear of nothing."
 CACHE_STEP = "Start Redis, or correct REDIS_URL. Until then logins and the API fail."
+MAIL_STEP = "Start the mail server, or correct EMAIL_URL."
 
 
 def broker() -> Finding:
@@ -77,6 +79,31 @@ def kept() -> Finding:
     if found != value:
         return broken("What was written is not there a moment later: it may be full.", CACHE_STEP)
     return good("What is written can be read.")
+
+
+def mail() -> Finding:
+    """Greet, encrypt and log in as for a letter, name the sender; send nothing."""
+    if not settings.HAS_MAIL_SERVER:
+        text = "Letters go nowhere: no confirmation of addresses, no new passwords by mail."
+        return odd(text, "Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587")
+    server = EmailBackend(timeout=max(1, round(patience_s())))
+    try:
+        server.open()
+        assert server.connection is not None  # what open() is for
+        code, answer = server.connection.mail(settings.DEFAULT_FROM_EMAIL)
+    except smtplib.SMTPAuthenticationError as error:
+        return broken(f"The login was refused ({error.smtp_code}).", "Correct EMAIL_URL's login.")
+    except smtplib.SMTPNotSupportedError as error:
+        step = "Use smtp:// for a server without encryption, smtp+tls:// or smtp+ssl:// with it."
+        return broken(reason(error), step)
+    finally:
+        server.close()
+    if code != 250:
+        text = f"The server takes no letters from {settings.DEFAULT_FROM_EMAIL} ({code})."
+        said = answer.decode(errors="replace").splitlines()[0][:100] if answer else ""
+        return broken(f"{text} {said}".strip(), "Set DEFAULT_FROM_EMAIL to an address of yours.")
+    where = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+    return good(f"{where} takes letters from {settings.DEFAULT_FROM_EMAIL}.")
 
 
 def _came_back(served: dramatiq.Broker, mark: str) -> bool:

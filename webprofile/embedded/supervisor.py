@@ -24,9 +24,10 @@ from webprofile.embedded.guard import (
     family_of,
 )
 from webprofile.embedded.layout import REPOSITORY, Layout, bound_log
-from webprofile.embedded.ready import Check
 
 LOG_LINES = 6
+#: whether a part answers; while it does not, it is False or raises OSError
+Check = Callable[[], bool]
 
 
 class PartError(Exception):

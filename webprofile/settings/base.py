@@ -1,5 +1,7 @@
 """All settings, read from the environment once. The overlays only tighten or loosen."""
 
+import ipaddress
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,13 +15,8 @@ from webprofile.settings.broker import broker_of
 from webprofile.settings.redis import patient
 from webprofile.settings.rest import *  # noqa: F403
 from webprofile.settings.retention import *  # noqa: F403
-from webprofile.settings.retries import *  # noqa: F403
-from webprofile.settings.sockets import *  # noqa: F403
 from webprofile.settings.storage import *  # noqa: F403
 from webprofile.settings.storage import public_origin
-from webprofile.settings.watching import *  # noqa: F403
-from webprofile.settings.watching import LOG_FORMAT
-from webprofile.settings.webhooks import *  # noqa: F403
 
 env = environ.Env()
 
@@ -200,6 +197,10 @@ LEASE_S = env.float("LEASE_S", default=30.0)
 #: heartbeats that a server process hears within this time are answered together
 BEATS_TOGETHER_S = env.float("BEATS_TOGETHER_S", default=1.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+#: after a failure whose cause may last; each further one waits four times as long
+RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
+#: and none longer than this
+RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 #: of one user, waiting and running at once
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
 #: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
@@ -218,6 +219,20 @@ HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
 HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
 #: a device that was held back is checked again after this long, then after twice as long, and so on
 HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
+
+# -- sockets: frames at once, and each second after that ----------------------------------------
+
+#: an agent sends its log in pieces of 16 KiB when a measurement is over: 4 MiB at once
+AGENT_FRAMES_BURST = env.int("AGENT_FRAMES_BURST", default=1000)
+AGENT_FRAMES_PER_S = env.float("AGENT_FRAMES_PER_S", default=50.0)
+#: in which a server process works on frames, each with a connection of DATABASE_POOL; 0: the one
+#: that pages' sockets have too
+AGENT_THREADS = env.int("AGENT_THREADS", default=4)
+#: a page says where it is, once, and again after a break
+READER_FRAMES_BURST = env.int("READER_FRAMES_BURST", default=40)
+READER_FRAMES_PER_S = env.float("READER_FRAMES_PER_S", default=4.0)
+#: open pages of one user, in each server process
+SOCKETS_PER_USER = env.int("SOCKETS_PER_USER", default=100)
 
 # -- people -------------------------------------------------------------------------------------
 
@@ -352,6 +367,32 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 #: of any request but the form above; more is never kept
 BODY_LIMIT_BYTES = 8 * 1024**2
 
+# -- webhooks: addresses of users' own ------------------------------------------------------------
+
+#: networks of the operator's own that webhooks may reach too: 10.1.0.0/16,fd00::/8
+WEBHOOK_ALLOWED_NETWORKS = [
+    ipaddress.ip_network(each) for each in env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
+]
+#: certificates that such networks' receivers are signed with, beside those of the system
+WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
+
+# -- watching -----------------------------------------------------------------------------------
+
+#: one or several, so that they can be changed one after the other; empty: no token opens /metrics
+METRICS_TOKENS = secret("METRICS_TOKEN", "").split()
+#: of what asks directly: 10.0.0.0/8,127.0.0.1/32; empty: no address alone opens /metrics
+METRICS_NETWORKS: list[str] = env.list("METRICS_NETWORKS", default=[])
+#: where processes that serve no pages (actors, sweep) show their metrics; 0: nowhere
+METRICS_PORT = env.int("METRICS_PORT", default=0)
+METRICS_ADDRESS = env.str("METRICS_ADDRESS", default="127.0.0.1")
+#: after TERM `/readyz` says 503 for so long before the server ends
+DRAIN_S = env.float("DRAIN_S", default=0.0)
+#: whether spans are sent (OpenTelemetry's own variables: where to, with which headers, ...)
+TRACING = env.str("OTEL_SDK_DISABLED", default="").lower() != "true" and any(
+    os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_")
+)
+#: `logfmt` for people, `json` for programs
+LOG_FORMAT = env.str("LOG_FORMAT", default="logfmt")
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOGGING_CONFIG = None
 configure_logging(LOG_LEVEL, LOG_FORMAT)

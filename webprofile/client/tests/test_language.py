@@ -2,7 +2,7 @@
 
 import pytest
 
-from webprofile.client.languages import accept_language
+from webprofile.client.api import accept_language
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from django.db import connections
 from dramatiq import Worker
 
 from agent.tests.http_sites import serving
-from webprofile.doctor import clock, messages, objects, post, rows, site
+from webprofile.doctor import clock, messages, objects, rows, site
 from webprofile.doctor.examining import Part, examine
 from webprofile.doctor.finding import good, without_secrets
 from webprofile.embedded.layout import free_ports
@@ -274,21 +274,21 @@ def letters(settings):
 
 def test_mail_that_would_be_taken_is_told(letters, settings):
     settings.DEFAULT_FROM_EMAIL = "site@example.org"
-    assert post.mail().text.endswith("takes letters from site@example.org.")
+    assert messages.mail().text.endswith("takes letters from site@example.org.")
 
 
 def test_a_refused_sender_and_a_refused_login_are_named(letters, settings):
     settings.DEFAULT_FROM_EMAIL = "stranger@example.org"
-    assert said(post.mail()) == (
+    assert said(messages.mail()) == (
         "broken The server takes no letters from stranger@example.org (550). not yours "
         "Set DEFAULT_FROM_EMAIL to an address of yours."
     )
     settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "site", "wrong"
-    assert said(post.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
+    assert said(messages.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
 
 
 def test_mail_that_goes_nowhere_is_odd():
-    found = post.mail()
+    found = messages.mail()
     assert (found.state, "EMAIL_URL" in found.next_step) == ("odd", True)
 
 

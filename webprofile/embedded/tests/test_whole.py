@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from webprofile.embedded.layout import REPOSITORY
-from webprofile.embedded.ready import http_answers
+from webprofile.embedded.parts import http_answers
 
 
 def embedded(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

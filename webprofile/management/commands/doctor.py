@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from webprofile.doctor.examining import PARTS, examine
-from webprofile.doctor.finding import Finding, State
-from webprofile.doctor.patience import TIME_LIMIT_S
+from webprofile.doctor.finding import TIME_LIMIT_S, Finding, State
 from webprofile.management.bulk import explain_command
 from webprofile.terminal.exit_codes import FAILED
 

@@ -14,7 +14,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import RequestFactory
 
 from webprofile.settings.redis import patient
-from webprofile.watching import draining, ready, views
+from webprofile.watching import ready, requests, views
 from webprofile.watching.ready import PATIENCE_S, NotReadyError, Readiness
 from webprofile.watching.tests.parts import redis_server
 
@@ -152,13 +152,13 @@ def test_health_touches_nothing(client, settings):
 async def test_after_term_a_process_says_that_it_drains_and_ends_later(
     client, fresh, settings, monkeypatch
 ):
-    monkeypatch.setattr(draining, "_draining", threading.Event())
-    monkeypatch.setattr(draining, "_heard", [])
+    monkeypatch.setattr(requests, "_draining", threading.Event())
+    monkeypatch.setattr(requests, "_heard_term", [])
     settings.DRAIN_S = 0.2
     ended = asyncio.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
-        draining.listen()
+        requests.listen_for_term()
         fresh({})
         assert views.readyz(_get()).status_code == 200
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,5 +1,6 @@
 """The outermost layer: ids, the access log, counts and sockets, through the real application."""
 
+import asyncio
 import uuid
 
 import pytest
@@ -10,8 +11,8 @@ from accounts.access_tokens import token_issue
 from accounts.refresh_tokens import pair_issue
 from tasks.tests.make import make_task, make_user
 from webprofile.asgi import application
-from webprofile.watching import loop, views
-from webprofile.watching.routes import loggable, route_class, socket_kind
+from webprofile.watching import requests, views
+from webprofile.watching.requests import loggable, route_class, socket_kind
 from webprofile.watching.tests.parts import json_lines
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -111,10 +112,10 @@ async def test_a_socket_is_counted_while_it_is_open_and_told_when_it_ends():
 
 
 async def test_the_loops_lag_is_measured(monkeypatch):
-    monkeypatch.setattr(loop, "EVERY_S", 0.01)
+    monkeypatch.setattr(requests, "LOOP_EVERY_S", 0.01)
     before = of("mgw_event_loop_lag_seconds_count")
-    watching = loop.asyncio.create_task(loop._measure())
-    await loop.asyncio.sleep(0.1)
+    watching = asyncio.create_task(requests._measure_loop())
+    await asyncio.sleep(0.1)
     watching.cancel()
     assert of("mgw_event_loop_lag_seconds_count") > before
 
