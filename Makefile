@@ -136,9 +136,9 @@ NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 test: test-setup
 	@$(PYTEST) $(PARALLEL) $(DAILY) $(ARGS)
 
-# also what takes long, what must have the machine to itself, what needs PostgreSQL, and faults
+# whole walks in place of their samples, what must have the machine to itself, PostgreSQL, and faults
 test-all: test-setup
-	@$(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
+	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
 	@$(MAKE) --no-print-directory test-postgres
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=

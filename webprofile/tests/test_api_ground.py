@@ -21,7 +21,7 @@ from tasks.tests.make import make_task, make_user
 from webprofile.rest.throttling import CallerThrottle
 from webprofile.watching.tests.parts import redis_server
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/tasks/"
 
@@ -122,6 +122,7 @@ def test_a_page_of_another_site_cannot_use_the_session():
     assert client.get(TASKS).status_code == 200
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("method", "path", "more", "status", "code"),
     [
@@ -218,6 +219,7 @@ def test_texts_of_codes_name_what_is_filled_in_and_say_what_it_is(language):
     assert meant == {"option_excluded": other[language], "throttled": wait[language]}
 
 
+@pytest.mark.database
 def test_pages_follow_each_other_while_rows_come_and_go():
     user = make_user()
     tasks = [make_task(owner=user) for _ in range(5)]

@@ -112,6 +112,7 @@ def betrayals(world, route, method, person):
     return found
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("route", ROUTES, ids=str)
 def test_a_route_answers_each_person_as_the_table_says(world, route):
     """One request for each person, with the first method that the route has."""

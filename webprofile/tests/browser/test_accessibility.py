@@ -247,6 +247,7 @@ def look_at(browser, axe, visit, page: Page) -> list[str]:
     return found
 
 
+@pytest.mark.sample
 def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, world):
     session = world.asked["administrator"].session
     result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
