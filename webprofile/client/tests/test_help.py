@@ -1,10 +1,8 @@
 """Help that shows by example, and exit codes that are told."""
 
-import subprocess
-import sys
-
 import pytest
 
+from webprofile.client.program import main
 from webprofile.terminal import exit_codes
 
 COMMANDS = (
@@ -13,18 +11,24 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def told(*arguments: str) -> str:
-    command = [sys.executable, "-m", "webprofile.client", *arguments, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+@pytest.fixture
+def told(capsys):
+    def told(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--help"])
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    return told
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_commands_help_ends_with_an_example_of_it(command):
+def test_each_commands_help_ends_with_an_example_of_it(told, command):
     _, _, examples = told(command).partition("example")
     assert f"  webprofile {command}" in examples
 
 
-def test_the_first_help_names_every_command_and_every_exit_code():
+def test_the_first_help_names_every_command_and_every_exit_code(told):
     shown = told()
     assert all(f"\n    {command} " in shown for command in COMMANDS)
     assert "list (tasks)" in shown
@@ -32,7 +36,7 @@ def test_the_first_help_names_every_command_and_every_exit_code():
     assert all(f"\n  {code} " in shown for code in codes)
 
 
-def test_the_help_of_compare_says_what_its_gate_judges_and_what_its_exit_codes_mean():
+def test_the_help_of_compare_says_what_its_gate_judges_and_what_its_exit_codes_mean(told):
     shown = told("compare")
     assert "judges\nthe median time of an iteration without profiling" in shown
     assert "1  with --fail-above: a task is slower by more" in shown

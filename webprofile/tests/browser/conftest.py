@@ -209,6 +209,10 @@ class PageObject:
             shown = [each.text for each in self.all("[role=alert]") if each.text]
             raise AssertionError(f"never saw {what}; the page says {shown}") from error
 
+    def look(self) -> None:
+        """Have a live page ask at once for what its socket would tell; these servers have none."""
+        self.js("document.dispatchEvent(new Event('visibilitychange'))")
+
     @property
     def query(self) -> str:
         return str(self.js("return location.search"))

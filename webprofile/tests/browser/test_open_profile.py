@@ -56,8 +56,7 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(page, tmp_path):
     assert [file.name for file in upload.files.all()] == ["resnet18.json", "resnet18-2.json"]
     build_opened(upload.pk)
     upload.refresh_from_db()
-    # no socket tells it that the profile is read: it looks by itself, and when its reader returns
-    page.js("document.dispatchEvent(new Event('visibilitychange'))")
+    page.look()
     page.until(lambda: page.path == f"/profiles/{upload.profile.pk}/", "the profile's page")
     page.until(lambda: page.find("h1").text == "resnet18", "its title")
     assert page.find("#device-total").text == "13.75 ms"

@@ -115,6 +115,7 @@ def test_the_page_goes_on_to_the_result_unless_it_is_read(pages, alice, storage,
     if reads:
         pages.browser.execute_script("window.scrollBy(0, 300)")
     Task.objects.filter(pk=task.pk).update(state="finished", outcome="succeeded")
+    pages.look()
     if reads:
         pages.until(lambda: pages.all("#to-result"), "the end")
         # what would lead away has had its time
