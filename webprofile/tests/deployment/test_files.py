@@ -2,19 +2,19 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from webprofile.tests.deployment.composition import composition, filled
 from webprofile.tests.deployment.environment_names import ROOT, read_by_settings
+from webprofile.tests.images.__main__ import BUILT, HOSTS
 
 DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict] = COMPOSE["services"]
 DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
-SCRIPTS = sorted([*DOCKER.glob("*.sh"), *DOCKER.glob("*/*.sh")])
 #: what runs once and ends
 ONCE = {"migrate", "storage", "backup"}
 #: users that Debian and Alpine bring, one of whose names would end the build
@@ -36,31 +36,6 @@ def names_in(*files: Path) -> set[str]:
 
 def dockerfile_of(service: dict) -> Path | None:
     return ROOT / service["build"]["dockerfile"] if "build" in service else None
-
-
-def program(name: str) -> Path:
-    return Path(sys.executable).with_name(name)
-
-
-@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
-def test_each_dockerfile_passes_its_linter(dockerfile):
-    done = subprocess.run([program("hadolint"), dockerfile], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-def test_the_compose_file_follows_the_schema_of_its_format():
-    command = [program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*command, DOCKER / "compose.yaml"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(DOCKER)))
-def test_each_script_passes_its_linter_and_can_be_run(script):
-    done = subprocess.run(
-        [program("shellcheck"), "-x", script], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stdout
-    assert script.stat().st_mode & 0o111 or not script.read_text().startswith("#!")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -245,6 +220,34 @@ def test_prometheus_reaches_every_part_by_its_name():
     for name in ("dispatch", "actors", "sweep"):
         environment = SERVICES[name]["environment"]
         assert (environment["METRICS_PORT"], environment["METRICS_ADDRESS"]) == ("9100", "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("${A}b", "1b"),
+        ("${NONE:-else}", "else"),
+        ("${A:-else}", "1"),
+        ("${NONE:-${A}/x}", "1/x"),
+        ("${A:+mail ${A}}", "mail 1"),
+        ("${NONE:+mail ${NONE}}", ""),
+        ("${NONE}", ""),
+        ("$HOME {}", "$HOME {}"),
+    ],
+)
+def test_variables_are_replaced_as_compose_does(text, found):
+    assert filled(text, {"A": "1"}) == found
+
+
+def test_a_variable_that_has_to_be_given_is_asked_for():
+    with pytest.raises(KeyError, match=r"in docker/\.env"):
+        composition(DOCKER / "compose.yaml", {})
+
+
+def test_every_image_that_the_file_builds_is_built():
+    described = composition(DOCKER / "compose.yaml", HOSTS)["services"]
+    wanted = {service["image"] for service in described.values() if "build" in service}
+    assert {described[name]["image"] for name in BUILT} == wanted
 
 
 def test_an_image_gets_no_secret_no_history_and_no_test():

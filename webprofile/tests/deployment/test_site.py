@@ -18,13 +18,13 @@ import httpx2
 import pytest
 
 from agent.runtimes.tests.fake_load_and_run import install_fake
+from webprofile.tests.cluster import fresh_database
 from webprofile.tests.deployment.stand import (
     BUCKET,
     DOCKER,
     PATIENCE_S,
     ROOT,
     Stand,
-    fresh_database,
     standing,
 )
 
@@ -250,7 +250,7 @@ def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, testd
         token = {"Authorization": f"Bearer {given['token']}"}
         before = result(lambda path: http.get(path, headers=token))
     other = tmp_path / "database_url"
-    other.write_text(fresh_database(device.database_url, "restored"))
+    other.write_text(fresh_database())
     elsewhere = {"DATABASE_URL_FILE": str(other), "S3_BUCKET": f"{BUCKET}-restored"}
     restore = ("docker/backup/restore.sh", saved)
     device.once("storage", **elsewhere)
