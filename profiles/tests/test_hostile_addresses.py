@@ -13,7 +13,7 @@ from profiles.tests.passes import another_pass
 from profiles.tests.sweeping import PICTURES, faults
 from testdata import good_profile
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = pytest.mark.django_db
 
 HUGE = str(2**70)
 #: each is slow, or takes gigabytes, in an engine that backtracks or expands
@@ -77,6 +77,7 @@ def test_strange_questions_have_an_answer_in_pictures_graph_and_exports(client, 
     assert wrong_answers(client, [f"{name}?{each}" for name in names for each in STRANGE]) == {}
 
 
+@pytest.mark.database
 def test_numbers_beyond_all_rows_are_not_found(client, profile):
     root = f"/profiles/{profile.pk}"
     for number in ("0", "99", HUGE, "2147483648", "9223372036854775808"):
@@ -101,6 +102,7 @@ def test_no_pattern_stops_the_site(client, profile):
         assert client.get(f"{root}/export/csv/?name={bomb}").status_code in (200, 422)
 
 
+@pytest.mark.database
 def test_a_comparison_of_what_is_no_number_is_not_found(client, profile):
     for number in (HUGE, "-1", "1e3", "%00", "²", "9" * 5_000):
         for path in ("compare/", "compare.csv", "compare.json", "compare/graph/"):
@@ -118,6 +120,7 @@ def test_a_comparison_answers_strange_questions(client, profile):
     assert wrong_answers(client, asked) == {}
 
 
+@pytest.mark.database
 def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
     address = f"/api/v1/profiles/opened/{upload.pk}/"
@@ -134,6 +137,7 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
     assert upload.state == ProfileUpload.State.READY
 
 
+@pytest.mark.database
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
@@ -153,6 +157,7 @@ def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypat
     build_opened(upload.pk)
 
 
+@pytest.mark.database
 def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
     profile = make_opened(alice, good_profile("tiny")).profile
     before = client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json()

@@ -160,7 +160,7 @@ async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place
     for _ in range(2):
         socket = await browser("/ws/tasks/", alice, app=cut_off)
         with pytest.raises(OSError, match="is gone"):
-            await socket.receive_output(timeout=5)
+            await socket.wait(5)
     assert owner_group(alice.pk) not in get_channel_layer().groups
     socket = await browser("/ws/tasks/", alice)
     assert await events(socket, 1) == [{"type": "changed"}]
@@ -188,7 +188,7 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
         patched.setattr("tasks.consumers.tasks_visible_to", hiccup)
         socket = await browser(f"/ws/tasks/{task.pk}/", alice)
         with pytest.raises(OperationalError):
-            await socket.receive_output(timeout=5)
+            await socket.wait(5)
     socket = await browser("/ws/tasks/", alice)
     assert await events(socket, 1) == [{"type": "changed"}]
     await socket.disconnect()
@@ -206,7 +206,7 @@ async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_bac
     monkeypatch.setattr("tasks.consumers.events_after", unreadable)
     await socket.send_json_to({"after": 0})
     with pytest.raises(ValueError, match="cannot be read"):
-        await socket.receive_output(timeout=5)
+        await socket.wait(5)
 
 
 async def test_what_is_no_json_says_nothing():

@@ -17,8 +17,13 @@ def closed() -> str:
     return f"127.0.0.1:{free_ports(1)[0]}"
 
 
-def examined(cluster: Cluster, **environment: str) -> tuple[int, dict[str, str], str]:
-    """Exit code, what is said of each part, and all that is printed."""
+def examined(
+    cluster: Cluster, *, limit_s: int = 10, **environment: str
+) -> tuple[int, dict[str, str], str]:
+    """Exit code, what is said of each part, and all that is printed.
+
+    limit_s: how long a part may take; the pool of a database that is away takes all of it
+    """
     folder = cluster.folder / "agent-files"
     folder.mkdir(exist_ok=True)
     (folder / "a.pyz").write_bytes(b"abc")
@@ -27,16 +32,15 @@ def examined(cluster: Cluster, **environment: str) -> tuple[int, dict[str, str],
     (folder / "manifest.json").write_text(
         json.dumps({"version": "1.0", "wheel": {"name": "a.whl"}, "files": listed})
     )
-    done = cluster.try_manage(
-        "doctor", "--json", "--time-limit-s", "30", AGENT_FOLDER=str(folder), **environment
-    )
+    words = ("doctor", "--json", "--time-limit-s", str(limit_s))
+    done = cluster.try_manage(*words, AGENT_FOLDER=str(folder), **environment)
     rows = json.loads(done.stdout)["parts"]
     told = {row["part"]: f"{row['state']}: {row['text']} {row['next_step']}" for row in rows}
     return done.returncode, told, done.stdout + done.stderr
 
 
 def test_of_a_site_that_is_well_every_line_says_so(cluster):
-    code, told, _ = examined(cluster)
+    code, told, _ = examined(cluster, limit_s=30)
     assert {part for part, text in told.items() if not text.startswith("ok: ")} == {"mail"}
     assert told["mail"].startswith("odd: Letters go nowhere")
     assert code == 0
