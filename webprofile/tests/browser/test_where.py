@@ -87,7 +87,8 @@ def test_the_queue_of_the_earlier_tasks_device_is_told(form, alice):
     make_worker("plain")
     old = make_waiting_task(alice, make_worker("wanted"))
     form.browser.get(f"{form.address}/tasks/new/?from={old.pk}")
-    form.until(lambda: "wanted is" in outlook(form), "the queue of the earlier task's device")
+    queue = "goes before this one on wanted"
+    form.until(lambda: queue in outlook(form), "the queue of the earlier task's device")
 
 
 def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, browser):
