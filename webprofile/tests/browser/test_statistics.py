@@ -4,43 +4,22 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from agent.protocol import Plan
-from agent.protocol.measurement import PassRecord
-from profiles.services import profile_build
-from profiles.tests.make import measurement, profiled
-from profiles.tests.pages import ended_attempt
-from profiles.tests.passes import another_pass
+from tasks.models import Task
 from tasks.tests.make import make_user
-from testdata import good_profile
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
+from webprofile.tests.browser.pages import make_measured
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-PLAN = Plan(preset="custom", clean=True, profiled=2)
 
 
 @pytest.fixture
 def address(storage, live_server, browser, log_in) -> str:
-    """The result page of a clean pass and two profiled ones; no script runs in it."""
+    """The result page of a clean pass and three profiled ones; no script runs in it."""
     alice = make_user()
-    first = good_profile("lstm")
-    clean = PassRecord(
-        number=1, kind="clean", e2e_ms=tuple(3 + n / 50 for n in range(80)), exit_code=0
-    )
-    passes = (
-        profiled(2, 3.9, profile="profile.json"),
-        profiled(3, 4.1, profile="profile-2.json"),
-    )
-    files = {
-        "profile.json": first,
-        "profile-2.json": another_pass(first, 1),
-        "measurement.json": measurement(clean, *passes, plan=PLAN),
-    }
-    attempt = ended_attempt(files, alice, plan=PLAN)
-    profile_build(attempt)
+    make_measured(alice)
     log_in(alice)
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    return f"{live_server.url}/tasks/{attempt.task_id}/result/"
+    return f"{live_server.url}/tasks/{Task.objects.get().pk}/result/"
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
