@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from agent.config import Config, ConfigError, load_config
 from agent.cores import CoresUnavailable, as_list, choose_cores
 from agent.device.gpu import GpuReader
-from agent.device.state import sample_before
+from agent.device.state import sample_now
 from agent.enrol import explain_refusal, not_ours, unreachable
 from agent.inventory import Runtime, take_inventory
 from agent.protocol import PROTOCOL_VERSION
@@ -192,7 +192,7 @@ def _check_measuring(config: Config) -> Iterator[Check]:
 
 def _check_sight() -> Check:
     """What this device tells of itself while a run lasts."""
-    snapshot, _ = sample_before()
+    snapshot = sample_now()
     seen = {
         "clocks": bool(snapshot.clocks),
         "temperature": snapshot.temperature_c is not None,

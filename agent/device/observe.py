@@ -25,7 +25,6 @@ from agent.device.state import (
     heavy_processes,
     other_cores,
     read_counters,
-    sample_after,
     take_snapshot,
 )
 from agent.protocol.measurement import Contamination
@@ -81,20 +80,19 @@ class Observer:
 
     async def end(self) -> Observation:
         """Stop looking, judge. Takes a few milliseconds, most of them in a thread."""
-        self.cancel()
-        after = await asyncio.to_thread(sample_after, self._begin, self._gpus)
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        # what is told of the time since the begin is the run's own
+        after = await asyncio.to_thread(
+            lambda: take_snapshot(self._begin, read_counters(), self._gpus)
+        )
         found = contaminations(self._before, self._moments, after)
         if not self._gate.passed:
             found.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
         return Observation(
             self._before, tuple(self._moments), after, tuple(found), self._watch_cpu_s
         )
-
-    def cancel(self) -> None:
-        """Stop looking, for good."""
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
 
     async def _watch(self) -> None:
         last = self._begin

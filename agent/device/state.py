@@ -171,17 +171,11 @@ def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None 
     )
 
 
-def sample_before(gpus: GpuReader | None = None) -> tuple[Snapshot, Counters]:
-    """Look at the device for `WINDOW_S`; blocks as long. The counters are for `sample_after`."""
+def sample_now() -> Snapshot:
+    """Look at the device for `WINDOW_S`; blocks as long."""
     since = read_counters()
     time.sleep(WINDOW_S)
-    now = read_counters()
-    return take_snapshot(since, now, gpus), now
-
-
-def sample_after(begin: Counters, gpus: GpuReader | None = None) -> Snapshot:
-    """Describe the time since `begin`, which is the run's own."""
-    return take_snapshot(begin, read_counters(), gpus)
+    return take_snapshot(since, read_counters())
 
 
 def glance(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> Moment:

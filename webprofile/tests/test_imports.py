@@ -36,9 +36,13 @@ INSTALLED = {
 }
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Names imported when the module is loaded; an import inside a function is one on purpose."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+def imports_of(path: Path, *, inner: bool = False) -> Iterator[str]:
+    """Names imported when the module is loaded; an import inside a function is one on purpose.
+
+    inner: with those inside functions
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if inner else tree.body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -88,6 +92,18 @@ def test_every_import_goes_the_right_way():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         broken += [(module, t, rule) for t in imports_of(path) if (rule := broken_rule(module, t))]
     assert broken == []
+
+
+def test_the_server_imports_of_the_agent_its_protocol_alone():
+    """Inside functions, too: there is no exception."""
+    found = {
+        (str(path.relative_to(ROOT)), target)
+        for path in sources()
+        if path.relative_to(ROOT).parts[0] != "agent"
+        for target in imports_of(path, inner=True)
+        if f"{target}.".startswith("agent.") and not f"{target}.".startswith("agent.protocol.")
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from agent.device.contamination import Code
 from agent.device.gate import wait_until_calm
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
-from agent.device.state import heavy_processes, read_counters, sample_after, sample_before
+from agent.device.state import heavy_processes, read_counters, sample_now
 from agent.device.table import descendants, read_row, read_table, read_tree, task_count
 from agent.protocol import Gpu
 from agent.tables import GateLimits
@@ -42,8 +42,7 @@ def stranger(tmp_path):
 
 
 def test_a_snapshot_describes_this_machine_and_becomes_json():
-    begin, counters = sample_before()
-    after = sample_after(counters)
+    begin, after = sample_now(), sample_now()
     assert abs(begin.at - time.time()) < 10
     assert len(begin.core_percents) == os.cpu_count()
     assert all(0 <= each <= 100 for each in begin.core_percents)
