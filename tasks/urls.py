@@ -25,7 +25,6 @@ urlpatterns = [
     path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
     path("<int:task_id>/result/", result.result, name="result"),
     path("<int:task_id>/model/", graph.task_model, name="model"),
-    path("<int:task_id>/result.txt", result.result_text, name="result-text"),
     path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
     path(
         "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",

@@ -6,10 +6,11 @@ All of it is bounded, whatever the file: what is left out is counted.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.memory_flow.amounts import layout_of
@@ -32,100 +33,114 @@ _CALL = re.compile(r"\[\d+\]|:\d+$")
 
 
 class TensorRow(Struct, frozen=True):
-    """One tensor; times since the Profiler began.
+    """One tensor; times since the Profiler began."""
 
-    name: empty for what was there before
-    layout: as MegEngine writes it, sizes with strides; shape, dtype: read from it, if it has both
-    erased_s: None if it was never heard of; duration_s: to the last moment of the file then
-    address: of the memory that it looks into (`reader`)
-    place_bytes: the same in the used address space (`MemoryFlowSummary.used_bytes`)
-    group: number of the operator that made it
-    """
-
-    name: str
-    layout: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    size_bytes: int
-    produced_s: float
-    erased_s: float | None
-    duration_s: float
-    address: str
-    place_bytes: int
-    group: int | None
-    at_peak: bool
+    name: Annotated[
+        str,
+        Meta(description="Empty for one that was there before the Profiler began."),
+    ]
+    layout: Annotated[
+        str,
+        Meta(description="As MegEngine writes it: sizes with strides, then the type."),
+    ]
+    shape: Annotated[tuple[int, ...] | None, Meta(description="Null: unknown.")]
+    dtype: Annotated[str, Meta(description="Such as `Float32`.")]
+    size_bytes: Annotated[
+        int,
+        Meta(
+            description="From its first element to its last. A view may keep more: peak_kept_bytes."
+        ),
+    ]
+    produced_s: Annotated[float, Meta(description="When it began, s.")]
+    erased_s: Annotated[float | None, Meta(description="When it ended, s.")]
+    duration_s: Annotated[float, Meta(description="To the end of the file if it never ended, s.")]
+    address: Annotated[
+        str,
+        Meta(
+            description="Where the memory begins that it shares with its views, hexadecimal. "
+            "How far within that it begins is not in the file."
+        ),
+    ]
+    place_bytes: Annotated[
+        int,
+        Meta(description="The same where addresses that nothing ever used are left out."),
+    ]
+    group: Annotated[
+        int | None,
+        Meta(description="Number of the operator that made it. Null: none did."),
+    ]
+    at_peak: Annotated[bool, Meta(description="It is alive when most bytes are held.")]
 
 
 class TagRow(Struct, frozen=True):
-    """All tensors of one name, without the numbers of calls and outputs.
+    """All tensors of one name, without the numbers of calls and outputs."""
 
-    peak_bytes: sizes of those at the peak, added up; made_bytes: of all of them
-    """
-
-    tag: str
-    tensors: int
-    peak_tensors: int
-    peak_bytes: int
-    made_bytes: int
+    tag: Annotated[str, Meta(description="The name that they share.")]
+    tensors: Annotated[int, Meta(description="How many there are.")]
+    peak_tensors: Annotated[int, Meta(description="How many are alive at the peak.")]
+    peak_bytes: Annotated[int, Meta(description="Sizes of these, added up.")]
+    made_bytes: Annotated[int, Meta(description="Sizes of all of them, added up.")]
 
 
 class Region(Struct, frozen=True):
-    """Used addresses, with unused ones only in gaps below GAP_BYTES.
+    """Addresses in use, with gaps of less than 1 MiB."""
 
-    place_bytes: where it begins in the used address space; size_bytes: of it there
-    """
-
-    address: str
-    place_bytes: int
-    size_bytes: int
+    address: Annotated[str, Meta(description="Where it begins, hexadecimal.")]
+    place_bytes: Annotated[int, Meta(description="The same without unused addresses.")]
+    size_bytes: Annotated[int, Meta(description="Bytes of it that were ever used.")]
 
 
 class FlowCurve(Struct, frozen=True):
-    """Bytes held: at most POINTS_LIMIT moments (s) with the most up to the next one."""
+    """Bytes held, at most 1,000 moments with the most up to the next one."""
 
-    at_s: tuple[float, ...]
-    held_bytes: tuple[int, ...]
+    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
+    held_bytes: Annotated[tuple[int, ...], Meta(description="Bytes held, each address once.")]
 
 
 class MemoryFlowSummary(Struct, frozen=True):
-    """tensors: in the order of their beginnings; all at the peak, then those that are large and
-    live long
+    """What `memory_flow.svg` says, of at most 10,000 tensors."""
 
-    count: of tensors in the file; tensors_left_out: how many of them are not among `tensors`
-    begin_s, end_s: from the first tensor to the end of the last
-    peak_bytes: most bytes held at one time, each address once; peak_s: when first, peak_end_s: how
-        long; peak_added_bytes: sizes of the peak_tensors tensors of then, added up
-    peak_kept_bytes: of the peak, what none of these tensors reaches over: they are views of tensors
-        that are gone, whose memory stays as long as one of them does (`usage`)
-    used_bytes: of all addresses that any tensor ever has
-    near_peak_s: how long NEAR_PERCENT of the peak or more were held, in all; None without a peak,
-        and where the summary was made before this was measured
-    never_erased, broken, beyond, others, is_cut: what was odd about the file (`reader.Flow`)
-    """
-
-    count: int
-    begin_s: float
-    end_s: float
-    peak_bytes: int
-    peak_s: float | None
-    peak_end_s: float | None
-    peak_tensors: int
-    peak_added_bytes: int
-    used_bytes: int
-    tensors: tuple[TensorRow, ...]
-    tensors_left_out: int
-    tags: tuple[TagRow, ...]
-    tags_left_out: int
-    regions: tuple[Region, ...]
-    regions_left_out: int
-    curve: FlowCurve
-    never_erased: int
-    broken: int
-    beyond: int
-    others: int
-    is_cut: bool
-    near_peak_s: float | None = None
-    peak_kept_bytes: int = 0
+    count: Annotated[int, Meta(description="Tensors in the file.")]
+    begin_s: Annotated[float, Meta(description="When the first began, s.")]
+    end_s: Annotated[float, Meta(description="When the last ended, s.")]
+    peak_bytes: Annotated[
+        int,
+        Meta(
+            description="Most bytes held at a time, each address once; memory is held as a "
+            "whole until the last tensor in it is gone."
+        ),
+    ]
+    peak_s: Annotated[float | None, Meta(description="When that was first so, s.")]
+    peak_end_s: Annotated[float | None, Meta(description="When that changed, s.")]
+    peak_tensors: Annotated[int, Meta(description="Tensors that were alive then.")]
+    peak_added_bytes: Annotated[
+        int,
+        Meta(description="Their sizes, added up; more than the peak where tensors share memory."),
+    ]
+    used_bytes: Annotated[int, Meta(description="Addresses that any tensor ever had, bytes.")]
+    tensors: Annotated[
+        tuple[TensorRow, ...],
+        Meta(description="By begin; those at the peak, then those large and long-lived."),
+    ]
+    tensors_left_out: Annotated[int, Meta(description="How many more there are.")]
+    tags: Annotated[tuple[TagRow, ...], Meta(description="By bytes at the peak, the 200 first.")]
+    tags_left_out: Annotated[int, Meta(description="How many more there are.")]
+    regions: Annotated[tuple[Region, ...], Meta(description="By address, the 64 first.")]
+    regions_left_out: Annotated[int, Meta(description="How many more there are.")]
+    curve: Annotated[FlowCurve, Meta(description="Bytes held over time.")]
+    never_erased: Annotated[int, Meta(description="Tensors without an end.")]
+    broken: Annotated[int, Meta(description="Rectangles that could not be read.")]
+    beyond: Annotated[int, Meta(description="Rectangles beyond the first 1,000,000.")]
+    others: Annotated[int, Meta(description="Elements that MegEngine does not write.")]
+    is_cut: Annotated[bool, Meta(description="The file ends before its picture does.")]
+    near_peak_s: Annotated[
+        float | None,
+        Meta(description="How long nine tenths of the peak or more were held, in all, s."),
+    ] = None
+    peak_kept_bytes: Annotated[
+        int,
+        Meta(description="Of the peak, what views then keep of larger tensors that are gone."),
+    ] = 0
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:

@@ -11,9 +11,9 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data, run_data
-from profiles.models import Profile, ProfileUpload
+from profiles.models import Profile
 from profiles.parsers.first_look import FileKind
-from profiles.selectors import profiles_visible_to, uploads_visible_to
+from profiles.selectors import profiles_visible_to
 from tasks.models import Task
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
@@ -36,10 +36,6 @@ class ResultView(ApiView):
     def profile(self, profile_id: int) -> Profile:
         """The profile of this number, if it exists for the reader. Raises Http404."""
         return get_object_or_404(profiles_visible_to(self.reader), pk=profile_id)
-
-    def upload(self, upload_id: int) -> ProfileUpload:
-        """The opened profile of this number, if the reader opened it. Raises Http404."""
-        return get_object_or_404(uploads_visible_to(self.reader), pk=upload_id)
 
     def task(self, task_id: int) -> Task:
         return get_object_or_404(tasks_visible_to(self.reader), pk=task_id)

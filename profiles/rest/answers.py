@@ -12,6 +12,7 @@ from profiles.opened.progress import reading_of
 from profiles.opened.uploads import RETRIED
 from profiles.originals import originals_of
 from profiles.provenance import title_of
+from profiles.rest.answer_fields import texts
 from tasks.rest.answers import UploadAnswer
 from webprofile.errors import DomainError
 from webprofile.wording import word
@@ -24,8 +25,18 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
         help_text="File name of the model, or what its owner calls an opened one."
     )
     origin = serializers.SerializerMethodField(help_text="Of a task, or opened from files.")
-    task = serializers.SerializerMethodField(help_text="The task that left it; null: opened.")
-    attempt = serializers.SerializerMethodField(help_text="Number of the task's attempt, or null.")
+    task = serializers.IntegerField(
+        source="attempt.task_id",
+        allow_null=True,
+        read_only=True,
+        help_text="The task that left it; null: opened.",
+    )
+    attempt = serializers.IntegerField(
+        source="attempt.number",
+        allow_null=True,
+        read_only=True,
+        help_text="Number of the task's attempt, or null.",
+    )
     opened = serializers.IntegerField(
         source="upload_id", allow_null=True, help_text="The opened profile; null: of a task."
     )
@@ -59,12 +70,6 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
     def get_origin(self, profile: Profile) -> str:
         return "opened" if profile.attempt is None else "task"
 
-    def get_task(self, profile: Profile) -> int | None:
-        return profile.attempt.task_id if profile.attempt else None
-
-    def get_attempt(self, profile: Profile) -> int | None:
-        return profile.attempt.number if profile.attempt else None
-
     def get_owner(self, profile: Profile) -> str:
         if profile.attempt is not None:
             return profile.attempt.task.owner.email
@@ -90,9 +95,7 @@ class RawAnswer(serializers.Serializer):
 class ProfileAnswer(ProfileRow):
     """A result."""
 
-    warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="What its reader noticed, in English."
-    )
+    warnings = texts("What its reader noticed, in English.")
     is_ready = serializers.SerializerMethodField(
         help_text="false: its data could not be made anew; the raw files are there."
     )

@@ -1,26 +1,96 @@
 """Profiles made elsewhere: announced, uploaded, submitted; renamed and deleted."""
 
+import base64
+import binascii
+from typing import Any
+
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
 
-from profiles.models import ProfileUpload
+from agent.protocol.parts import MIB, PART_BYTES
+from profiles.models import OpenedFile, ProfileUpload
 from profiles.opened import uploads
 from profiles.opened.importing import attempt_open, upload_submit, upload_targets
+from profiles.opened.uploads import FILES_LIMIT, FileToOpen
+from profiles.parsers.first_look import HEAD_BYTES
 from profiles.rest.access import ResultView
 from profiles.rest.answers import CreatedOpened, OpenedAnswer
-from profiles.rest.bodies import OpenBody, RenameBody, files_asked
 from profiles.rest.filters import OpenedFilters
+from profiles.rest.parts import JoinBody, PartsBody, address_parts, join_parts
 from profiles.selectors import uploads_visible_to
-from tasks.rest.answers import UploadsAnswer
+from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
+from webprofile.rest import fields
 from webprofile.rest.schema import documented, redirect_to
 from webprofile.rest.views import ApiListView
 from webprofile.storage import storage
 
 REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad", "parts_not_here"]
+
+
+class Base64(fields.Text):
+    """Bytes in base64."""
+
+    default_error_messages = {"base64": "no base64"}
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            self.fail("base64")
+
+
+class FileToOpenBody(fields.Body):
+    """A file that is to be uploaded."""
+
+    name = fields.Text(
+        max_length=1000, trim_whitespace=False, help_text="Its name, without a path."
+    )
+    size_bytes = fields.Integer(help_text="Its exact size in bytes: the upload must have it.")
+    md5 = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
+        f"than {PART_BYTES // MIB} MiB in parts.",
+    )
+    head = Base64(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=2 * HEAD_BYTES,
+        help_text=f"Its first bytes in base64, at most {HEAD_BYTES}: a file of another kind is "
+        "then refused before it is sent.",
+    )
+
+
+class OpenBody(fields.Body):
+    """A profile to be opened."""
+
+    name = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        help_text="Your own words; the first file's name if not given.",
+    )
+    files = FileToOpenBody(  # type: ignore[call-arg]
+        many=True,
+        max_length=FILES_LIMIT,
+        help_text=f"At most {FILES_LIMIT}, in the order of their passes.",
+    )
+
+
+class RenameBody(fields.Body):
+    """Another name."""
+
+    name = fields.Text(max_length=1000, help_text="Your own words.")
 
 
 class OpenedList(ApiListView):
@@ -54,15 +124,14 @@ class OpenedList(ApiListView):
         Several files are those of one run: profiled passes of one model, its trace, its memory.
         """
         body = self.read(OpenBody)
-        upload = uploads.upload_create(
-            owner=self.reader, files=files_asked(body), name=body["name"]
-        )
+        files = [FileToOpen(**file | {"head": file["head"] or b""}) for file in body["files"]]
+        upload = uploads.upload_create(owner=self.reader, files=files, name=body["name"])
         answer = OpenedAnswer(upload).data | {"uploads": upload_targets(upload)}
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         return Response(answer, status=201, headers=headers)
 
 
-class OpenedDetail(ResultView):
+class Opened(ViewSetMixin, ResultView):
     """One opened profile."""
 
     @documented(
@@ -70,7 +139,7 @@ class OpenedDetail(ResultView):
         answers={200: OpenedAnswer},
         operation_id="profiles_opened_show",
     )
-    def get(self, request: Request, upload_id: int) -> Response:
+    def retrieve(self, request: Request, upload_id: int) -> Response:
         """What became of it."""
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
@@ -81,7 +150,7 @@ class OpenedDetail(ResultView):
         errors={422: ["invalid", "opened_name"]},
         operation_id="profiles_opened_rename",
     )
-    def patch(self, request: Request, upload_id: int) -> Response:
+    def partial_update(self, request: Request, upload_id: int) -> Response:
         """Give it another name."""
         upload = self.upload(upload_id)
         uploads.upload_rename(upload, self.read(RenameBody)["name"])
@@ -90,14 +159,10 @@ class OpenedDetail(ResultView):
     @documented(
         "Delete an opened profile", answers={204: None}, operation_id="profiles_opened_delete"
     )
-    def delete(self, request: Request, upload_id: int) -> Response:
+    def destroy(self, request: Request, upload_id: int) -> Response:
         """It is gone at once; its files leave storage soon after."""
         uploads.upload_delete(self.upload(upload_id), by=self.reader)
         return Response(status=204)
-
-
-class OpenedUploads(ResultView):
-    """Addresses for files."""
 
     @documented(
         "Renew an opened profile's addresses",
@@ -105,7 +170,7 @@ class OpenedUploads(ResultView):
         errors={409: ["opened_gone"]},
         operation_id="profiles_opened_uploads",
     )
-    def post(self, request: Request, upload_id: int) -> Response:
+    def uploads(self, request: Request, upload_id: int) -> Response:
         """For an upload that broke, or took longer than its address lives; of files in parts it
         says which parts have arrived.
         """
@@ -113,17 +178,13 @@ class OpenedUploads(ResultView):
         uploads.initiated_check(upload)
         return Response({"uploads": upload_targets(upload)})
 
-
-class OpenedSubmit(ResultView):
-    """The end of the uploads."""
-
     @documented(
         "Submit an opened profile",
         answers={200: OpenedAnswer},
         errors={409: ["upload_missing", "upload_damaged", "opened_gone"]},
         operation_id="profiles_opened_submit",
     )
-    def post(self, request: Request, upload_id: int) -> Response:
+    def submit(self, request: Request, upload_id: int) -> Response:
         """Looks whether all files arrived whole, and has them read.
 
         Repeating it changes nothing.
@@ -132,23 +193,15 @@ class OpenedSubmit(ResultView):
         upload_submit(upload)
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
-
-class OpenedRetry(ResultView):
-    """Once more."""
-
     @documented(
         "Read an opened profile once more",
         answers={200: OpenedAnswer},
         operation_id="profiles_opened_retry",
     )
-    def post(self, request: Request, upload_id: int) -> Response:
+    def retry(self, request: Request, upload_id: int) -> Response:
         """After a failure that was not the files' own (`may_retry`); else nothing changes."""
         uploads.upload_retry(self.upload(upload_id))
         return Response(OpenedAnswer(self.upload(upload_id)).data)
-
-
-class OpenedOfAttempt(ResultView):
-    """What an attempt without a result recorded."""
 
     @documented(
         "Open what an attempt recorded",
@@ -166,7 +219,7 @@ class OpenedOfAttempt(ResultView):
         },
         operation_id="tasks_attempt_open",
     )
-    def post(self, request: Request, task_id: int, number: int) -> Response:
+    def of_attempt(self, request: Request, task_id: int, number: int) -> Response:
         """Makes an opened profile of one's own of the files of an attempt that failed, was
         cancelled or ran out of time: its passes, trace and memory, together as one run.
 
@@ -182,19 +235,54 @@ class OpenedOfAttempt(ResultView):
         status = 201 if found.is_new else 200
         return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
-
-class OpenedContent(ResultView):
-    """A file as it was uploaded."""
-
     @documented(
         "Fetch a file of an opened profile",
         answers=redirect_to("the file in storage"),
         operation_id="profiles_opened_file",
     )
-    def get(self, request: Request, upload_id: int, number: int) -> HttpResponse:
+    def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
         upload = self.upload(upload_id)
         found = upload.files.filter(number=number).first()
         if found is None or upload.state == ProfileUpload.State.INITIATED:
             raise Http404
         return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+    @documented(
+        "Ask where to send parts of an opened profile",
+        body=PartsBody,
+        answers={200: PartAddressesAnswer},
+        errors={
+            409: ["opened_gone", "parts_restarted", "parts_unwanted"],
+            422: ["invalid", "parts_bad", "checksum_bad"],
+        },
+        operation_id="profiles_opened_file_parts",
+    )
+    def parts(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return address_parts(self.initiated_file(upload_id, number), self.read(PartsBody))
+
+    @documented(
+        "Join the parts of an opened profile's file",
+        body=JoinBody,
+        answers={200: JoinedAnswer},
+        errors={
+            409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
+            422: ["invalid", "checksum_bad"],
+        },
+        operation_id="profiles_opened_file_join",
+    )
+    def join(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return join_parts(self.initiated_file(upload_id, number), self.read(JoinBody))
+
+    def upload(self, upload_id: int) -> ProfileUpload:
+        """The opened profile of this number, if the reader opened it. Raises Http404."""
+        return get_object_or_404(uploads_visible_to(self.reader), pk=upload_id)
+
+    def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
+        """Raises Http404; DomainError opened_gone."""
+        upload = self.upload(upload_id)
+        found = get_object_or_404(upload.files, number=number)
+        uploads.initiated_check(upload)
+        return found

@@ -3,35 +3,43 @@
 from itertools import islice
 from typing import Any
 
-import numpy as np
 from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
+from django.views.decorators.gzip import gzip_page
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
 from rest_framework.request import Request
+from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import Printed, text_pieces
-from profiles.exporting.fields import group_rows, values_of
+from profiles.derived import cuts
+from profiles.exporting.fields import FIELDS, Field, group_rows, values_of
 from profiles.exporting.json_file import operators_as_json
 from profiles.exports import FORMATS, exported
 from profiles.originals import originals_of
 from profiles.parsers.columns import Side
 from profiles.provenance import file_name, provenance
-from profiles.rest.access import NOT_READY, AnyFile, DataView, ResultView, written
-from profiles.rest.operator_answers import OperatorDetail, TableAnswer
+from profiles.rest.access import NOT_READY, AnyFile, DataView, written
+from profiles.rest.answer_fields import number, numbers, whole
 from profiles.rest.questions import (
+    CutQuery,
     ExportQuery,
     OperatorsQuery,
+    PassesQuery,
     TextQuery,
     table_request,
 )
-from profiles.shown.operator_facts import SIDES, operator_facts
+from profiles.shown.operator_facts import SIDES
+from profiles.shown.packed_answer import packed_json
+from profiles.shown.trace_file import is_trace
+from profiles.shown.trace_timeline import range_of
 from profiles.tables.page import Places, SideTable
-from profiles.tables.request import TableRequest
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented, redirect_to
 from webprofile.storage import storage
@@ -41,7 +49,109 @@ _NOWHERE = Places("", "", "", "")
 QUESTION = {422: ["export_question"]}
 
 
-class Operators(DataView):
+def _field(field: Field) -> serializers.Field:
+    help_text = f"{field.help} Null: unknown."
+    if field.kind == "text":
+        return serializers.CharField(help_text=field.help, allow_null=True)
+    if field.kind == "json":
+        return serializers.JSONField(allow_null=True, help_text=help_text)
+    if field.kind == "count":
+        return serializers.IntegerField(allow_null=True, help_text=help_text)
+    return serializers.FloatField(allow_null=True, help_text=help_text)
+
+
+class _SideAnswer(serializers.Serializer):
+    """Times of one operator on one side."""
+
+    side: Side
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        start = f"{self.side}."
+        found = {
+            field.key.removeprefix(start): _field(field)
+            for field in FIELDS
+            if field.key.startswith(start)
+        }
+        return found | {"passes_s": numbers("Self time in each pass, s.")}
+
+
+class DeviceTimesAnswer(_SideAnswer):
+    """Times of one operator on the device."""
+
+    side = "device"
+
+
+class HostTimesAnswer(_SideAnswer):
+    """Times of one operator on the host."""
+
+    side = "host"
+
+
+class OperatorAnswer(serializers.Serializer):
+    """One operator."""
+
+    device = DeviceTimesAnswer(help_text="On the device.")
+    host = HostTimesAnswer(help_text="On the host.")
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        own = {field.key: _field(field) for field in FIELDS if "." not in field.key}
+        return own | super().get_fields()
+
+
+class OperatorRow(OperatorAnswer):
+    """One operator in a table."""
+
+    place = serializers.IntegerField(help_text="Its place in the table, from 0.")
+    self_s = number(
+        "Self time in this table, s: of its side, to the end or the first kernel as asked."
+    )
+    share = number("`self_s` / total of the side.")
+    cumulative_s = number("`self_s` of this row and those above it, s.")
+    cumulative_share = number("The same as a share of the total.")
+    is_unstable = serializers.BooleanField(
+        help_text="Whether its times differ much from pass to pass."
+    )
+
+
+class GroupRow(serializers.Serializer):
+    """Operators of one type, or all of them."""
+
+    type = serializers.CharField(help_text="The operators' type; `all` for all of them.")
+    operators = serializers.IntegerField(help_text="How many they are.")
+    time_s = number("The aggregate of their self times on the side that was asked for, s.")
+    share = number("`time_s` / total of the side.")
+    cumulative_s = number("`time_s` of this row and those above it, s.")
+    computation_flo = number("The aggregate of their operations of one execution.")
+    flops_per_s = number("`computation_flo` / `time_s`, operations per second.")
+    memory_bytes = number("The aggregate of the bytes of their inputs and outputs.")
+    bandwidth_bytes_per_s = number("`memory_bytes` / `time_s`, bytes per second.")
+
+
+class TableAnswer(serializers.Serializer):
+    """A window of a table."""
+
+    side = serializers.CharField(help_text="Whose times: `device` or `host`.")
+    total = serializers.IntegerField(help_text="Rows of the whole table.")
+    offset = serializers.IntegerField(help_text="Place of the first row here.")
+    place = serializers.IntegerField(
+        allow_null=True, help_text="Place of the operator `around`; null: not in the table."
+    )
+    totals = serializers.DictField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="`device_s` and `host_s`: of all operators, also of those left out, s.",
+    )
+    said = serializers.CharField(help_text="How many rows there are, in words.")
+    operators = OperatorRow(many=True, help_text="The rows; none if groups were asked for.")
+    groups = GroupRow(many=True, help_text="The groups, if `agg` asked for them.")
+
+
+class OrderAnswer(serializers.Serializer):
+    """The order of a table."""
+
+    rows = whole("Row of the operator of each place; none for groups.")
+
+
+class Operators(ViewSetMixin, DataView):
     """The table of operators."""
 
     @documented(
@@ -51,7 +161,7 @@ class Operators(DataView):
         errors=NOT_READY | QUESTION,
         operation_id="profiles_operators",
     )
-    def get(self, request: Request, profile_id: int) -> HttpResponse:
+    def table(self, request: Request, profile_id: int) -> HttpResponse:
         """Every question that `profile_analyze` can be asked, and those of the result page: types,
         names, data types, limits of time, groups, orders, sides, passes.
         """
@@ -78,35 +188,24 @@ class Operators(DataView):
             }
         )
 
-
-class Operator(DataView):
-    """One operator."""
-
     @documented(
-        "Show an operator",
-        answers={200: OperatorDetail},
-        errors=NOT_READY,
-        operation_id="profiles_operator",
+        "Order of operators",
+        answers={200: OrderAnswer},
+        query=PassesQuery,
+        errors=NOT_READY | QUESTION,
+        operation_id="profiles_operators_order",
     )
-    def get(self, request: Request, profile_id: int, row: int) -> HttpResponse:
-        """All that is known of it; `row` as tables and pictures name it."""
+    @method_decorator(gzip_page)
+    def order(self, request: Request, profile_id: int) -> HttpResponse:
+        """All operators of a table in its order, each by its row: for scripts that keep it."""
+        self.asked(PassesQuery)
         _, data = self.data(profile_id)
-        if row >= len(data.columns):
-            raise Http404
-        facts = operator_facts(data, row)
-        (operator,) = _operators(data, np.array([row], dtype=np.intp))
-        return written(
-            operator
-            | {
-                **{f"{side}_place": _place(data, side, row) for side in SIDES},
-                **{f"is_unstable_on_{side}": bool(unstable(data, side)[row]) for side in SIDES},
-                "inputs": facts.get("inputs", []),
-                "outputs": facts.get("outputs", []),
-            }
-        )
+        asked = table_request(request.query_params, len(data.passes))
+        table = SideTable(data, asked, asked.sides[0], _NOWHERE)
+        return written({"rows": table.operators().tolist()})
 
 
-class Export(DataView):
+class Files(ViewSetMixin, DataView):
     """A profile as a file."""
 
     renderer_classes = (AnyFile,)
@@ -123,7 +222,7 @@ class Export(DataView):
         errors=NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]},
         operation_id="profiles_export",
     )
-    def get(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
+    def export(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
         text (as `profile_analyze` prints). csv and json hold what the address asks for; without
         a question they hold all operators.
@@ -139,12 +238,6 @@ class Export(DataView):
         answer["Content-Disposition"] = called or "attachment"
         return answer
 
-
-class Text(DataView):
-    """A pass as text."""
-
-    renderer_classes = (AnyFile,)
-
     @documented(
         "Read a profile as text",
         answers={(200, "text/plain"): OpenApiResponse(str, description="The text.")},
@@ -152,7 +245,7 @@ class Text(DataView):
         errors=NOT_READY | QUESTION,
         operation_id="profiles_text",
     )
-    def get(self, request: Request, profile_id: int) -> HttpResponseBase:
+    def text(self, request: Request, profile_id: int) -> HttpResponseBase:
         """One pass letter for letter as `profile_analyze` prints it, with all of its options.
 
         All rows, unless `rows` says otherwise.
@@ -172,16 +265,12 @@ class Text(DataView):
         pieces = text_pieces(columns, asked.query, printed)
         return answer_of(request._request, pieces, "text/plain; charset=utf-8")
 
-
-class Raw(ResultView):
-    """A file as MegEngine wrote it."""
-
     @documented(
         "Fetch a raw profile",
         answers=redirect_to("the file in storage"),
         operation_id="profiles_raw",
     )
-    def get(self, request: Request, profile_id: int, number: int) -> HttpResponse:
+    def raw(self, request: Request, profile_id: int, number: int) -> HttpResponse:
         """A redirect to storage for a file of the run. Do not send the token along.
 
         What else a task left is below its own address.
@@ -192,6 +281,39 @@ class Raw(ResultView):
             raise Http404
         name = file_name(profile, found.ending)
         return redirect(storage.presign_get(found.key, filename=name))
+
+    @documented(
+        "Cut a trace",
+        answers={
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.BINARY, description="A Chrome trace."
+            )
+        },
+        query=CutQuery,
+        errors={
+            **NOT_READY,
+            404: ["not_found", "object_missing"],
+            409: [*NOT_READY[409], "trace_none", "cut_unready"],
+            422: ["cut_range", "cut_lane", "cut_large", "cut_heavy"],
+            503: ["cut_busy", "reading_stopped"],
+        },
+        operation_id="profiles_trace_cut",
+    )
+    def trace_cut(self, request: Request, profile_id: int) -> HttpResponse:
+        """All spans that touch the range, whole, as complete events, with the counters in it and
+        the arrows between them: a Chrome trace that Perfetto opens. Without a question it is all
+        of the trace; what is too large is refused. The header `X-Trace-Events` says how many spans
+        and counters it has.
+        """
+        asked = self.asked(CutQuery)
+        profile = self.profile(profile_id)
+        if not is_trace(profile):
+            raise DomainError("trace_none", status=409)
+        wanted = range_of(asked["begin_s"], asked["end_s"], asked["lane"])
+        packed, events = cuts.trace_cut(profile, wanted)
+        answer = packed_json(request, packed)
+        answer["X-Trace-Events"] = str(events)
+        return answer
 
 
 def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
@@ -220,8 +342,3 @@ def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
 
 def _operators(data: ProfileData, rows: Any) -> list[dict[str, Any]]:
     return operators_as_json(data, rows, values_of(data, rows))
-
-
-def _place(data: ProfileData, side: Side, row: int) -> int | None:
-    """The place by self time on one side, None if the operator was not timed there."""
-    return SideTable(data, TableRequest(sides=(side,)), side, _NOWHERE).place_of(row)

@@ -1,12 +1,14 @@
-"""Large files in parts: addresses for parts, and their end; of tasks and of opened profiles."""
+"""Large files in parts: addresses for parts, and their end."""
+
+from typing import Any
 
 from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
 
 from agent.protocol.parts import MOST_PARTS
 from profiles.models import OpenedFile
-from profiles.opened import uploads
 from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
 from profiles.rest.access import ResultView
 from tasks import services
@@ -52,35 +54,20 @@ class JoinBody(fields.Body):
     )
 
 
-class _PartsView(ResultView):
-    """What the views share."""
-
-    def addresses(self, file: TaskFile | OpenedFile) -> Response:
-        body = self.read(PartsBody)
-        asked = [(part["number"], part["md5"]) for part in body["parts"]]
-        return Response({"parts": part_targets(file, body["upload"], asked)})
-
-    def joined(self, file: TaskFile | OpenedFile) -> Response:
-        parts_join(file, self.read(JoinBody)["md5s"])
-        return Response(JoinedAnswer(file).data)
-
-    def task_file(self, task_id: int, file_id: int) -> TaskFile:
-        """Raises Http404; DomainError not_initiated."""
-        task = self.task(task_id)
-        found = get_object_or_404(task.files, pk=file_id)
-        services.initiated_check(task)
-        return found
-
-    def opened_file(self, upload_id: int, number: int) -> OpenedFile:
-        """Raises Http404; DomainError opened_gone."""
-        upload = self.upload(upload_id)
-        found = get_object_or_404(upload.files, number=number)
-        uploads.initiated_check(upload)
-        return found
+def address_parts(file: TaskFile | OpenedFile, body: dict[str, Any]) -> Response:
+    """Where to send parts, of a validated `PartsBody`."""
+    asked = [(part["number"], part["md5"]) for part in body["parts"]]
+    return Response({"parts": part_targets(file, body["upload"], asked)})
 
 
-class TaskFileParts(_PartsView):
-    """Addresses for parts."""
+def join_parts(file: TaskFile | OpenedFile, body: dict[str, Any]) -> Response:
+    """The file that the parts of a validated `JoinBody` make."""
+    parts_join(file, body["md5s"])
+    return Response(JoinedAnswer(file).data)
+
+
+class TaskFileParts(ViewSetMixin, ResultView):
+    """A file of a task that is sent in parts."""
 
     @documented(
         "Ask where to send parts",
@@ -92,16 +79,12 @@ class TaskFileParts(_PartsView):
         },
         operation_id="tasks_file_parts",
     )
-    def post(self, request: Request, task_id: int, file_id: int) -> Response:
+    def parts(self, request: Request, task_id: int, file_id: int) -> Response:
         """Send each by `PUT`, several at the same time, in any order. If one breaks, ask again.
 
         `parts_restarted`: renew the upload addresses, which say what is left to send.
         """
-        return self.addresses(self.task_file(task_id, file_id))
-
-
-class TaskFileJoin(_PartsView):
-    """The end of the parts."""
+        return address_parts(self.file(task_id, file_id), self.read(PartsBody))
 
     @documented(
         "Join a file's parts",
@@ -113,45 +96,16 @@ class TaskFileJoin(_PartsView):
         },
         operation_id="tasks_file_join",
     )
-    def post(self, request: Request, task_id: int, file_id: int) -> Response:
+    def join(self, request: Request, task_id: int, file_id: int) -> Response:
         """Looks whether all parts arrived whole, and makes the file of them.
 
         Repeating it changes nothing. After `upload_damaged` all parts are to be sent again.
         """
-        return self.joined(self.task_file(task_id, file_id))
+        return join_parts(self.file(task_id, file_id), self.read(JoinBody))
 
-
-class OpenedFileParts(_PartsView):
-    """Addresses for parts."""
-
-    @documented(
-        "Ask where to send parts of an opened profile",
-        body=PartsBody,
-        answers={200: PartAddressesAnswer},
-        errors={
-            409: ["opened_gone", "parts_restarted", "parts_unwanted"],
-            422: ["invalid", "parts_bad", "checksum_bad"],
-        },
-        operation_id="profiles_opened_file_parts",
-    )
-    def post(self, request: Request, upload_id: int, number: int) -> Response:
-        """As for a task's files."""
-        return self.addresses(self.opened_file(upload_id, number))
-
-
-class OpenedFileJoin(_PartsView):
-    """The end of the parts."""
-
-    @documented(
-        "Join the parts of an opened profile's file",
-        body=JoinBody,
-        answers={200: JoinedAnswer},
-        errors={
-            409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
-            422: ["invalid", "checksum_bad"],
-        },
-        operation_id="profiles_opened_file_join",
-    )
-    def post(self, request: Request, upload_id: int, number: int) -> Response:
-        """As for a task's files."""
-        return self.joined(self.opened_file(upload_id, number))
+    def file(self, task_id: int, file_id: int) -> TaskFile:
+        """Raises Http404; DomainError not_initiated."""
+        task = self.task(task_id)
+        found = get_object_or_404(task.files, pk=file_id)
+        services.initiated_check(task)
+        return found

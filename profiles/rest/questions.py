@@ -1,7 +1,7 @@
 """What addresses of results may ask; the names are those of the pages' own addresses."""
 
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from django.http import QueryDict
 from rest_framework import serializers
@@ -10,6 +10,7 @@ from profiles.analysis.comparison.classify import STATUSES
 from profiles.analysis.comparison.comparison import FEWEST, MOST
 from profiles.analysis.comparison.question import SORTS
 from profiles.analysis.comparison.waterfall import BYS
+from profiles.analysis.drawing.colours import METRICS
 from profiles.analysis.query import Order
 from profiles.tables.request import (
     AGGREGATES,
@@ -54,10 +55,15 @@ def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> fields.Who
     )
 
 
-def _row(help_text: str) -> fields.Whole:
+def _row(help_text: str, *, high: int = ROW_LIMIT, **more: Any) -> fields.Whole:
     return fields.Whole(
-        required=False, default=None, min_value=0, max_value=ROW_LIMIT, help_text=help_text
+        required=False, default=None, min_value=0, max_value=high, help_text=help_text, **more
     )
+
+
+def _with(help_text: str) -> fields.Whole:
+    place = "a place in `p`, from 1 (the first after the baseline)."
+    return _whole(f"{help_text}: {place}", low=1, high=MOST - 1)
 
 
 def _limit(usual: int) -> fields.Whole:
@@ -216,6 +222,31 @@ class MemoryQuery(fields.Query):
     device = _text("Such as `cpu0`; that with most if not given.", limit=100)
 
 
+class MemoryFlowQuery(fields.Query):
+    """Which tensors are drawn."""
+
+    tag = _text("Text that occurs in the tensor's name, whatever its case.", limit=300)
+
+
+class GraphViewQuery(fields.Query):
+    """Which view of the graph."""
+
+    scope = _text("A scope of names or a block, as the document's `view.place` names it.")
+    op = _row("Instead of `scope`, the view that shows this operator (its `row`).", source="row")
+
+
+class NetronQuery(GraphViewQuery):
+    """Which view of the graph, and its colours."""
+
+    colour = _choice(METRICS, "time", "What operators are coloured by.")
+    side = fields.Choice(
+        ["device", "host"],
+        required=False,
+        default=None,
+        help_text="Whose times; usually the device's, the host's where those are not known.",
+    )
+
+
 class GraphQuery(fields.Query):
     """A window of the executed graph."""
 
@@ -276,6 +307,16 @@ class RowsQuery(ChosenQuery):
     sort = _choice(SORTS, "change", "The order of rows.")
 
 
+class ChangeQuery(ChosenQuery, GraphViewQuery):
+    """Which view of whose graph, coloured by the difference."""
+
+    side = _choice(("device", "host"), "device", "Whose times.")
+    graph = _row("Whose graph: a place in `p`, from 0. Usually that of `with`.", high=MOST - 1)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return super().get_fields() | {"with": _with("Who is compared with the baseline")}
+
+
 class CompareQuery(RowsQuery):
     """A window of a comparison's rows, and its waterfall."""
 
@@ -284,39 +325,7 @@ class CompareQuery(RowsQuery):
     limit = _limit(100)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        found = super().get_fields()
-        found["with"] = _whole(
-            "Whom the waterfall goes to: a place in `p`, from 1 (the first after the baseline).",
-            low=1,
-            high=MOST - 1,
-        )
-        return found
-
-
-class CandidatesQuery(fields.Query):
-    """What can be added to a comparison."""
-
-    p = fields.List(
-        child=fields.Whole(min_value=1, max_value=999_999_999),
-        required=False,
-        default=list,
-        max_length=MOST,
-        help_text="Those chosen already; others of the first one's model come first.",
-    )
-    find = _text(
-        "Words that all occur in model, device, version or file name; `#12` is a task, `2026-11` "
-        "or `2026-11-20` a time.",
-        limit=200,
-    )
-    page = _whole("Page of 20, from 1.", low=1, high=1_000_000)
-
-
-class ValuesQuery(fields.Query):
-    """Which rows of two dumps."""
-
-    differing = fields.Choice(["1"], required=False, help_text="Without the rows that are equal.")
-    offset = _whole("Rows to pass over.")
-    limit = _limit(200)
+        return super().get_fields() | {"with": _with("Whom the waterfall goes to")}
 
 
 def table_request(parameters: QueryDict, passes: int) -> TableRequest:

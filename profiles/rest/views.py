@@ -9,6 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
 
 from profiles.bulk_exports import task_columns
 from profiles.exporting.many import ROWS, WRITERS
@@ -38,13 +39,27 @@ class ProfileList(ApiListView):
         return self.list(request)
 
 
-class ProfileDetail(ResultView):
+class Profiles(ViewSetMixin, ResultView):
     """One result."""
 
     @documented("Show a profile", answers={200: ProfileAnswer}, operation_id="profiles_show")
-    def get(self, request: Request, profile_id: int) -> Response:
+    def retrieve(self, request: Request, profile_id: int) -> Response:
         """Totals, where it is from, its raw files and exports."""
         return Response(ProfileAnswer(self.profile(profile_id)).data)
+
+    @documented(
+        "Show a task's profile",
+        answers={200: ProfileAnswer},
+        errors={409: ["profile_not_yet", "profile_never"]},
+        operation_id="profiles_of_task",
+    )
+    def of_task(self, request: Request, task_id: int) -> Response:
+        """The profile that a task left. While the task has not ended, 409 tells its state."""
+        task = self.task(task_id)
+        found = profile_of(task)
+        if found is not None:
+            return Response(ProfileAnswer(self.profile(found.pk)).data)
+        raise without_result(task)
 
 
 class TasksTable(ResultView):
@@ -78,21 +93,3 @@ class TasksTable(ResultView):
         writer.close()
         kind = "text/csv; charset=utf-8" if asked["format"] == "csv" else "application/json"
         return HttpResponse(stream.getvalue(), content_type=kind)
-
-
-class ProfileOfTask(ResultView):
-    """The result of a task."""
-
-    @documented(
-        "Show a task's profile",
-        answers={200: ProfileAnswer},
-        errors={409: ["profile_not_yet", "profile_never"]},
-        operation_id="profiles_of_task",
-    )
-    def get(self, request: Request, task_id: int) -> Response:
-        """The profile that a task left. While the task has not ended, 409 tells its state."""
-        task = self.task(task_id)
-        found = profile_of(task)
-        if found is not None:
-            return Response(ProfileAnswer(self.profile(found.pk)).data)
-        raise without_result(task)

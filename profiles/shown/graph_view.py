@@ -40,10 +40,6 @@ def model_form(start: bytes) -> ModelForm:
     return "old" if start.startswith(_OLD) else "other"
 
 
-#: letters of a scope's address that are looked at
-LONGEST_SCOPE = 500
-
-
 def graph_document(
     profile: Profile, *, scope: str, row: int | None, colour: Metric, side: Side | None
 ) -> bytes:
@@ -62,18 +58,11 @@ def graph_document(
     if side is None:
         side = "device" if data.columns.device.present.any() else "host"
     colours = colouring(data, colour, side)
-    return netron_document(data, side=side, place=scope[:LONGEST_SCOPE], colours=colours)
-
-
-def model_view(profile: Profile) -> dict[str, Any]:
-    """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
-    if profile.attempt is None:
-        return _refused(gettext("This profile was opened from a file, without a model to draw."))
-    return task_model_view(profile.attempt.task)
+    return netron_document(data, side=side, place=scope, colours=colours)
 
 
 def task_model_view(task: Task) -> dict[str, Any]:
-    """The same of a task in any state, which need not have a profile."""
+    """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
     if task.is_script:
         return _refused(gettext("This task ran a script, so there is no model file to draw."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()

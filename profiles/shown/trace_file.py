@@ -9,7 +9,6 @@ from profiles.derived.loading import run_data
 from profiles.models import Profile
 from profiles.originals import Original, originals_of
 from profiles.traces.summary import TraceSummary
-from webprofile.storage import storage
 
 #: a browser holds a trace several times over while it reads it
 TRACE_LIMIT_BYTES = 200 * 1024**2
@@ -36,7 +35,7 @@ def trace_original(profile: Profile) -> Original | None:
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:
-    """Of the file as it was opened {"address", "size_bytes", "is_cut"}, or {"reason"}: why none.
+    """Of the file as it was opened {"size_bytes", "is_cut"}, or {"reason"}: why none.
 
     is_cut: it ends in the middle of its list
     Raises as `run_data`.
@@ -51,7 +50,6 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
         )
         return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
     return {
-        "address": storage.presign_get(found.key),
         "size_bytes": found.size_bytes,
         "is_cut": trace_of(profile).is_cut,
     }

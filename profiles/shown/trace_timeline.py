@@ -1,11 +1,9 @@
 """What the page of a trace's timeline shows above the viewer: lanes over time, the first cut."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.http import QueryDict
 
 from profiles.derived.loading import request_rebuild
 from profiles.models import Profile
@@ -14,12 +12,10 @@ from profiles.shown.trace_file import TRACE_LIMIT_BYTES, trace_of
 from profiles.traces.choosing import Range
 from profiles.traces.overview import BUCKETS, LaneUse, Overview
 from webprofile.errors import DomainError
-from webprofile.integers import parse_int
 
 #: of the limit, what a page asks for that nobody has chosen: it is there soon
 _FIRST_SHARE = 0.25
 _HEIGHT = 100
-_LARGEST_LANE = 10**6 - 1
 _US_PER_S = 1e6
 
 
@@ -73,37 +69,11 @@ def _path(lane: LaneUse) -> str:
     return f"{path}H{len(lane.busy)}V{_HEIGHT}Z"
 
 
-def read_range(parameters: QueryDict) -> Range:
-    """What an address asks for: `begin_s`, `end_s` and any number of `lane`; nothing: all of it.
-
-    Raises DomainError cut_range, cut_lane.
-    """
-    lanes = parameters.getlist("lane")
-    read = (parse_int(each, maximum=_LARGEST_LANE) for each in lanes)
-    numbers = [number for number in read if number is not None]
-    if len(numbers) < len(lanes):
-        raise DomainError("cut_lane", field="lane", number=next(iter(lanes))[:20])
-    return range_of(_seconds(parameters, "begin_s"), _seconds(parameters, "end_s"), numbers or None)
-
-
 def range_of(begin_s: float | None, end_s: float | None, lanes: list[int] | None) -> Range:
-    """None: no bound, all lanes. Raises DomainError cut_range."""
+    """The part of a trace; None: no bound, all lanes. Raises DomainError cut_range."""
     wide = Range()
     begin_us = wide.begin_us if begin_s is None else begin_s * _US_PER_S
     end_us = wide.end_us if end_s is None else end_s * _US_PER_S
     if not begin_us <= end_us:
         raise DomainError("cut_range", field="begin_s")
     return Range(begin_us, end_us, frozenset(lanes) if lanes else None)
-
-
-def _seconds(parameters: Mapping[str, Any], name: str) -> float | None:
-    given = parameters.get(name, "")
-    if given == "":
-        return None
-    try:
-        found = float(given)
-    except ValueError:
-        raise DomainError("cut_range", field=name) from None
-    if not np.isfinite(found):
-        raise DomainError("cut_range", field=name)
-    return found

@@ -6,11 +6,11 @@ All of it is bounded, whatever the file: what is left out is counted.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
@@ -40,102 +40,134 @@ GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
 
 
 class OperatorRow(Struct, frozen=True):
-    """An operator by its step, counted from 0.
+    """An operator of the plan."""
 
-    id, type, makes: as in graph.json, else empty; makes: the name of its first output
-    """
-
-    step: int
-    name: str
-    id: str
-    type: str
-    makes: str
+    step: Annotated[int, Meta(description="Its place in the order of execution, from 0.")]
+    name: Annotated[str, Meta(description="As in the file.")]
+    id: Annotated[str, Meta(description="As in graph.json; empty without.")]
+    type: Annotated[str, Meta(description="The same.")]
+    makes: Annotated[str, Meta(description="Name of its first output.")]
 
 
 class ChunkRow(Struct, frozen=True):
-    """A chunk: bytes from `address` on, taken from operator `begin` to `last`, both steps.
+    """A piece of memory, and the tensor in it."""
 
-    counted_from: the step from which its bytes count; one more than `begin` for a chunk that is
-        written in the place of another one, whose id is `overwrites` (-1 for most). It is greater
-        than `last` for one that never counts.
-    shares: how many other chunks lie on some of its bytes at another time
-    variable, shape, dtype, element_bytes: of the tensor in it; empty, None where not told
-    """
-
-    id: int
-    is_weight: bool
-    begin: int
-    counted_from: int
-    last: int
-    address: int
-    size_bytes: int
-    overwrites: int
-    shares: int
-    variable: str
-    shape: tuple[int, ...] | None
-    dtype: str | None
-    element_bytes: float | None
+    id: Annotated[int, Meta(description="As in the file.")]
+    is_weight: Annotated[
+        bool,
+        Meta(description="Whether it is a parameter, constant or input, taken all the time."),
+    ]
+    begin: Annotated[int, Meta(description="Step of the operator that writes it.")]
+    counted_from: Annotated[
+        int,
+        Meta(
+            description="Step from which it counts: the next one if it is written in place. "
+            "Greater than `last` for one that never counts."
+        ),
+    ]
+    last: Annotated[int, Meta(description="Step of the last operator that needs it.")]
+    address: Annotated[
+        int,
+        Meta(description="Where it begins, from the start of all chunks, bytes."),
+    ]
+    size_bytes: Annotated[int, Meta(description="Its size, bytes.")]
+    overwrites: Annotated[
+        int,
+        Meta(description="Id of the chunk in whose place it is written, -1 for none."),
+    ]
+    shares: Annotated[
+        int,
+        Meta(description="How many others lie on some of its bytes at another time."),
+    ]
+    variable: Annotated[str, Meta(description="Name of the tensor; empty where it is not certain.")]
+    shape: Annotated[tuple[int, ...] | None, Meta(description="Of the tensor.")]
+    dtype: Annotated[str | None, Meta(description="Of the tensor, where graph.json tells it.")]
+    element_bytes: Annotated[
+        float | None,
+        Meta(description="Bytes of one element, as size and shape tell."),
+    ]
 
 
 class MomentRow(Struct, frozen=True):
-    """Operators one after the other that reach the most bytes with the same chunks.
+    """Operators one after the other at which most is in use, by the same chunks."""
 
-    chunks: ids, the largest first, at most MOMENT_CHUNKS_LIMIT; percent: of the bytes alive then
-    """
-
-    first: int
-    last: int
-    chunks: tuple[int, ...]
-    percent: tuple[float, ...]
-    chunks_left_out: int
+    first: Annotated[int, Meta(description="Step of the first of them.")]
+    last: Annotated[int, Meta(description="Step of the last of them.")]
+    chunks: Annotated[tuple[int, ...], Meta(description="Ids, the largest first, 500 at most.")]
+    percent: Annotated[
+        tuple[float, ...],
+        Meta(description="The share of each of these in what is in use, per cent."),
+    ]
+    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
 
 
 class Overlap(Struct, frozen=True):
-    """Two chunks that are taken at the same time on the same bytes; ids."""
+    """Two chunks that are taken at the same time on the same bytes."""
 
-    one: int
-    other: int
-    size_bytes: int
+    one: Annotated[int, Meta(description="Id of a chunk.")]
+    other: Annotated[int, Meta(description="Id of the other one.")]
+    size_bytes: Annotated[int, Meta(description="What both take, bytes.")]
 
 
 class StaticMemory(Struct, frozen=True):
-    """One plan. Bytes; steps and places count from 0.
+    """A memory plan. Steps are places in the order of execution, from 0."""
 
-    peak_bytes: the highest address of a chunk; peak_step: the first operator at which a chunk
-        that reaches it counts, -1 for none; peak_alive_bytes: what is alive there
-    most_alive_bytes: the most that is alive at one operator, without weights; reached_count: at
-        how many operators it is
-    sum_bytes: of all chunks, weights apart: what they took if none shared memory
-    in_place_count, in_place_bytes: chunks that are written in the place of another one
-    curve_steps, curve_bytes: the most bytes alive from a step to the one before the next
-    overlaps_count: at least so many
-    unplanned: tensors whose size is not known before the graph runs; -1 without graph.json
-    chunks: by id, those at the first peak and the largest if there are too many
-    """
-
-    operators_count: int
-    chunks_count: int
-    weights_count: int
-    peak_bytes: int
-    peak_step: int
-    peak_alive_bytes: int
-    weight_bytes: int
-    most_alive_bytes: int
-    reached_count: int
-    sum_bytes: int
-    in_place_count: int
-    in_place_bytes: int
-    moments: tuple[MomentRow, ...]
-    moments_left_out: int
-    overlaps: tuple[Overlap, ...]
-    overlaps_count: int
-    curve_steps: tuple[int, ...]
-    curve_bytes: tuple[int, ...]
-    graph: GraphState
-    unplanned: int
-    operators: tuple[OperatorRow, ...]
-    chunks: tuple[ChunkRow, ...]
-    chunks_left_out: int
+    operators_count: Annotated[int, Meta(description="Operators of the plan.")]
+    chunks_count: Annotated[int, Meta(description="Chunks without weights.")]
+    weights_count: Annotated[int, Meta(description="Weights.")]
+    peak_bytes: Annotated[int, Meta(description="The highest address of a chunk, bytes.")]
+    peak_step: Annotated[
+        int,
+        Meta(description="The first step at which a chunk reaches it, -1 without chunks."),
+    ]
+    peak_alive_bytes: Annotated[int, Meta(description="In use at that step, bytes.")]
+    weight_bytes: Annotated[int, Meta(description="All weights, bytes.")]
+    most_alive_bytes: Annotated[
+        int,
+        Meta(description="The most in use at one operator, without weights, bytes."),
+    ]
+    reached_count: Annotated[int, Meta(description="At how many operators it is in use.")]
+    sum_bytes: Annotated[int, Meta(description="All chunks without weights, bytes.")]
+    in_place_count: Annotated[int, Meta(description="Chunks written in another's place.")]
+    in_place_bytes: Annotated[int, Meta(description="Those, bytes.")]
+    moments: Annotated[
+        tuple[MomentRow, ...],
+        Meta(description="When most is in use, the first 50."),
+    ]
+    moments_left_out: Annotated[int, Meta(description="How many more there are.")]
+    overlaps: Annotated[
+        tuple[Overlap, ...],
+        Meta(description="What no plan of one device may have, the first 20."),
+    ]
+    overlaps_count: Annotated[int, Meta(description="At least so many; 0 if there are none.")]
+    curve_steps: Annotated[tuple[int, ...], Meta(description="Steps, at most 5,000.")]
+    curve_bytes: Annotated[
+        tuple[int, ...],
+        Meta(description="The most in use from each of these to the one before the next, bytes."),
+    ]
+    graph: Annotated[
+        GraphState,
+        Meta(
+            description="What graph.json was: `used`, `none`, `graph_unreadable`, or "
+            "`not_a_profile` for that of another graph."
+        ),
+    ]
+    unplanned: Annotated[
+        int,
+        Meta(
+            description="Tensors whose size is not known before the graph runs; -1 without "
+            "graph.json."
+        ),
+    ]
+    operators: Annotated[
+        tuple[OperatorRow, ...],
+        Meta(description="At most 20,000, else those named here."),
+    ]
+    chunks: Annotated[
+        tuple[ChunkRow, ...],
+        Meta(description="By id; the largest if there are too many."),
+    ]
+    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
 
 
 def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -> StaticMemory:

@@ -177,7 +177,7 @@ class SideTable:
         """What `profiles/_table.html` shows."""
         start, request = self.start, self.request
         more = start + PAGE_ROWS < self.total
-        side = replace(request, sides=(self.side,), page=1).address()
+        side = replace(request, sides=(self.side,), page=1)
         return {
             "side": self.side,
             "title": _("On the device") if self.side == "device" else _("On the host"),
@@ -193,8 +193,10 @@ class SideTable:
             "first": start + 1,
             "last": min(start + PAGE_ROWS, self.total),
             "body": partial(self.body),
-            "rows_url": f"{self.places.operators}{side}",
-            "order_url": f"{self.places.order}{side}" if self._is_learnt else "",
+            "rows_url": f"{self.places.operators}{side.address()}",
+            "order_url": self.places.order + replace(side, columns=()).address()
+            if self._is_learnt
+            else "",
             "names_url": self.places.names,
             "previous": _page(request, start // PAGE_ROWS) if start else None,
             "next": _page(request, start // PAGE_ROWS + 2) if more else None,

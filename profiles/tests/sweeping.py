@@ -24,14 +24,15 @@ def addresses(profile: Any, page: str, *others: Any) -> list[str]:
     found += [
         f"{root}/operators/?agg=mean",
         f"{root}/operators/0/",
-        f"{root}/operators/order/",
-        f"{root}/graph/document.netron",
+        f"/api/v1{root}/operators/order/",
+        f"/api/v1{root}/graph/netron/",
     ]
     found += [f"/api/v1{root}/pictures/{kind}/" for kind in PICTURES]
     found += [f"{root}/export/{name}/" for name in FORMATS]
     for other in others:
         pair = f"p={profile.pk}&p={other.pk}"
-        found += [f"/profiles/compare/?{pair}&rows=all&row=0", f"/profiles/compare.json?{pair}"]
+        found += [f"/profiles/compare/?{pair}&rows=all&row=0"]
+        found += [f"/api/v1/profiles/compare/export/json/?{pair}"]
     return found
 
 
@@ -43,11 +44,11 @@ def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
     found += [f"{root}/operators/?agg={each}&order=memory&up=1" for each in AGGREGATES]
     found += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
     found += [f"{root}/operators/3/?part", f"/api/v1{root}/pictures/timeline/?from=0&to=3"]
-    document = f"{root}/graph/document.netron"
+    document, compared = f"/api/v1{root}/graph/netron/", "/api/v1/profiles/compare"
     found += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
     found += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
-    found += [f"/profiles/compare/?{pair}&side=host&by=type", f"/profiles/compare.csv?{pair}"]
-    return [*found, f"/profiles/compare/graph/?{pair}", f"/profiles/compare.json?{pair}"]
+    found += [f"/profiles/compare/?{pair}&side=host&by=type", f"{compared}/export/csv/?{pair}"]
+    return [*found, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]
 
 
 def faults(response: Any) -> list[str]:

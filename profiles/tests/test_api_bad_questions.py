@@ -36,7 +36,6 @@ def test_a_number_of_nothing_is_not_found(alice, path):
 @pytest.mark.parametrize(
     ("path", "status", "code"),
     [
-        (f"operators/{HUGE}/", 404, "not_found"),
         (f"raw/{HUGE}/", 404, "not_found"),
         (f"operators/?around={HUGE}", 400, "query_invalid"),
         (f"operators/?offset={HUGE}", 400, "query_invalid"),
@@ -116,7 +115,7 @@ def test_eight_profiles_are_compared(alice):
 
 @pytest.mark.parametrize(
     ("path", "most"),
-    [("", 5), ("opened/", 5), ("?title=mi", 5), ("compare/candidates/", 6)],
+    [("", 5), ("opened/", 5), ("?title=mi", 5)],
 )
 def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
     alice, path, most, django_assert_max_num_queries

@@ -139,7 +139,6 @@ def test_texts_have_every_operator_wherever_they_are_asked_for(client, alice, tm
     profile, whole = long_profile(alice)
     task = profile.attempt.task_id
     for address in (
-        f"/tasks/{task}/result.txt",
         f"/profiles/{profile.pk}/export/text/",
         f"/api/v1/profiles/{profile.pk}/text/",
         f"/api/v1/profiles/{profile.pk}/export/text/",

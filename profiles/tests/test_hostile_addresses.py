@@ -72,7 +72,7 @@ def test_strange_questions_have_an_answer_on_the_page_and_in_the_table(client, p
 @pytest.mark.exhaustive
 def test_strange_questions_have_an_answer_in_pictures_graph_and_exports(client, profile):
     root = f"/profiles/{profile.pk}"
-    names = [f"{root}/graph/document.netron", f"{root}/export/csv/"]
+    names = [f"/api/v1{root}/graph/netron/", f"{root}/export/csv/"]
     names += [f"/api/v1{root}/pictures/{each}/" for each in ("timeline", "memory")]
     assert wrong_answers(client, [f"{name}?{each}" for name in names for each in STRANGE]) == {}
 
@@ -105,9 +105,11 @@ def test_no_pattern_stops_the_site(client, profile):
 @pytest.mark.database
 def test_a_comparison_of_what_is_no_number_is_not_found(client, profile):
     for number in (HUGE, "-1", "1e3", "%00", "²", "9" * 5_000):
-        for path in ("compare/", "compare.csv", "compare.json", "compare/graph/"):
-            answer = client.get(f"/profiles/{path}?p={profile.pk}&p={number}")
-            assert answer.status_code == 404, (path, number)
+        pair = f"p={profile.pk}&p={number}"
+        assert client.get(f"/profiles/compare/?{pair}").status_code == 404, number
+        for path in ("", "export/csv/", "export/json/", "graph/"):
+            answer = client.get(f"/api/v1/profiles/compare/{path}?{pair}")
+            assert answer.status_code == 400, (path, number)
     many = "&".join(f"p={n}" for n in range(2_000))
     assert client.get(f"/profiles/compare/?{many}").status_code in (400, 404)
 
@@ -115,8 +117,9 @@ def test_a_comparison_of_what_is_no_number_is_not_found(client, profile):
 def test_a_comparison_answers_strange_questions(client, profile):
     other = make_result(good_profile("tiny"), owner=profile.attempt.task.owner)
     pair = f"p={profile.pk}&p={other.pk}"
-    paths = ("compare/", "compare.csv", "compare.json", "compare/graph/")
-    asked = [f"/profiles/{path}?{pair}&{more}" for path in paths for more in STRANGE_COMPARISONS]
+    api = "/api/v1/profiles/compare/"
+    paths = ("/profiles/compare/", f"{api}export/csv/", f"{api}export/json/", f"{api}graph/")
+    asked = [f"{path}?{pair}&{more}" for path in paths for more in STRANGE_COMPARISONS]
     assert wrong_answers(client, asked) == {}
 
 
@@ -167,9 +170,10 @@ def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
     assert profile_data(profile) is not held
     assert client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json() == before
     Profile.objects.filter(pk=profile.pk).update(derived_version=0)
-    for path in ("", "operators/", "operators/0/", "graph/document.netron"):
+    for path in ("", "operators/", "operators/0/"):
         answer = client.get(f"/profiles/{profile.pk}/{path}")
         assert answer.status_code in (200, 503)
         assert answer.content
-    answer = client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/")
-    assert answer.status_code in (200, 409)
+    for path in ("pictures/types/", "graph/netron/"):
+        answer = client.get(f"/api/v1/profiles/{profile.pk}/{path}")
+        assert answer.status_code in (200, 409)

@@ -55,26 +55,26 @@ class TestPage:
         for word in ("Loading", "Download", "needs JavaScript", "Try again"):
             assert word not in page
 
-    def test_the_file_is_told_by_its_address_in_storage(self, client, trace, settings):
-        told = client.get(f"/profiles/{trace.pk}/trace/file/")
-        assert told["Cache-Control"] == "private, no-store"
-        assert told.json()["size_bytes"] == MLP.stat().st_size
-        assert told.json()["is_cut"] is False
-        assert told.json()["address"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
+    def test_the_page_says_where_the_file_is(self, client, trace, settings):
+        page = client.get(f"/profiles/{trace.pk}/trace/")
+        assert page.context["file"] == {"size_bytes": MLP.stat().st_size, "is_cut": False}
+        address = f"/api/v1/profiles/{trace.pk}/raw/1/"
+        assert f'data-file="{address}"' in page.text
+        assert "data-is-cut" not in page.text
+        assert client.get(address)["Location"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
 
     def test_a_trace_that_was_cut_is_told_to_be(self, client, alice):
         cut = make_opened(alice, MLP.read_bytes()[:400_000]).profile
-        assert client.get(f"/profiles/{cut.pk}/trace/file/").json()["is_cut"] is True
+        assert "data-is-cut" in client.get(f"/profiles/{cut.pk}/trace/").text
 
     def test_a_file_that_no_browser_can_draw_is_refused(self, client, trace, monkeypatch):
         monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)
-        told = client.get(f"/profiles/{trace.pk}/trace/file/").json()
-        assert "the most that a browser can draw" in told["reason"]
-        assert "address" not in told
+        page = client.get(f"/profiles/{trace.pk}/trace/").text
+        assert "the most that a browser can draw" in page
+        assert "data-file" not in page
 
-    @pytest.mark.parametrize("path", ["", "file/"])
-    def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice, path):
+    def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice):
         opened = make_opened(alice, good_profile("tiny")).profile
         of_task = make_result(good_profile("tiny"), owner=alice)
         for each in (opened, of_task):
-            assert client.get(f"/profiles/{each.pk}/trace/{path}").status_code == 404
+            assert client.get(f"/profiles/{each.pk}/trace/").status_code == 404

@@ -257,7 +257,7 @@ def test_the_order_tells_what_the_pieces_hold(client, alice, state):
     times = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
     profile = make_result(to_json(make_profile(times, host=times)), owner=alice)
     url = f"/profiles/{profile.pk}/operators/"
-    order = client.get(f"{url}order/{state}").json()["rows"]
+    order = client.get(f"/api/v1{url}order/{state}").json()["rows"]
     join, pieces = "&" if state else "?", []
     for start in range(0, len(order), PAGE_ROWS):
         pieces += operators(text_of(client.get(f"{url}{state}{join}offset={start}")))
@@ -268,7 +268,7 @@ def test_the_order_tells_what_the_pieces_hold(client, alice, state):
 def test_the_order_of_one_pass_names_operators_of_the_merged_columns(client, alice):
     profile = make_result(good_profile("resnet18"), good_profile("resnet18"), owner=alice)
     url = f"/profiles/{profile.pk}/operators/"
-    order = client.get(f"{url}order/?pass=2").json()["rows"]
+    order = client.get(f"/api/v1{url}order/?pass=2").json()["rows"]
     assert order[:PAGE_ROWS] == operators(text_of(client.get(f"{url}?pass=2")))
 
 
@@ -278,12 +278,15 @@ def test_only_tables_of_operators_with_more_than_a_page_of_rows_have_an_order_to
     short = page_of(make_result(good_profile("tiny"), owner=alice))
     profile = make_result(good_profile("resnet18"), owner=alice)
     page = page_of(profile)
-    assert f'data-order-url="/profiles/{profile.pk}/operators/order/?order=memory"' in text_of(
-        client.get(f"{page}?order=memory")
+    assert (
+        f'data-order-url="/api/v1/profiles/{profile.pk}/operators/order/?order=memory"'
+        in text_of(client.get(f"{page}?order=memory"))
     )
     for address in (short, f"{page}?agg=sum"):
         assert "data-order-url" not in text_of(client.get(address))
-    assert client.get(f"/profiles/{profile.pk}/operators/order/?agg=sum").json() == {"rows": []}
+    assert client.get(f"/api/v1/profiles/{profile.pk}/operators/order/?agg=sum").json() == {
+        "rows": []
+    }
 
 
 def test_both_sides_have_tables_of_their_own(client, alice):

@@ -35,9 +35,10 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, le
         assert there in page
     for gone in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
         assert gone not in page
-    assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 200
-    found = client.get(f"/profiles/{profile.pk}/trace/file/").json()
-    assert f"attempts/{profile.attempt_id}/{TIMELINE}" in found["address"]
+    page = client.get(f"/profiles/{profile.pk}/trace/").text
+    file = f"/api/v1/profiles/{profile.pk}/raw/1/"
+    assert f'data-file="{file}"' in page
+    assert f"attempts/{profile.attempt_id}/{TIMELINE}" in client.get(file)["Location"]
 
 
 def test_its_pages_offer_its_files_by_name(client, alice, left):
@@ -76,8 +77,8 @@ def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, left):
 
 def test_a_script_has_no_model_to_draw(client, alice, left):
     profile = built({TIMELINE: left[TIMELINE]}, alice)
-    found = client.get(f"/profiles/{profile.pk}/graph/model/").json()
-    assert "no model file" in found["reason"]
+    page = client.get(f"/tasks/{profile.attempt.task_id}/model/")
+    assert "no model file" in page.context["model"]["reason"]
 
 
 def test_it_is_made_anew_from_its_files(storage, left):

@@ -1,9 +1,10 @@
 """The counters of a trace as curves: memory, and whatever else a writer counts."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from profiles.thinning import thinned
 from profiles.traces.reader import COUNTER, Trace
@@ -16,13 +17,13 @@ _S_PER_US = 1e-6
 
 
 class Curve(Struct, frozen=True):
-    """A counter: at most POINTS_LIMIT moments (s) with the highest value up to the next one."""
+    """One counter, at most 500 moments with the highest value up to the next one."""
 
-    name: str
-    at_s: tuple[float, ...]
-    values: tuple[float, ...]
-    lowest: float
-    highest: float
+    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
+    values: Annotated[tuple[float, ...], Meta(description="Values.")]
+    lowest: Annotated[float, Meta(description="Of all values in the file.")]
+    highest: Annotated[float, Meta(description="Of all values in the file.")]
 
 
 def curves_of(trace: Trace) -> Iterator[Curve]:

@@ -1,7 +1,9 @@
 """How busy each lane of a trace was over time, and how its events spread: for choosing a cut."""
 
+from typing import Annotated
+
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.traces.lanes import Lane
@@ -20,34 +22,32 @@ _S_PER_US = 1e-6
 
 
 class LaneUse(Struct, frozen=True):
-    """number: of the lane in its file, which a cut asks for; `spans` in all
+    """One thread or device over time."""
 
-    busy: percent of each bucket in which anything ran; begun: how many spans begin in each
-    """
-
-    number: int
-    name: str
-    kind: str
-    spans: int
-    busy: tuple[int, ...]
-    begun: tuple[int, ...]
+    number: Annotated[int, Meta(description="What a cut calls it.")]
+    name: Annotated[str, Meta(description="As in the file.")]
+    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    busy: Annotated[
+        tuple[int, ...],
+        Meta(description="Percent of each of 300 equal parts of the time in which anything ran."),
+    ]
+    begun: Annotated[tuple[int, ...], Meta(description="How many spans begin in each of them.")]
 
 
 class Overview(Struct, frozen=True):
-    """begin_s, end_s: from the first event to the last end, by the clock of the trace
+    """A trace over time, for choosing a cut."""
 
-    events: spans and counters, which is what a cut has; counters: how many in each bucket
-    moments_s: SHARES + 1 times; between any two neighbours lie about equally many events
-    size_bytes: of the file
-    """
-
-    begin_s: float
-    end_s: float
-    events: int
-    size_bytes: int
-    lanes: tuple[LaneUse, ...]
-    counters: tuple[int, ...]
-    moments_s: tuple[float, ...]
+    begin_s: Annotated[float, Meta(description="The first event, by the clock of the trace, s.")]
+    end_s: Annotated[float, Meta(description="The last end, s.")]
+    events: Annotated[int, Meta(description="Spans and counters, which is what cuts have.")]
+    size_bytes: Annotated[int, Meta(description="Of the file.")]
+    lanes: Annotated[tuple[LaneUse, ...], Meta(description="Threads and devices, at most 200.")]
+    counters: Annotated[tuple[int, ...], Meta(description="Counters in each of the 300 parts.")]
+    moments_s: Annotated[
+        tuple[float, ...],
+        Meta(description="301 moments; between two neighbours lie equally many events."),
+    ]
 
 
 def overview_of(trace: Trace, lanes: list[Lane]) -> Overview:

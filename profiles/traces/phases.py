@@ -1,9 +1,10 @@
 """Phases of training steps: which time was the backward pass, the optimizer, or neither."""
 
 from collections import defaultdict
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.traces.lanes import Lane
@@ -34,12 +35,18 @@ _S_PER_US = 1e-6
 
 
 class PhaseRow(Struct, frozen=True):
-    """count: calls; host_s: of Python's thread; device_s: of the kernels dispatched meanwhile."""
+    """One phase of training steps, all of its calls together."""
 
-    name: str
-    count: int
-    host_s: float
-    device_s: float
+    name: Annotated[str, Meta(description="`forward`, `backward`, `step` or `clear_grad`.")]
+    count: Annotated[int, Meta(description="Calls.")]
+    host_s: Annotated[
+        float,
+        Meta(description="Time of Python's thread within modules and functions, s."),
+    ]
+    device_s: Annotated[
+        float,
+        Meta(description="Time of the kernels that it handed over meanwhile, s."),
+    ]
 
 
 class Phases:

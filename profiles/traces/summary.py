@@ -5,9 +5,10 @@ All of it is bounded, whatever the trace: what is left out is counted.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.parsers.graph import Intervals
@@ -29,41 +30,53 @@ _S_PER_US = 1e-6
 
 
 class LaneRow(Struct, frozen=True):
-    """busy_s: while anything ran on it; share: of the time that was recorded."""
+    """One thread or device."""
 
-    name: str
-    kind: str
-    spans: int
-    busy_s: float
-    share: float
+    name: Annotated[str, Meta(description="As in the file.")]
+    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    busy_s: Annotated[
+        float,
+        Meta(
+            description="While anything ran on it, s; of Python's thread within modules and "
+            "functions."
+        ),
+    ]
+    share: Annotated[float, Meta(description="Of the time that was recorded.")]
 
 
 class ScopeRow(Struct, frozen=True):
-    """A module or function, by where it was called from.
+    """A module or function, by where it was called from."""
 
-    host_s, device_s: with all that it called; the self times are without
-    """
-
-    path: tuple[str, ...]
-    count: int
-    host_s: float
-    host_self_s: float
-    device_s: float
-    device_self_s: float
-    operators: int
+    path: Annotated[tuple[str, ...], Meta(description="Outermost first.")]
+    count: Annotated[int, Meta(description="Calls.")]
+    host_s: Annotated[
+        float,
+        Meta(description="Time of Python's thread, with all that it called, s."),
+    ]
+    host_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
+    device_s: Annotated[
+        float,
+        Meta(description="Time of its kernels, with those of all that it called, s."),
+    ]
+    device_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
+    operators: Annotated[int, Meta(description="That it handed over itself.")]
 
 
 class WaitRow(Struct, frozen=True):
-    """Python waited for a value: where, of which tensor, from when (s) and for how long.
+    """Python waited for a value that the device computed."""
 
-    after_s: for how much longer (see `traces.waits`)
-    """
-
-    path: tuple[str, ...]
-    tensor: str
-    begin_s: float
-    wait_s: float
-    after_s: float = 0.0
+    path: Annotated[tuple[str, ...], Meta(description="Where.")]
+    tensor: Annotated[str, Meta(description="Name of the tensor.")]
+    begin_s: Annotated[float, Meta(description="When, by the clock of the trace, s.")]
+    wait_s: Annotated[float, Meta(description="How long by MegEngine's event, s.")]
+    after_s: Annotated[
+        float,
+        Meta(
+            description="How much longer, s: until the device had computed all that it had been "
+            "given, if Python did nothing meanwhile."
+        ),
+    ] = 0.0
 
     @property
     def all_s(self) -> float:
@@ -72,40 +85,67 @@ class WaitRow(Struct, frozen=True):
 
 
 class TraceSummary(Struct, frozen=True):
-    """scopes and waits: the longest ones; `..._left_out` says how many more there are.
+    """A trace without its operators, which are those of the profile."""
 
-    begin_s, end_s: what was recorded, without starting and stopping the Profiler
-    wait_s, wait_after_s, waits_count: of all waits
-    unpaired, out_of_order, broken, is_cut: what was wrong with the file
-    overview: None where the summary was made before there were any
-    copies, copies_waited_s: operators on several devices, and what their lanes have of them beside
-        the time that counts (`DeviceTimes`)
-    repeated, again: operators that were executed more than once, and how often beyond that
-    operators: how many there are; None where the summary was made before there could be none
-    """
-
-    begin_s: float
-    end_s: float
-    events: int
-    lanes: tuple[LaneRow, ...]
-    phases: tuple[PhaseRow, ...]
-    scopes: tuple[ScopeRow, ...]
-    scopes_left_out: int
-    waits: tuple[WaitRow, ...]
-    waits_count: int
-    wait_s: float
-    curves: tuple[Curve, ...]
-    unpaired: int
-    out_of_order: int
-    broken: int
-    is_cut: bool
-    overview: Overview | None = None
-    wait_after_s: float = 0.0
-    copies: int = 0
-    copies_waited_s: float = 0.0
-    repeated: int = 0
-    again: int = 0
-    operators: int | None = None
+    begin_s: Annotated[
+        float,
+        Meta(description="Where recording began, by the clock of the trace, s."),
+    ]
+    end_s: Annotated[float, Meta(description="Where it ended, s.")]
+    events: Annotated[int, Meta(description="In the file.")]
+    lanes: Annotated[tuple[LaneRow, ...], Meta(description="Threads and devices.")]
+    phases: Annotated[tuple[PhaseRow, ...], Meta(description="Of training steps.")]
+    scopes: Annotated[
+        tuple[ScopeRow, ...],
+        Meta(description="The 5,000 with the longest time on the device."),
+    ]
+    scopes_left_out: Annotated[int, Meta(description="How many more there are.")]
+    waits: Annotated[tuple[WaitRow, ...], Meta(description="The 1,000 longest.")]
+    waits_count: Annotated[int, Meta(description="How many there are in all.")]
+    wait_s: Annotated[float, Meta(description="All of them together, by MegEngine's events, s.")]
+    curves: Annotated[tuple[Curve, ...], Meta(description="Counters.")]
+    unpaired: Annotated[int, Meta(description="Events without their other half.")]
+    out_of_order: Annotated[int, Meta(description="Threads whose events had to be sorted.")]
+    broken: Annotated[int, Meta(description="Events without a time.")]
+    is_cut: Annotated[bool, Meta(description="The file ends before its list does.")]
+    overview: Annotated[
+        Overview | None,
+        Meta(description="Null or missing in what was made by an earlier version of this site."),
+    ] = None
+    wait_after_s: Annotated[float, Meta(description="And how much longer, s.")] = 0.0
+    copies: Annotated[
+        int,
+        Meta(
+            description="Operators on several devices. Their device time is that in which all "
+            "of these were in them."
+        ),
+    ] = 0
+    copies_waited_s: Annotated[
+        float,
+        Meta(
+            description="What the lanes of devices have of them beside that time, s: one waited "
+            "for another."
+        ),
+    ] = 0.0
+    repeated: Annotated[
+        int,
+        Meta(
+            description="Operators that were computed more than once, as their outputs had been "
+            "freed (DTR). Their times are sums."
+        ),
+    ] = 0
+    again: Annotated[
+        int,
+        Meta(description="How often that was, beyond their first executions."),
+    ] = 0
+    operators: Annotated[
+        int | None,
+        Meta(
+            description="How many there are; 0 where none was sent to a device. Null or missing "
+            "in what was made by an earlier version of this site, which is never "
+            "0."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, eq=False)

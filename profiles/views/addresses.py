@@ -16,7 +16,7 @@ def page_of(profile: Profile) -> str:
 def places_of(profile: Profile) -> Places:
     """Where the tables of a profile lead."""
     names = (
-        "profiles:operators", "profiles:operator-order", "api:profile-picture-operators",
+        "profiles:operators", "api:profile-operators-order", "api:profile-picture-operators",
     )  # fmt: skip
     found = [reverse(name, args=[profile.pk]) for name in names]
     return Places(page_of(profile), *found)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Page
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
@@ -14,18 +14,16 @@ from django.views.decorators.http import require_GET
 from accounts.selectors import reader_of
 from profiles.analysis.comparison.comparison import MOST
 from profiles.analysis.comparison.question import Question, ask
-from profiles.comparisons import export, page
+from profiles.comparisons import page
 from profiles.comparisons.choosing import candidates, choices, chosen_profiles, problem_of
 from profiles.comparisons.facts import facts_of, warnings_of
-from profiles.comparisons.graph import graph_document, graph_view, row_at
+from profiles.comparisons.graph import graph_view, row_at
 from profiles.comparisons.loading import Compared, comparison_of
 from profiles.comparisons.request import Asked, page_problem, read_asked, unknown_choice
 from profiles.comparisons.words import letter, origin_of
 from profiles.models import Profile
 from profiles.provenance import title_of
 from profiles.views.addresses import page_of
-from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_COUNT, parse_int
 
 
 @login_required
@@ -41,7 +39,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     if asked.row is None and asked.at is not None:
         asked = replace(asked, row=row_at(compared.comparison, asked.drawn, asked.at))
     answer = ask(compared.comparison, asked.question)
-    graph_address = replace(asked, question=Question(side=asked.question.side), row=None).address()
+    of_rows = Asked(ids=asked.ids, question=asked.question)
+    of_graph = replace(of_rows, question=Question(side=asked.question.side))
+    of_graph = replace(of_graph, other=asked.other, graph=asked.graph)
     rows = page.row_page(compared, asked, answer)
     selected = page.selected_view(compared, asked)
     context = {
@@ -60,53 +60,13 @@ def compare(request: HttpRequest) -> HttpResponse:
         "page_after": asked.changed(page=rows.number + 1),
         "graph": graph_view(asked),
         "profile": profiles[asked.drawn],
-        "change_document": f"{reverse('profiles:compare-graph')}?{graph_address}",
+        "change_document": f"{reverse('api:compare-graph')}?{of_graph.address()}",
         "selected": selected,
         "problems": _problems(request, asked, rows, is_row_there=selected is not None),
         "address": asked.address(),
-        "export_address": replace(asked, page=1, row=None).address(),
+        "export_address": of_rows.address(),
     }
     return render(request, "profiles/compare.html", context)
-
-
-@login_required
-@require_GET
-def compare_csv(request: HttpRequest) -> HttpResponse:
-    """The rows that the page shows, all pages of them, as CSV."""
-    compared, asked = _compared(request)
-    text = export.as_csv(compared, asked, ask(compared.comparison, asked.question))
-    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="comparison.csv"'
-    return response
-
-
-@login_required
-@require_GET
-def compare_json(request: HttpRequest) -> HttpResponse:
-    """The same as JSON, with samples, facts and warnings."""
-    compared, asked = _compared(request)
-    answer = ask(compared.comparison, asked.question)
-    response = JsonResponse(export.as_json(compared, asked, answer))
-    response["Content-Disposition"] = 'attachment; filename="comparison.json"'
-    return response
-
-
-@login_required
-@require_GET
-def compare_graph(request: HttpRequest) -> HttpResponse:
-    """The graph of one of the profiles, coloured by the difference, as Netron reads it.
-
-    `?scope=` or `?op=` choose a view as for the graph of a single profile.
-    """
-    compared, asked = _compared(request)
-    scope = request.GET.get("scope", "")
-    row = parse_int(request.GET.get("op", ""), maximum=LARGEST_COUNT)
-    body = graph_document(compared, asked, scope=scope[:500], row=row)
-    if body is None:
-        raise DomainError("operator_not_drawn", status=404)
-    response = HttpResponse(body, content_type="application/json")
-    response["Cache-Control"] = "private, no-cache"
-    return response
 
 
 def _problems(
@@ -124,14 +84,6 @@ def _profiles(request: HttpRequest, asked: Asked) -> list[Profile]:
     if profiles is None:
         raise Http404
     return profiles
-
-
-def _compared(request: HttpRequest) -> tuple[Compared, Asked]:
-    asked = read_asked(request.GET)
-    profiles = _profiles(request, asked)
-    if problem_of(asked.ids):
-        raise Http404
-    return comparison_of(profiles), asked
 
 
 def _chooser(

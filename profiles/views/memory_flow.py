@@ -1,26 +1,18 @@
-"""Memory of a dynamic graph: the picture's data, the table alone, and the file itself."""
+"""Memory of a dynamic graph: the table of tensors alone, and the file itself."""
 
 from typing import Any
 
-import msgspec
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from profiles.derived.loading import run_data
-from profiles.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
 from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES, flow_file, is_shown
-from profiles.shown.memory_flow_view import (
-    memory_flow_data,
-    read_flow_question,
-    summary_of,
-    tensors_view,
-)
+from profiles.shown.memory_flow_view import read_flow_question, summary_of, tensors_view
 from profiles.views.access import profile_or_404
 from profiles.views.addresses import page_of
 from webprofile.storage import storage
@@ -28,22 +20,13 @@ from webprofile.storage import storage
 
 @login_required
 @require_GET
-@gzip_page
-def picture(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """What the picture is drawn from, with `?tag=` of the tensors that are called so."""
-    summary = _summary_or_404(profile_or_404(request, profile_id))
-    found = memory_flow_data(summary, read_flow_question(request.GET))
-    response = HttpResponse(msgspec.json.encode(found), content_type="application/json")
-    response["Cache-Control"] = "private, no-cache"
-    return response
-
-
-@login_required
-@require_GET
 def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     """The table of tensors alone, which the page puts in place of the one it has."""
     profile = profile_or_404(request, profile_id)
-    found = tensors_view(_summary_or_404(profile), read_flow_question(request.GET))
+    summary = summary_of(run_data(profile))
+    if summary is None:
+        raise Http404
+    found = tensors_view(summary, read_flow_question(request.GET))
     context = {"memory_flow": found, "flow_page": page_of(profile)}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
@@ -80,10 +63,3 @@ def original_of(profile: Profile) -> dict[str, Any] | None:
         "download": reverse("profiles:original", args=[profile.pk, found.number]),
         "size_bytes": found.size_bytes,
     }
-
-
-def _summary_or_404(profile: Profile) -> MemoryFlowSummary:
-    summary = summary_of(run_data(profile))
-    if summary is None:
-        raise Http404
-    return summary

@@ -1,10 +1,8 @@
 """Pieces of a result page that are asked for one by one: rows of a table, one operator."""
 
-import msgspec
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.errors import AnalysisError
@@ -34,15 +32,6 @@ def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
     start = start // PAGE_ROWS * PAGE_ROWS
     context = {"start": start, "place": place, "body": table.body(start)}
     return render(request, "profiles/_rows.html", context)
-
-
-@login_required
-@require_GET
-@gzip_page
-def order(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The operators of the table that the address describes, in its order, as JSON: `rows`."""
-    rows = _table(request, profile_id).operators().tolist()
-    return HttpResponse(msgspec.json.encode({"rows": rows}), content_type="application/json")
 
 
 def _table(request: HttpRequest, profile_id: int) -> SideTable:

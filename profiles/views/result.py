@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
@@ -13,7 +12,6 @@ from django.views.decorators.http import require_GET
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.derived.loading import profile_data, run_data
-from profiles.exports import text_of
 from profiles.models import Profile
 from profiles.originals import are_of_trace
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
@@ -34,7 +32,6 @@ from profiles.views.memory_flow import original_of
 from tasks.models import Artifact
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
-from webprofile.streaming import answer_of
 from webprofile.wording import word
 
 #: fields whose errors are told in place
@@ -72,22 +69,6 @@ def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
     if profile.attempt is not None:
         return redirect("tasks:result", profile.attempt.task_id)
     return _swapped(request, profile) or _page(request, profile, {"upload": profile.upload})
-
-
-@login_required
-@require_GET
-def result_text(request: HttpRequest, task_id: int) -> HttpResponseBase:
-    """One pass as text, letter for letter what profile_analyze prints; the first, or `pass`.
-
-    All operators, or as many as `rows` says.
-    """
-    profile = profile_of(task_or_404(request, task_id))
-    if profile is None:
-        raise DomainError("not_finished", status=404)
-    data = profile_data(profile)
-    asked = read_request(request.GET, passes=len(data.passes))
-    columns = data.columns_of_pass(max(asked.pass_number - 1, 0))
-    return answer_of(request, text_of(columns, asked.top), "text/plain; charset=utf-8")
 
 
 def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]) -> HttpResponse:

@@ -4,8 +4,8 @@ from django.urls import path
 from rest_framework.renderers import JSONRenderer
 
 from accounts.models import AccessToken
-from profiles.rest import parts
-from profiles.rest.opened_views import OpenedOfAttempt
+from profiles.rest.opened_views import Opened
+from profiles.rest.parts import TaskFileParts
 from tasks.rest.left_views import PlainText, TaskOutputViewSet
 from tasks.rest.saved_views import SavedViewDetail, SavedViewList
 from tasks.rest.several import TasksViewSet
@@ -42,18 +42,18 @@ urlpatterns = [
     path("<int:task_id>/artifacts/<str:name>/", output({"get": "artifact"}), name="task-artifact"),
     path(
         "<int:task_id>/attempts/<int:number>/open/",
-        OpenedOfAttempt.as_view(),
+        Opened.as_view({"post": "of_attempt"}),
         name="task-attempt-open",
     ),
     path("<int:task_id>/files/<int:file_id>/", output({"get": "file"}), name="task-file"),
     path(
         "<int:task_id>/files/<int:file_id>/parts/",
-        parts.TaskFileParts.as_view(),
+        TaskFileParts.as_view({"post": "parts"}),
         name="task-file-parts",
     ),
     path(
         "<int:task_id>/files/<int:file_id>/join/",
-        parts.TaskFileJoin.as_view(),
+        TaskFileParts.as_view({"post": "join"}),
         name="task-file-join",
     ),
 ]

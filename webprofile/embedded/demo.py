@@ -163,6 +163,12 @@ def explain(visitor: Visitor, task: int) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
+def table(visitor: Visitor, task: int, rows: int) -> str:
+    """Return the first rows of a task's result, as profile_analyze prints them."""
+    profile = visitor.get(f"/api/v1/profiles/of-task/{task}/").json()["id"]
+    return visitor.get(f"/api/v1/profiles/{profile}/text/?rows={rows}").text
+
+
 def run(address: str, account: Path, examples: Path, python: str) -> None:
     """The whole demo. Raises DemoError, or an error of the network."""
     visitor = Visitor(address, json.loads(account.read_text(encoding="utf-8")))
@@ -175,7 +181,7 @@ def run(address: str, account: Path, examples: Path, python: str) -> None:
         confirm(visitor, task)
         say(f"Task {task['id']}: {model.name} on {worker['name']}, MegEngine {VERSION}")
         follow(visitor, task["id"])
-        say(visitor.get(f"/tasks/{task['id']}/result.txt?rows={ROWS}").text)
+        say(table(visitor, task["id"], ROWS))
         say(f"The result is at {address}/tasks/{task['id']}/result/")
     finally:
         visitor.close()

@@ -41,22 +41,19 @@ TAGS = {
 PATH_PARAMETERS = {
     "artifacts/{name}": "The file's name, such as `profile.json`.",
     "attempts/{number}": "Number of the attempt, from 1.",
-    "export/{name}": "What to export, as the profile's `exports` lists.",
+    "export/{name}": "The format, as the profile's `exports` lists; of a comparison csv or json.",
     "files/{file_id}": "Number of the file.",
     "files/{number}": "Number of the file, from 1.",
     "of-task/{task_id}": "Number of the task.",
     "opened/{upload_id}": "Number of the opened profile.",
-    "operators/{row}": "Row of the operator in the profile, from 0.",
     "problems/{code}": "The code, as in `code` of an error.",
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",
     "runtimes/{version}": "Version of MegEngine.",
     "tasks/{task_id}": "Number of the task.",
-    "values/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",
     "webhooks/{webhook_id}": "Number of the webhook.",
     "workers/{name}": "Name of the device.",
-    "{task_id}/{other_id}": "Number of the task that it is compared with.",
 }
 #: of answers that nothing else is to be said of
 ANSWERS = {"200": "What was asked for.", "201": "What was made."}

@@ -99,8 +99,7 @@ QUESTIONS = [
     Question("title", _OWNER, "/api/v1/profiles/?title=$value"),
     Question("title", _OWNER, "/api/v1/profiles/opened/?name=$value"),
     Question("title", _OWNER, "/profiles/compare/?p=$profile&find=$value"),
-    Question("title", _OWNER, "/api/v1/profiles/compare/candidates/?p=$profile&find=$value"),
-    Question("device", _OWNER, "/api/v1/profiles/compare/candidates/?p=$profile&find=$value"),
+    Question("device", _OWNER, "/profiles/compare/?p=$profile&find=$value"),
     Question("device", _GRANTED, "/api/v1/workers/?name=$value"),
     Question("pool", _GRANTED, "/api/v1/workers/?pool=$value"),
     # the form and what it asks
@@ -131,11 +130,8 @@ QUESTIONS = [
     Question("file", _OWNER, "/tasks/$task/files/$value/"),
     Question("file", _OWNER, "/api/v1/tasks/$task/files/$value/"),
     Question("second task", _OWNER, "/tasks/$task/compare-io/$value/"),
-    Question("second task", _OWNER, "/api/v1/profiles/values/$task/$value/"),
     Question("second profile", _OWNER, "/profiles/compare/?p=$profile&p=$value"),
-    Question("second profile", _OWNER, "/profiles/compare/graph/?p=$profile&p=$value"),
-    Question("second profile", _OWNER, "/profiles/compare.csv?p=$profile&p=$value"),
-    Question("second profile", _OWNER, "/profiles/compare.json?p=$profile&p=$value"),
     Question("second profile", _OWNER, "/api/v1/profiles/compare/?p=$profile&p=$value"),
-    Question("second profile", _OWNER, "/api/v1/profiles/compare/csv/?p=$profile&p=$value"),
+    Question("second profile", _OWNER, "/api/v1/profiles/compare/export/csv/?p=$profile&p=$value"),
+    Question("second profile", _OWNER, "/api/v1/profiles/compare/graph/?p=$profile&p=$value"),
 ]

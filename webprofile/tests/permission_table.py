@@ -104,6 +104,8 @@ def _walk(resolver: Any, prefix: str, spaces: tuple[str, ...]) -> Iterator[Route
 
 def _methods_of(view: Any) -> tuple[str, ...]:
     """Of a resource those that it has; no page sees any but these two, and HEAD."""
+    if actions := getattr(view, "actions", None):  # a view set
+        return tuple(method for method in METHODS if method.lower() in actions)
     made = getattr(view, "cls", None)
     if made is None:
         return METHODS[:2]

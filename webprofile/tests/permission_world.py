@@ -77,8 +77,7 @@ _KNOWN = {
 }
 #: where an owner reads on which device his task ran, though he may use it no more
 OWN_WORK = (
-    "tasks:", "profiles:", "api:task", "api:profile", "api:opened", "api:compare", "api:values",
-    "/ws/tasks/",
+    "tasks:", "profiles:", "api:task", "api:profile", "api:opened", "api:compare", "/ws/tasks/",
 )  # fmt: skip
 
 
@@ -272,12 +271,9 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
         "admin:autocomplete": "app_label=workers&model_name=grant&field_name=user",
         "api:worker-queue": "version=1.13.0",
         "profiles:compare": both,
-        "profiles:compare-csv": both,
-        "profiles:compare-json": both,
-        "profiles:compare-graph": both,
         "api:compare": both,
-        "api:compare-csv": both,
-        "api:compare-candidates": f"p={profile.pk}",
+        "api:compare-export": both,
+        "api:compare-graph": both,
     }
 
 

@@ -1,6 +1,6 @@
 // The executed graph on the result page. Nothing is fetched before the reader opens it.
 
-import { bytesize, fill } from "../format.js";
+import { fill } from "../format.js";
 import { fetched } from "./graph_fetch.js";
 import { makeFrame, NotDrawn } from "./graph_frame.js";
 import { showLegend, showPath } from "./graph_legend.js";
@@ -62,7 +62,7 @@ function openGraph(question) {
     const url = new URL(dataset.document, location.href);
     const [side, colour] = colours.value.split(":");
     const parameters = { ...question, side, colour };
-    for (const [name, value] of Object.entries(parameters)) if (value !== "") url.searchParams.set(name, value);
+    for (const [name, value] of Object.entries(parameters)) if (value) url.searchParams.set(name, value);
     openFrame();
     const text = await fetched(url, (response) => response.text());
     if (!isWanted()) return;
@@ -150,16 +150,18 @@ function save(file, name) {
 /** Show the model that was uploaded, or say why not and stay with the executed graph. */
 function openModel() {
   return attempt(async (isWanted) => {
-    const told = await fetched(dataset.model, (response) => response.json());
+    const page = new DOMParser().parseFromString(await fetched(dataset.model, (response) => response.text()), "text/html");
     if (!isWanted()) return;
-    if (told.reason) {
+    const reason = page.getElementById("model-reason");
+    if (reason) {
       sources.forEach((each) => (each.checked = each.value === "executed"));
       part.dataset.state = "drawn";
-      say(told.reason, "problem");
+      say(reason.textContent, "problem");
       return;
     }
-    say(fill(dataset.loadingModel, { size: bytesize(told.size_bytes) }));
-    const file = await fetched(told.address, (response) => response.blob());
+    const model = page.getElementById("model-graph").dataset;
+    say(model.loading);
+    const file = await fetched(model.address, (response) => response.blob());
     if (!isWanted()) return;
     part.dataset.source = "model";
     await openFrame().open(file, "model.mge");

@@ -15,7 +15,8 @@ export async function fetched(url, read) {
   } catch {
     throw new NotDrawn("");
   }
-  if (response.redirected && address.origin === location.origin) location.reload();
+  const isOver = response.redirected || response.status === 401;
+  if (isOver && address.origin === location.origin) location.reload();
   throw new NotDrawn(await words(response));
 }
 

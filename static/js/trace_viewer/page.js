@@ -36,23 +36,22 @@ function say(text, kind = "") {
 async function fromStorage(address) {
   let response = null;
   try {
-    response = await fetch(address, { credentials: "omit" });
+    response = await fetch(address);
     if (response.ok) return await response.arrayBuffer();
   } catch {
     throw new Refused(dataset.away, true);
   }
+  if (response.status === 401) location.reload();
   if (response.status === 404) throw new Refused(dataset.missing, false);
   throw new Refused(dataset.away, true);
 }
 
 /** The file as it was opened: {buffer, done}. */
 async function wholeFile() {
-  say(dataset.loading);
-  const told = await fetched(dataset.file, (response) => response.json());
-  if (told.reason) throw new Refused(told.reason, false);
-  say(fill(dataset.loadingFile, { size: bytesize(told.size_bytes) }));
-  const buffer = await fromStorage(told.address);
-  return { buffer: told.is_cut ? mended(buffer) : buffer, done: "" };
+  if (dataset.refused) throw new Refused(dataset.refused, false);
+  say(fill(dataset.loadingFile, { size: bytesize(Number(dataset.size)) }));
+  const buffer = await fromStorage(dataset.file);
+  return { buffer: "isCut" in dataset ? mended(buffer) : buffer, done: "" };
 }
 
 /** A part of the trace, all of it for null. */

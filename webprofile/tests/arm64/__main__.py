@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from testdata import DATA
-from webprofile.embedded.demo import Visitor
+from webprofile.embedded.demo import Visitor, table
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
 from webprofile.tests.end_to_end.runs import submit, watch
@@ -102,9 +102,9 @@ def run_model(visitor: Visitor) -> None:
     }
     task = submit(visitor, files, on=_NAME, options={"iter": 4})
     assert watch(visitor, task)[0][-1] == "succeeded"
-    table = visitor.get(f"/tasks/{task}/result.txt?rows=5").text
-    assert "total device time" in table.lower(), table
-    say(f"task {task} succeeded on {_NAME}:\n{table}")
+    text = table(visitor, task, 5)
+    assert "total device time" in text.lower(), text
+    say(f"task {task} succeeded on {_NAME}:\n{text}")
 
 
 def run_tests(machine: Machine, arguments: list[str]) -> int:

@@ -249,7 +249,7 @@ def test_the_graph_is_drawn_on_a_second_origin(show, settings, live_server):
 def test_a_graph_that_does_not_come_says_so_and_can_be_asked_for_again(show):
     graph = show(good_profile("tiny"))
     graph.browser.execute_cdp_cmd("Network.enable", {})
-    graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*document.netron*"]})
+    graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/graph/netron/*"]})
     graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/")
     graph.wait_for("failed")
     assert "could not be loaded" in graph.status

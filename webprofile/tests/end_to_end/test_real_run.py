@@ -7,7 +7,7 @@ import subprocess
 import httpx2
 import pytest
 
-from webprofile.embedded.demo import DemoError
+from webprofile.embedded.demo import DemoError, table
 from webprofile.tests.end_to_end.runs import page, send, watch
 from webprofile.tests.site import Site
 
@@ -45,7 +45,7 @@ def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints
         text=True,
         check=True,
     ).stdout
-    shown = visitor.get(f"/tasks/{task}/result.txt?rows=10").text
+    shown = table(visitor, task, 10)
     assert shown.rstrip("\n") == original.rstrip("\n")
     html = visitor.get(f"/tasks/{task}/result/?rows=10").text
     assert "ConvolutionForward" in html

@@ -1,0 +1,70 @@
+"""Fields of answers, and serializers of structs, whose fields are described where they stand."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from msgspec import inspect
+from rest_framework import serializers
+
+#: floats may be null, as JSON has neither nan nor infinity
+_PLAIN: dict[type, Callable[..., serializers.Field]] = {
+    inspect.BoolType: serializers.BooleanField,
+    inspect.FloatType: partial(serializers.FloatField, allow_null=True),
+    inspect.IntType: serializers.IntegerField,
+    inspect.StrType: partial(serializers.CharField, allow_blank=True),
+}
+
+
+def number(help_text: str) -> serializers.FloatField:
+    """A number that a profile may not tell; nan and infinity are null too."""
+    return serializers.FloatField(allow_null=True, help_text=f"{help_text} Null: unknown.")
+
+
+def numbers(help_text: str) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.FloatField(allow_null=True), help_text=f"{help_text} Null: unknown."
+    )
+
+
+def whole(help_text: str) -> serializers.ListField:
+    return serializers.ListField(child=serializers.IntegerField(), help_text=help_text)
+
+
+def texts(help_text: str) -> serializers.ListField:
+    return serializers.ListField(child=serializers.CharField(), help_text=help_text)
+
+
+@cache
+def answer_of(cls: type) -> type[serializers.Serializer]:
+    """A serializer for the schema of a struct; each field is `Annotated` with a description."""
+    info = inspect.type_info(cls)
+    assert isinstance(info, inspect.StructType)
+    fields = {each.encode_name: _field(each.type, required=each.required) for each in info.fields}
+    attributes = {"__doc__": cls.__doc__, "__module__": cls.__module__, **fields}
+    return type(_name(cls), (serializers.Serializer,), attributes)
+
+
+def _name(cls: type) -> str:
+    """What the schema calls it: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
+    package = cls.__module__.split(".")[1].title().replace("_", "").removesuffix("s")
+    return cls.__name__ if cls.__name__.startswith(package) else package + cls.__name__
+
+
+def _field(kind: inspect.Type, **more: Any) -> serializers.Field:
+    match kind:
+        case inspect.Metadata():
+            schema = kind.extra_json_schema or {}
+            return _field(kind.type, help_text=schema["description"], **more)
+        case inspect.UnionType():
+            (known,) = (each for each in kind.types if not isinstance(each, inspect.NoneType))
+            return _field(known, **more | {"allow_null": True})
+        case inspect.StructType():
+            return answer_of(kind.cls)(**more)
+        case inspect.VarTupleType(item_type=inspect.StructType() as item):
+            return answer_of(item.cls)(many=True, **more)
+        case inspect.VarTupleType():
+            return serializers.ListField(child=_field(kind.item_type), **more)
+        case inspect.LiteralType():
+            return serializers.ChoiceField(kind.values, **more)
+    return _PLAIN[type(kind)](**more)
