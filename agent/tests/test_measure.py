@@ -77,6 +77,10 @@ async def test_standard_is_a_clean_pass_and_profiled_processes(obeying, server, 
     assert found.plan == plan
     assert [each.passes_done for each in server.of(AttemptStarted)] == [0, 1, 2, 3, 4]
     assert server.log_text().count("==== pass ") == 4
+    assert storage.requests.count("GET model.mge") == 1
+    assert found.device["before"]["memory_available_bytes"] > 0
+    assert found.device["after"]["at"] >= found.device["before"]["at"]
+    assert found.gate["passed"] is True
 
 
 async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one_counts(
@@ -320,19 +324,6 @@ async def test_a_file_seen_before_comes_from_the_cache(obeying, server, storage)
     assert again.exit_code == 0
     assert again.received == end.received
     assert storage.requests.count("GET model.mge") == 1
-
-
-async def test_several_passes_download_the_model_once(obeying, server, storage):
-    await server.run(plan=Plan(preset="custom", clean=True, profiled=4))
-    assert storage.requests.count("GET model.mge") == 1
-
-
-async def test_the_device_is_looked_at_before_and_after(obeying, server, storage):
-    await server.run()
-    found = measured(storage)
-    assert found.device["before"]["memory_available_bytes"] > 0
-    assert found.device["after"]["at"] >= found.device["before"]["at"]
-    assert found.gate["passed"] is True
 
 
 async def test_the_end_names_the_command_of_each_kind_of_pass(obeying, server, storage):

@@ -16,14 +16,18 @@ from agent.tests.fakes import FakeServer, Storage
 
 
 async def test_a_run_continues_while_the_connection_is_lost(device, server):
-    device.start('say("one"); time.sleep(0.8); say("two"); write_profile()')
-    order = await server.begin()
+    device.start('say("one"); time.sleep(1); say("two"); write_profile()')
+    order = await server.ask()
+    await server.expect(AttemptLog)
     await server.drop()
     hello = await server.expect(Hello, 2)
     assert hello.running == {order.attempt}
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert server.log_text() == "one\ntwo\n"
+    # what was told without an answer is told again from the begin
+    assert len(server.of(AttemptStarted)) == 2
+    assert [chunk.seq for chunk in server.of(AttemptLog)] == [1, 1, 2]
 
 
 async def test_a_connection_that_says_nothing_any_more_is_given_up(device, server):
@@ -31,16 +35,6 @@ async def test_a_connection_that_says_nothing_any_more_is_given_up(device, serve
     await server.expect(Hello)
     server.front.forget()
     await server.expect(Hello, 2)
-
-
-async def test_after_a_reconnect_start_and_log_are_told_again_from_the_begin(device, server):
-    device.start('say("one"); time.sleep(1); say("two"); write_profile()')
-    order = await server.ask()
-    await server.expect(AttemptLog)
-    await server.drop()
-    await server.end_of(order)
-    assert len(server.of(AttemptStarted)) == 2
-    assert [chunk.seq for chunk in server.of(AttemptLog)] == [1, 1, 2]
 
 
 async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
