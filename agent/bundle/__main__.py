@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from agent.bundle.build import MACHINES, BuildFailed, build
+from agent.runtimes.install import user_cache
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,18 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     os.nice(10)  # a site may be starting beside
     machines = [platform.machine() if name == "this" else name for name in chosen.machine or ()]
     try:
-        manifest = build(chosen.out, _cache(), machines or MACHINES, say=_say)
+        manifest = build(chosen.out, user_cache() / "bundle", machines or MACHINES, say=_say)
     except (BuildFailed, OSError) as problem:
         _say(f"agent.bundle: {problem}")
         return 1
     _say(f"agent {manifest['version']}: {len(manifest['files'])} files in {chosen.out}")
     return 0
-
-
-def _cache() -> Path:
-    """Packages are the same for all clones of this user."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "megengine-web-profile" / "bundle"
 
 
 def _say(line: str) -> None:

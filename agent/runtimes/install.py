@@ -140,8 +140,11 @@ def find_wheels() -> list[RuntimeDescription]:
 def cache_folder() -> Path:
     """`MGW_RUNTIME_CACHE`, else a folder of ours in the user's cache."""
     own = os.environ.get("MGW_RUNTIME_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
+    return Path(own).expanduser().absolute() if own else user_cache()
+
+
+def user_cache() -> Path:
+    """Our folder in the user's cache, one for all clones."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "megengine-web-profile"
 

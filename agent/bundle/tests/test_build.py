@@ -14,10 +14,11 @@ import pytest
 
 from agent import __version__
 from agent.bundle import build as building
-from agent.bundle.__main__ import _cache
 from agent.bundle.build import BuildFailed, build
+from agent.runtimes.install import user_cache
 
 MACHINE = platform.machine()
+CACHE = user_cache() / "bundle"
 KIND = f"linux-{MACHINE}-cp3{sys.version_info[1]}"
 
 
@@ -34,14 +35,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(building, "MINORS", (sys.version_info[1],))
-            return folder, build(folder, _cache(), [MACHINE])
+            return folder, build(folder, CACHE, [MACHINE])
     finally:
         os.umask(before)
 
 
 def test_a_built_agent_runs_alone_and_is_the_same_each_time(built, tmp_path: Path):
     _, manifest = built
-    again = build(tmp_path, _cache(), [MACHINE])
+    again = build(tmp_path, CACHE, [MACHINE])
     assert manifest["files"] == again["files"]
     assert json.loads((tmp_path / "manifest.json").read_text()) == again
     file = manifest["files"][KIND]
@@ -81,24 +82,24 @@ def test_it_holds_neither_tests_nor_anything_of_the_server(built):
 
 
 def test_what_is_built_already_is_not_built_again(tmp_path: Path):
-    made = build(tmp_path, _cache(), [MACHINE])
+    made = build(tmp_path, CACHE, [MACHINE])
     path = tmp_path / made["files"][KIND]["name"]
     before = path.stat().st_mtime_ns
-    build(tmp_path, _cache(), [MACHINE])
+    build(tmp_path, CACHE, [MACHINE])
     assert path.stat().st_mtime_ns == before
     path.unlink()
     (tmp_path / "old.pyz").touch()
-    build(tmp_path, _cache(), [MACHINE])
+    build(tmp_path, CACHE, [MACHINE])
     assert path.exists()
     assert not (tmp_path / "old.pyz").exists()
 
 
 def test_a_device_that_packages_lack_is_named_and_the_others_are_built(tmp_path: Path):
-    made = build(tmp_path, _cache(), [MACHINE, "mips"])
+    made = build(tmp_path, CACHE, [MACHINE, "mips"])
     assert set(made["files"]) == {KIND}
     assert list(made["missing"]) == [KIND.replace(MACHINE, "mips")]
     with pytest.raises(BuildFailed):
-        build(tmp_path / "none", _cache(), ["mips"])
+        build(tmp_path / "none", CACHE, ["mips"])
     assert not (tmp_path / "none" / "manifest.json").exists()
 
 
