@@ -48,6 +48,15 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
+def failing(code: int):
+    """A function that ends as the disk does with this error."""
+
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
 def damage(path, content: bytes) -> None:
     path.chmod(0o600)
     path.write_bytes(content)
@@ -135,10 +144,7 @@ def test_a_name_that_is_no_sha256_is_an_error(bench, tmp_path):
 
 
 def test_where_the_kernel_copies_nothing_the_copy_is_made_by_hand(bench, monkeypatch):
-    def refuse(*_):
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "copy_file_range", refuse)
+    monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV))
     content = b"m" * 900
     assert bench.keep(content)
     assert bench.take(content) == content
@@ -171,17 +177,14 @@ def test_threads_share_one_cache(tmp_path):
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
 def test_a_file_that_cannot_be_read_is_dropped_and_is_a_miss(bench, monkeypatch, code):
-    def fail(*_):
-        raise OSError(code, os.strerror(code))
-
     bench.keep(b"model")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_copy", fail)
+        patch.setattr(module, "_copy", failing(code))
         assert bench.take(b"model") is None
     assert bench.names() == set()
     assert bench.keep(b"model")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "sha256_of", fail)
+        patch.setattr(module, "sha256_of", failing(code))
         assert bench.take(b"model") is None
     assert bench.names() == set()
 
@@ -192,11 +195,8 @@ def test_something_else_in_a_files_place_is_a_miss(bench):
 
 
 def test_a_full_disk_is_a_miss_and_costs_no_file(bench, monkeypatch):
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     bench.keep(b"model")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_copy", fail)
+        patch.setattr(module, "_copy", failing(errno.ENOSPC))
         assert bench.take(b"model") is None
     assert bench.take(b"model") == b"model"
