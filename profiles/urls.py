@@ -5,12 +5,11 @@ from django.urls import path
 from profiles.views import (
     compare,
     exports,
-    graph,
     memory_flow,
     opened,
     operators,
     result,
-    timeline,
+    viewers,
 )
 
 app_name = "profiles"
@@ -31,8 +30,8 @@ urlpatterns = [
     path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
     path("<int:profile_id>/operators/", operators.operators, name="operators"),
     path("<int:profile_id>/operators/<int:row>/", operators.operator, name="operator"),
-    path("<int:profile_id>/graph/", graph.page, name="graph"),
-    path("<int:profile_id>/trace/", timeline.page, name="trace"),
+    path("<int:profile_id>/graph/", viewers.graph, name="graph"),
+    path("<int:profile_id>/trace/", viewers.timeline, name="trace"),
     path("<int:profile_id>/memory-flow/tensors/", memory_flow.tensors, name="memory-flow-tensors"),
     path("<int:profile_id>/memory-flow/image.svg", memory_flow.image, name="memory-flow-image"),
 ]

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from profiles.views import artifacts, compare_io, graph, result
+from profiles.views import artifacts, compare_io, result, viewers
 from tasks import views as task_views
 from tasks.listing import views as list_views
 
@@ -24,7 +24,7 @@ urlpatterns = [
     path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),
     path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
     path("<int:task_id>/result/", result.result, name="result"),
-    path("<int:task_id>/model/", graph.task_model, name="model"),
+    path("<int:task_id>/model/", viewers.task_model, name="model"),
     path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
     path(
         "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",

@@ -7,8 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from accounts.views import own as account_views
-from profiles.views.netron import netron
-from profiles.views.perfetto import perfetto
+from profiles.views.viewers import netron, perfetto
 from tasks import views as task_views
 from webprofile.views import favicon, healthz
 from webprofile.watching.views import metrics, readyz

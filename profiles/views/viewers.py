@@ -1,8 +1,10 @@
-"""What browsers get of a viewer: its page in an origin of its own, and its files.
+"""Netron, the viewer of graphs, and Perfetto, that of traces: pages around them, and their sites.
 
-The page is sandboxed (CSP): sessions and storage of this site are out of its reach, and it may load
-nothing but the files of its own folder. Files are kept for good, since their address changes with
-their content.
+Nothing of the packages is changed on disk. A viewer's page is served without what calls out, asks
+for consent or expires, with files of ours beside its own. It is sandboxed (CSP), in an origin that
+nothing else has, since what it parses is a user's file: sessions and storage of this site are out
+of its reach, and it may load nothing but the files of its own folder. Files are kept for good,
+since their address changes with their content.
 """
 
 import json
@@ -11,17 +13,139 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils.html import escape
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
 
+from profiles.perfetto import (
+    perfetto_address,
+    perfetto_compressed,
+    perfetto_content,
+    perfetto_files,
+    perfetto_page,
+    perfetto_tag,
+)
+from profiles.provenance import title_of
+from profiles.shown.graph_view import task_model_view
+from profiles.shown.trace_file import is_trace, trace_file_view, trace_original
+from profiles.shown.trace_timeline import timeline_view
+from profiles.viewer import compressed, content, theme_of, viewer_files, viewer_page
+from profiles.views.access import profile_or_404, task_or_404
+from profiles.views.addresses import page_of
 from webprofile.origins import framing_origins
 
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}
 _KINDS = {".js": "text/javascript", ".wasm": "application/wasm", ".woff2": "font/woff2"}
 _YEAR_S = 365 * 24 * 3600
+#: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
+_EARLY = (
+    "python", "base", "text", "flatbuffers", "flexbuffers", "zip", "tar", "json", "xml",
+    "protobuf", "hdf5", "grapher", "browser", "view", "message", "dagre",
+)  # fmt: skip
 
 
-def viewer_file(
+@login_required
+@require_GET
+def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """The graph on a page of its own, as large as the window."""
+    return render(request, "profiles/graph.html", {"profile": profile_or_404(request, profile_id)})
+
+
+@login_required
+@require_GET
+@never_cache
+def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
+    """The model of a task in the viewer, whatever the task's state.
+
+    The task's page takes the part `#model-graph` from here when its reader opens the preview.
+    """
+    task = task_or_404(request, task_id)
+    context = {"task": task, "model": task_model_view(task)}
+    return render(request, "tasks/model.html", context)
+
+
+@login_required
+@require_GET
+def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """All of a trace, as large as the window."""
+    profile = profile_or_404(request, profile_id)
+    if not is_trace(profile):
+        raise Http404
+    context = {
+        "profile": profile,
+        "name": title_of(profile),
+        "result": page_of(profile),
+        "viewer": perfetto_address(),
+        "overview": timeline_view(profile),
+        "file": trace_file_view(profile),
+        "number": found.number if (found := trace_original(profile)) else 1,
+    }
+    return render(request, "profiles/timeline.html", context)
+
+
+@require_GET
+def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
+    """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
+    # the tag stands in the policy: no other text may get there
+    theme = theme_of(tag)
+    if theme is None or (name and name not in viewer_files()):
+        raise Http404
+    if name == "":
+        return _netron_page(request, theme)
+    return _viewer_file(
+        request, name, lambda: content(name, theme), lambda: compressed(name, theme)
+    )
+
+
+def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
+    page = viewer_page(theme)
+    # a type that Netron does not know: it then loads no other format's parts ahead of need
+    head = '<meta name="type" content="Frame">\n'
+    head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
+
+    def rules(here: str) -> tuple[str, ...]:
+        return (
+            f"script-src {here}",
+            f"style-src {here} {page.styles}",
+            f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
+            f"img-src {here} data:",
+        )
+
+    return _viewer_frame(request, page.text, head=head, rules=rules)
+
+
+@require_GET
+def perfetto(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
+    """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
+    # the tag stands in the policy: no other text may get there
+    if tag != perfetto_tag() or (name and name not in perfetto_files()):
+        raise Http404
+    if name == "":
+        return _perfetto_page(request)
+    return _viewer_file(
+        request, name, lambda: perfetto_content(name), lambda: perfetto_compressed(name)
+    )
+
+
+def _perfetto_page(request: HttpRequest) -> HttpResponse:
+    text, scripts = perfetto_page()
+
+    def rules(here: str) -> tuple[str, ...]:
+        return (
+            f"script-src {here} {scripts} 'wasm-unsafe-eval'",
+            # libraries in its bundle write style sheets into the page
+            f"style-src {here} 'unsafe-inline'",
+            f"font-src {here}",
+            f"img-src {here} data: blob:",
+        )
+
+    return _viewer_frame(request, text, rules=rules)
+
+
+def _viewer_file(
     request: HttpRequest, name: str, plain: Callable[[], bytes], packed: Callable[[], bytes]
 ) -> HttpResponse:
     """The file as it is, or as gzip where that is smaller and the browser takes it."""
@@ -39,7 +163,7 @@ def viewer_file(
     return response
 
 
-def viewer_frame(
+def _viewer_frame(
     request: HttpRequest, text: str, *, head: str = "", rules: Callable[[str], Sequence[str]]
 ) -> HttpResponse:
     """The page of a viewer, with the script through which pages of ours talk with it.

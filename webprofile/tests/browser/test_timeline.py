@@ -198,7 +198,7 @@ class TestWhatGoesWrong:
     def test_what_was_read_before_there_were_overviews_is_drawn_from_its_file(
         self, timeline, monkeypatch
     ):
-        monkeypatch.setattr("profiles.views.timeline.timeline_view", lambda _: None)
+        monkeypatch.setattr("profiles.views.viewers.timeline_view", lambda _: None)
         timeline.open("drawn")
         timeline.inside("interpreter")
         timeline.browser.switch_to.default_content()
@@ -215,7 +215,7 @@ class TestWhatGoesWrong:
 
     def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
         broken = gzip.compress(b"no trace at all" * 100), 0
-        monkeypatch.setattr("profiles.views.timeline.trace_cut", lambda *_: broken)
+        monkeypatch.setattr("profiles.derived.cuts.trace_cut", lambda *_: broken)
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
         assert timeline.all(".timeline__frame") == []
