@@ -12,6 +12,7 @@ from uuid import UUID
 from agent.bench import Bench
 from agent.cores import oversubscription
 from agent.delivery import Delivery
+from agent.device.state import read_counters
 from agent.feeding import Feeding
 from agent.held import measure_folder
 from agent.incoming import TransferError
@@ -188,7 +189,7 @@ class Attempt:
         try:
             runtime, recipe = self._prepare()
             box = tools.scripts.sandbox if order.script else tools.sandbox
-            since = tools.bench.look()
+            since = read_counters()
             limits = tools.limits.for_task(order.timeout_s)
             if order.script and tools.scripts.sandbox.owner is not None:
                 limits = limits.for_a_user_of_its_own()

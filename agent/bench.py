@@ -14,7 +14,7 @@ from uuid import UUID
 from agent.device.gate import GateResult, cool_down, wait_until_calm
 from agent.device.gpu import GpuReader
 from agent.device.observe import Observation, Observer
-from agent.device.state import Counters, read_counters
+from agent.device.state import Counters
 from agent.pulse import Heart
 from agent.tables import GateLimits
 
@@ -40,9 +40,7 @@ class Watch:
 class Bench:
     """One for the agent; several attempts may be measured at once where the server allows it."""
 
-    def __init__(
-        self, limits: GateLimits, heart: Heart | None = None, cores: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, limits: GateLimits, heart: Heart, cores: tuple[int, ...]) -> None:
         self.heartbeat_s = 5.0
         self.held: Callable[[], frozenset[UUID]] = frozenset
         self._limits, self._heart, self._cores = limits, heart, cores
@@ -53,19 +51,18 @@ class Bench:
     @property
     def is_quiet(self) -> bool:
         """An attempt is measured, and its lease is renewed without us."""
-        return self._measured > 0 and self._heart is not None and self._heart.is_well
+        return self._measured > 0 and self._heart.is_well
 
     def renew(self) -> None:
         """`held()` or the rhythm is another one: what renews the leases must know."""
-        if self._measured and self._heart is not None:
+        if self._measured:
             self._heart.beat(self.held(), self.heartbeat_s)
 
-    def look(self) -> Counters:
-        """The beginning of a window that `begin` may take: so that it need not wait for one."""
-        return read_counters()
-
     async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> Watch:
-        """Wait for calm, then begin to watch and to be quiet. Returns early if `halted` is set."""
+        """Wait for calm, then begin to watch and to be quiet. Returns early if `halted` is set.
+
+        since: counters that were read before, so that a calm device need not be looked at anew
+        """
         rested_s = await cool_down(self._limits, self._ended_s, halted)
         gate = await wait_until_calm(self._limits, halted, since, self._gpus)
         observer = Observer(gpus=self._gpus, cores=self._cores)
@@ -78,6 +75,6 @@ class Bench:
         """Look at the device once more; the agent may speak again."""
         self._measured -= 1
         self._ended_s = time.monotonic()
-        if self._heart is not None and not self._measured:
+        if not self._measured:
             self._heart.rest()
         watch.observation = await watch.observer.end()
