@@ -3,11 +3,19 @@
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tasks.models import Attempt, Task
 from tasks.queue.facts import facts_of, outlook
 from tasks.queue.scheduling import assign_waiting, rebind_strays
-from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
+from tasks.tests.make import (
+    ask_for_any,
+    last_seen,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    occupy,
+)
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -19,6 +27,7 @@ def fill(owners, worker: Worker, number: int) -> None:
         for _ in range(number):
             make_waiting_task(owner, worker)
             ask_for_any(owner, {"chip": "A"})
+        last_seen(timezone.now())  # a slow machine may need half a minute for this
     Task.objects.filter(state="waiting").update(worker=worker)
 
 
