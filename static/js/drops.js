@@ -4,6 +4,7 @@
  * Let files be dropped on `area`; a drop beside it must not open the file instead of the page.
  *
  * onTransfer: sees the drop first, and takes it by returning true
+ * @param {(transfer: DataTransfer) => boolean} onTransfer
  */
 export function acceptDrops(area, onFiles, onTransfer = () => false) {
   for (const name of ["dragenter", "dragover"]) {

@@ -48,7 +48,7 @@ export function recall() {
   } catch {
     return null;
   }
-  const [visit] = performance.getEntriesByType("navigation");
+  const [visit] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
   const isBack = ["back_forward", "reload"].includes(visit?.type);
   if (kept && kept.reader === form.dataset.reader && (isBack || kept.isWanted)) return kept;
   forget();

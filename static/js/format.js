@@ -55,7 +55,10 @@ export function localizeTimes(root) {
   }
 }
 
-/** Units of time: length in s, name, and the decimals of it that a clock can tell. */
+/**
+ * Units of time: length in s, name, and the decimals of it that a clock can tell.
+ * @type {[number, string, number][]}
+ */
 const TIMES = [[1, "s", 9], [1e-3, "ms", 6], [1e-6, "µs", 3], [1e-9, "ns", 3]];
 
 /** The unit for times, s, that stand side by side: the one that fits the longest of them. */

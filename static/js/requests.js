@@ -14,6 +14,8 @@ export class Refusal extends Error {
     this.code = code;
     this.field = field;
     this.errors = errors;
+    /** Whether it is the answer to the submission of files that are all in storage. */
+    this.isOfSubmit = false;
   }
 }
 

@@ -102,6 +102,7 @@ export class Transfer {
    *
    * isFinal(error): whether retrying cannot help; throws such errors. `error.isOfSubmit` is true for
    * errors of `urls.submit`
+   * @param {(error: any) => boolean} isFinal
    */
   async run(targets, urls, isFinal = () => false) {
     let known = targets;

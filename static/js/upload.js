@@ -22,7 +22,7 @@ const MD5 = /^"?([0-9a-f]{32})"?$/;
  *
  * Resolves to the MD5 that storage formed (its ETag); to "" where it tells none, or not to this page.
  */
-export function putBlob(blob, { url, headers }, { onProgress, signal }) {
+export function putBlob(blob, { url, headers }, { onProgress, signal = null }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     const over = new AbortController();

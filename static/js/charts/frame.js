@@ -22,7 +22,10 @@ const LEAST_MARK_PX = 8;
 
 export class Frame {
   constructor(parts, chart, picture, words) {
-    Object.assign(this, { parts, chart, picture, words });
+    this.parts = parts;
+    this.chart = chart;
+    this.picture = picture;
+    this.words = words;
     this.cursor = -1;
     this.hovered = -1;
     this.listen();

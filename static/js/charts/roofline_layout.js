@@ -21,6 +21,8 @@ export const ridge = (flops, bytesPerS) => flops / bytesPerS;
 /**
  * Lines of the roofs between `low` and `high` FLOP/byte: `{name, points}`. The memory's slope goes up
  * to the highest roof; each compute roof starts where the slope reaches it.
+ * @param {{roofs: any[], bytes_s: number}} peaks
+ * @param {number[]} range
  */
 export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
   const known = roofs.filter(({ flops }) => flops > 0);

@@ -29,6 +29,7 @@ class Show {
     this.all = all;
     this.parts = partsOf(figure);
     this.frame = null;
+    this.chart = null;
     this.parts.retry.addEventListener("click", () => this.start());
     this.parts.device?.addEventListener("change", (event) => this.start({ device: event.target.value }));
   }

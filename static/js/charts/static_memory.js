@@ -14,7 +14,10 @@ export function staticMemoryPicture(context) {
 
 class StaticMemory {
   constructor({ data, words, chart, echarts }) {
-    Object.assign(this, { data, words, chart, echarts });
+    this.data = data;
+    this.words = words;
+    this.chart = chart;
+    this.echarts = echarts;
     this.length = data.id.length;
     this.span = Math.max(data.steps, 1);
     this.view = [0, this.span];
@@ -152,6 +155,7 @@ class StaticMemory {
     return true;
   }
 
+  /** @param {number[]} view */
   look([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });

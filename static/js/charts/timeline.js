@@ -22,12 +22,19 @@ export function timelinePicture(context) {
 
 class Timeline {
   constructor({ data, operators, words, chart, echarts, parts, fetchMore }) {
-    Object.assign(this, { operators, words, chart, echarts, fetchMore, parts });
+    this.operators = operators;
+    this.words = words;
+    this.chart = chart;
+    this.echarts = echarts;
+    this.fetchMore = fetchMore;
+    this.parts = parts;
     this.lanes = data.lanes;
     this.span = Math.max(data.span, 1e-3);
     this.whole = data;
     /** Where the operator is that the reader came to last: what zooming goes to. */
     this.centre = null;
+    /** Set by `Show`: draws again after a change. */
+    this.redraw = (change) => change();
     this.view = [0, this.span];
     this.take(data, [0, this.span]);
     this.length = data.start.length;
@@ -41,7 +48,9 @@ class Timeline {
   }
 
   take(data, held) {
-    Object.assign(this, { data, held, length: data.start.length });
+    this.data = data;
+    this.held = held;
+    this.length = data.start.length;
     this.firsts = firstsOf(data.count);
     this.bars = barsByRow(data.count, data.rows);
   }
@@ -183,6 +192,7 @@ class Timeline {
     this.look(views[act]());
   }
 
+  /** @param {number[]} view */
   look([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });

@@ -30,27 +30,47 @@ export function barsByRow(counts, rows) {
   return found;
 }
 
-/** A window `[low, high]` within `[0, span]`, moved inside where it leaves. */
+/**
+ * A window `[low, high]` within `[0, span]`, moved inside where it leaves.
+ * @param {number[]} view
+ * @param {number} span
+ */
 export function within([low, high], span) {
   const size = Math.min(Math.max(high - low, LEAST_SPAN_US), span);
   const start = Math.max(0, Math.min(low, span - size));
   return [start, start + size];
 }
 
-/** The window made larger or smaller by `factor`, around its middle or a time in it. */
+/**
+ * The window made larger or smaller by `factor`, around its middle or a time in it.
+ * @param {number[]} view
+ * @param {number} factor
+ * @param {number} span
+ * @param {number | null} around
+ */
 export function zoomed([low, high], factor, span, around = null) {
   const middle = around !== null && around >= low && around <= high ? around : (low + high) / 2;
   const half = (Math.max(high - low, LEAST_SPAN_US) * factor) / 2;
   return within([middle - half, middle + half], span);
 }
 
-/** The window moved by a part of itself. */
+/**
+ * The window moved by a part of itself.
+ * @param {number[]} view
+ * @param {number} part
+ * @param {number} span
+ */
 export function panned([low, high], part, span) {
   const way = (high - low) * part;
   return within([low + way, high + way], span);
 }
 
-/** The window with which `[start, end]` is seen: as it is, else moved so that this is its middle. */
+/**
+ * The window with which `[start, end]` is seen: as it is, else moved so that this is its middle.
+ * @param {number[]} view
+ * @param {number[]} bar
+ * @param {number} span
+ */
 export function showing([low, high], [start, end], span) {
   if (start >= low && end <= high) return [low, high];
   const size = Math.max(high - low, (end - start) * 1.2);

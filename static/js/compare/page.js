@@ -85,7 +85,7 @@ function onKey(event) {
 function addressOf(form) {
   const url = new URL(location.pathname, location.href);
   for (const [name, value] of new FormData(form)) {
-    if (value !== "") url.searchParams.append(name, value);
+    if (value !== "") url.searchParams.append(name, String(value));
   }
   return url.href;
 }

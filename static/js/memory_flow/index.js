@@ -28,6 +28,7 @@ class Picture {
       ]),
     );
     this.isStarted = false;
+    this.chart = null;
     this.asked = 0;
     this.parts.retry.addEventListener("click", () => this.draw());
   }
@@ -119,7 +120,7 @@ class Search {
 
   onSubmit(event) {
     event.preventDefault();
-    const given = [...new FormData(event.target)].filter(([, value]) => value);
+    const given = [...new FormData(event.target)].map(([name, value]) => [name, String(value)]).filter(([, value]) => value);
     this.ask(`?${new URLSearchParams(given)}`);
   }
 

@@ -21,7 +21,10 @@ export function bytesAxis(most) {
 
 export class FlowPicture {
   constructor({ data, words, chart, echarts, parts }) {
-    Object.assign(this, { data, words, chart, echarts });
+    this.data = data;
+    this.words = words;
+    this.chart = chart;
+    this.echarts = echarts;
     this.length = data.names.length;
     this.span = Math.max(data.end, 1e-3);
     this.view = [0, this.span];
@@ -213,6 +216,7 @@ export class FlowPicture {
     this.look(views[act]());
   }
 
+  /** @param {number[]} view */
   look([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });

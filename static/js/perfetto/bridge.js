@@ -24,7 +24,7 @@
   Object.defineProperty(window, "localStorage", { value: storage });
   // both are there and throw whatever is asked of them; Perfetto can do without
   Object.defineProperty(window, "caches", { value: undefined });
-  delete Navigator.prototype.serviceWorker;
+  Reflect.deleteProperty(Navigator.prototype, "serviceWorker");
 
   // a worker's script must be of the same origin, which only a blob is; addresses in it stay those
   // of the folder, and what is said to it before the real script is there is kept
