@@ -5,18 +5,12 @@ import pytest
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from tasks.tests.make import make_user
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 ROOT = "/api/v1/profiles/"
 HUGE = 2**63
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -52,7 +46,15 @@ def test_a_number_of_nothing_is_not_found(alice, path):
         ("operators/?min=1e99", 200, ""),
         ("operators/?min=nan", 400, "query_invalid"),
         ("operators/?min=2s&max=1s", 200, ""),
+        ("operators/?min=soon", 400, "query_invalid"),
         ("operators/?agg=median", 400, "query_invalid"),
+        ("operators/?nothing=1", 400, "query_unknown"),
+        ("operators/?order=colour", 400, "query_invalid"),
+        ("operators/?limit=0", 400, "query_invalid"),
+        ("operators/?limit=501", 400, "query_invalid"),
+        ("operators/?offset=-1", 400, "query_invalid"),
+        ("operators/?side=both", 400, "query_invalid"),
+        ("operators/?name=(", 422, "export_question"),
         ("operators/?pass=3", 422, "export_question"),
         ("operators/?rows=0", 400, "query_invalid"),
         ("text/?name=(", 422, "export_question"),
@@ -67,6 +69,7 @@ def test_a_number_of_nothing_is_not_found(alice, path):
         ("export/csv/?limit=1", 400, "query_unknown"),
         ("graph/?limit=2001", 400, "query_invalid"),
         ("pictures/timeline/?from=1", 422, "window_bad"),
+        ("pictures/timeline/?from=5&to=1", 422, "window_bad"),
         ("pictures/timeline/?from=nan&to=inf", 400, "query_invalid"),
         ("pictures/memory/?device=nowhere", 200, ""),
         ("pictures/types/?x=1", 200, ""),

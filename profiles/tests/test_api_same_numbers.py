@@ -11,17 +11,11 @@ from profiles.management.commands.profile_analyze import Command, analysis
 from profiles.tests.advice_data import by_hand, recorded
 from profiles.tests.make import to_json
 from profiles.tests.opened import make_opened
-from tasks.tests.make import make_user
 from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 MODEL, COPIES = "resnet18_planned", "waiting_copies"
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 def second_pass(name):

@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.
 
 
 @pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
 def folder(tmp_path):
     for number, name in enumerate(("profile-10.json", "profile-2.json", "below/other.json")):
         path = tmp_path / name

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.django_db
 SCOPES = DATA / "traces/dynamic_train_mlp_scopes"
 
 
-@pytest.fixture
-def alice():
-    return make_user("alice")
-
-
 def trace() -> bytes:
     return (SCOPES / "profile.chrome_timeline.json").read_bytes()
 
@@ -76,7 +71,6 @@ def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, ali
     alone = make_opened(alice, good_profile("tiny"))
     assert opened.profile.operators == alone.profile.operators
     assert opened.profile.device_total_s == alone.profile.device_total_s
-    client.force_login(alice)
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     assert 'id="trace-phases"' in page
     assert 'id="device-total"' in page
@@ -90,7 +84,6 @@ def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, ali
 def test_of_two_traces_beside_a_profile_the_second_is_named(client, alice, storage):
     other = (DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json").read_bytes()
     opened = make_opened(alice, good_profile("tiny"), trace(), other)
-    client.force_login(alice)
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "1 file could not be used" in left_out
@@ -105,7 +98,6 @@ def test_a_kind_that_its_sender_hid_is_noted_once_the_file_is_read(alice, storag
 
 
 def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
-    client.force_login(alice)
 
     bodies = [file_body(trace(), "z.json"), file_body(good_profile("tiny"), "a.json")]
     made = client.post(
@@ -122,7 +114,6 @@ def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
 
 def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
     opened = make_opened(alice, good_profile("tiny"), trace())
-    client.force_login(alice)
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     assert "Original: ⁨p1.json⁩" in page
     for number, data in ((1, good_profile("tiny")), (2, trace())):
@@ -134,7 +125,6 @@ def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
 def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client, alice, storage):
     opened = make_opened(alice, trace())
     OpenedFile.objects.update(kind="profile")
-    client.force_login(alice)
     place = f"/profiles/{opened.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
     profile_rebuild(opened.profile)
@@ -145,7 +135,6 @@ def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client,
 def test_advice_beside_a_trace_is_that_of_the_profile(client, alice, storage):
     opened = make_opened(alice, good_profile("tiny"), trace())
     alone = make_opened(alice, good_profile("tiny"))
-    client.force_login(alice)
 
     def advice(upload):
         answer = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
