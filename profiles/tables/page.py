@@ -11,16 +11,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from numpy.typing import NDArray
 
-from profiles.analysis.data import ProfileData
+from profiles.analysis.data import ProfileData, Spread
 from profiles.analysis.numbers import percent
+from profiles.analysis.ordering import number_order
 from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import Row, rows
-from profiles.parsers.columns import ProfileColumns, Side
+from profiles.parsers.columns import NumberColumn, ProfileColumns, Side, taken
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import Statistics, Surroundings, rows_html
-from profiles.tables.order import statistic_ordered, text_ordered
 from profiles.tables.request import (
     MOST_ROWS,
     PAGE_ROWS,
@@ -278,3 +278,25 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
                 "alone": len(select(table.columns, replace(alone, side=table.side))),
                 "address": left.address(),
             }
+
+
+def text_ordered(
+    selection: Selection, columns: ProfileColumns, order: str, *, ascending: bool
+) -> Selection:
+    """Return operators ordered by `name` or `type`; equal ones stay in their order."""
+    column = columns.names if order == "name" else columns.types
+    texts = [column[row] or "" for row in selection.rows.tolist()]
+    places = sorted(range(len(texts)), key=texts.__getitem__, reverse=not ascending)
+    return taken(selection, np.array(places, dtype=np.intp))
+
+
+def statistic_ordered(
+    selection: Selection, spread: Spread, order: str, *, ascending: bool
+) -> Selection:
+    """Return operators ordered by a statistic over passes; those without one come last.
+
+    order: one of `request.STATISTIC_ORDERS`
+    """
+    values: NDArray[np.float64] = getattr(spread, STATISTIC_ORDERS[order])[selection.rows]
+    column = NumberColumn(values.astype(np.float64), ~np.isnan(values))
+    return taken(selection, number_order(column, ascending=ascending))

@@ -18,8 +18,7 @@ from profiles.traces.operators import TraceOperators
 from profiles.traces.overview import Overview, overview_of
 from profiles.traces.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
 from profiles.traces.reader import NONE, Trace
-from profiles.traces.spans import covered_us, in_rows
-from profiles.traces.waits import still_waited_us
+from profiles.traces.spans import Floats, Spans, covered_us, in_rows
 
 #: rows that are kept
 SCOPES_LIMIT, WAITS_LIMIT, LANES_LIMIT = 5_000, 1_000, 200
@@ -362,3 +361,29 @@ def _waits(
             wait_s=float(duration_us[span]) * _S_PER_US,
             after_s=after * _S_PER_US,
         )
+
+
+_US_PER_S = 1e6
+
+
+def still_waited_us(spans: Spans, waits: NDArray[np.intp], device: Intervals | None) -> Floats:
+    """Return (w,) float64, us, for the spans `waits` of Python's lane.
+
+    device: when kernels ran; None where it was not this lane alone that handed them over
+    """
+    if not len(waits) or device is None or not len(device.row):
+        return np.zeros(len(waits))
+    moments = np.sort(np.concatenate([spans.begin_us, spans.end_us]))
+    ended = spans.end_us[waits]
+    # behind its own end
+    place = np.searchsorted(moments, ended, side="left") + 1
+    follows = place < len(moments)
+    goes_on = moments[np.minimum(place, len(moments) - 1)]
+    order = np.argsort(device.start_s, kind="stable")
+    starts_us = device.start_s[order] * _US_PER_S
+    idle_us = np.maximum.accumulate(device.end_s[order]) * _US_PER_S
+    # what starts before Python goes on was given before: nothing is handed over in between
+    begun = np.searchsorted(starts_us, goes_on, side="left")
+    idle = np.where(begun > 0, idle_us[np.maximum(begun, 1) - 1], -np.inf)
+    waited = follows & (idle > ended) & (idle <= goes_on)
+    return np.where(waited, idle - ended, 0.0)
