@@ -20,10 +20,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
 from testdata import DATA
 
 RECORDED = Path(__file__).parent / "advice_profiles"
@@ -38,13 +34,6 @@ def recorded(name: str) -> bytes:
     if shared.is_file():
         return shared.read_bytes()
     return (DATA / "load_and_run" / name / "profile.json").read_bytes()
-
-
-def data_of(*passes: bytes) -> ProfileData:
-    """The profile of one or several passes."""
-    columns = [parse(each) for each in passes]
-    names = [f"profile-{number}.json" for number in range(1, len(passes) + 1)]
-    return merge(list(zip(names, columns, strict=True)), parse_graph(passes[0], columns[0]))
 
 
 def by_hand(name: str) -> list[dict[str, Any]]:

@@ -6,24 +6,15 @@ import re
 from typing import Any
 
 from profiles.analysis.comparison.nodes import Nodes, nodes_of
-from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.tests.passes import data_of
 from testdata import DATA, good_profile
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 
 
-def read_data(data: bytes) -> ProfileData:
-    """A profile of one pass."""
-    columns = parse(data)
-    return merge([("profile.json", columns)], parse_graph(data, columns))
-
-
 def read_nodes(data: bytes) -> Nodes:
     """The operators of a profile."""
-    return nodes_of(read_data(data))
+    return nodes_of(data_of(data))
 
 
 def compiled_profile(name: str) -> bytes:

@@ -4,6 +4,11 @@ import json
 import random
 from typing import Any
 
+from profiles.analysis.data import ProfileData
+from profiles.analysis.merging import merge
+from profiles.parsers.graph_json import parse_graph
+from profiles.parsers.load_and_run import parse
+
 
 def another_pass(data: bytes, seed: int) -> bytes:
     """Return what a further process would have written for the same model."""
@@ -19,6 +24,21 @@ def another_pass(data: bytes, seed: int) -> bytes:
     graph = profile["graph_exec"]
     graph["operator"] = _shuffled(graph["operator"], chance)
     return json.dumps(profile).encode()
+
+
+def scaled(data: bytes, factor: float) -> bytes:
+    """Return the profile with all times on the device so many times as long."""
+    profile = json.loads(data)
+    for lanes in profile["profiler"]["device"].values():
+        for times in lanes.values():
+            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
+    return json.dumps(profile).encode()
+
+
+def data_of(*passes: bytes) -> ProfileData:
+    """Return what is analysed of one or several passes."""
+    columns = [(f"profile-{n}.json", parse(each)) for n, each in enumerate(passes, start=1)]
+    return merge(columns, parse_graph(passes[0], columns[0][1]))
 
 
 def changed(data: bytes, **fields: Any) -> bytes:

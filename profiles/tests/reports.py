@@ -2,17 +2,7 @@
 
 from html.parser import HTMLParser
 
-from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
-
 META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
-
-
-def data_of(*contents: bytes) -> ProfileData:
-    passes = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(contents, 1)]
-    return merge(passes, parse_graph(contents[0], passes[0][1]))
 
 
 class PageTags(HTMLParser):

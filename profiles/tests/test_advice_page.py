@@ -13,10 +13,11 @@ from profiles.models import AttemptMeasurement
 from profiles.shown.advice_words import RULES as WORDS
 from profiles.shown.advising import advice_of, facts_of
 from profiles.shown.trace_advice_words import TRACE_RULES as TRACE_WORDS
-from profiles.tests.advice_data import data_of, recorded
+from profiles.tests.advice_data import recorded
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
+from profiles.tests.passes import data_of
 from tasks.tests.make import make_user
 from testdata import good_profile
 

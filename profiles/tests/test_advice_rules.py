@@ -7,7 +7,8 @@ import pytest
 
 from profiles.analysis.advice import Facts, Finding, advise
 from profiles.analysis.roofline import Roofs
-from profiles.tests.advice_data import by_hand, data_of, recorded, total_by_hand
+from profiles.tests.advice_data import by_hand, recorded, total_by_hand
+from profiles.tests.passes import data_of
 
 ROOFS = Roofs({"Float32": 60e9}, 12e9, "measured")
 

@@ -3,7 +3,8 @@
 import pytest
 
 from profiles.analysis.advice import RULES, Facts, advise
-from profiles.tests.advice_data import data_of, recorded
+from profiles.tests.advice_data import recorded
+from profiles.tests.passes import data_of
 
 #: opened profiles, of which nothing else is known; `single_sample` fires on all of them
 SHARED = {

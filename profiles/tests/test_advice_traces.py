@@ -3,8 +3,8 @@
 import pytest
 
 from profiles.analysis.advice import RULES, Facts, Waits, advise
-from profiles.tests.advice_data import data_of
 from profiles.tests.opened import make_opened
+from profiles.tests.passes import data_of
 from profiles.tests.traces import (
     DEVICE,
     HOST,

@@ -9,8 +9,9 @@ import pytest
 from profiles.analysis.advice import Facts, Finding, advise
 from profiles.analysis.roofline import Roofs
 from profiles.parsers.errors import ProfileFormatError
-from profiles.tests.advice_data import data_of, recorded
+from profiles.tests.advice_data import recorded
 from profiles.tests.make import NODE, make_profile, to_json
+from profiles.tests.passes import data_of, scaled
 from testdata import DATA
 
 EVERYTHING = Facts(
@@ -23,15 +24,6 @@ EVERYTHING = Facts(
 )
 
 
-def slower(profile: bytes, factor: float) -> bytes:
-    """The profile with all times on the device longer."""
-    file = json.loads(profile)
-    for nodes in file["profiler"]["device"].values():
-        for times in nodes.values():
-            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
-    return json.dumps(file).encode()
-
-
 def rules(*passes: bytes, facts: Facts | None = None) -> set[str]:
     return {finding.rule for finding in advise(data_of(*passes), facts or Facts()).findings}
 
@@ -39,12 +31,12 @@ def rules(*passes: bytes, facts: Facts | None = None) -> set[str]:
 def test_several_passes_that_agree_are_neither_single_nor_unsteady():
     one = recorded("resnet18")
 
-    assert not {"single_sample", "unsteady"} & rules(one, slower(one, 1.01), slower(one, 0.99))
+    assert not {"single_sample", "unsteady"} & rules(one, scaled(one, 1.01), scaled(one, 0.99))
 
 
 def test_passes_that_differ_by_a_fifth_are_unsteady():
     one = recorded("resnet18")
-    findings = advise(data_of(one, slower(one, 1.2)), Facts()).findings
+    findings = advise(data_of(one, scaled(one, 1.2)), Facts()).findings
 
     # 1 and 1.2: mean 1.1, standard deviation 0.1414
     assert findings[0].rule == "unsteady"
@@ -107,7 +99,7 @@ def test_time_outside_of_operators_needs_a_calm_run_and_a_device_that_is_idle(
 
 def test_on_a_disturbed_run_only_advice_that_depends_on_no_time_remains_and_says_so_once():
     one = recorded("resnet18")
-    passes = [one, slower(one, 1.6), slower(one, 1.3)]
+    passes = [one, scaled(one, 1.6), scaled(one, 1.3)]
     calm = advise(data_of(*passes), Facts(options={}))
     disturbed = advise(data_of(*passes), Facts(options={}, contaminations=("other_load",)))
 

@@ -467,11 +467,6 @@ def test_times_that_are_no_numbers_are_shown_as_missing(client, alice):
         assert json.loads(export.content)["profiles"]
 
 
-def test_a_visitor_is_asked_to_log_in(client, db):
-    assert client.get("/profiles/compare/").status_code == 302
-    assert client.get(f"{EXPORT}csv/?p=1&p=2").status_code == 401
-
-
 def test_the_command_tells_steps_and_rows(capsys):
     files = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_opt")]
     call_command("compare_profiles", *files, "-t", "3")

@@ -11,31 +11,22 @@ from profiles.analysis.comparison.confidence import Basis
 from profiles.analysis.comparison.question import Question, ask
 from profiles.analysis.comparison.scatter import Scatter
 from profiles.analysis.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
-from profiles.analysis.merging import merge
 from profiles.parsers.columns import MISSING
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
-from profiles.tests.graph_edits import profile_of, read_data, to_bytes
-from profiles.tests.passes import another_pass
+from profiles.tests.graph_edits import profile_of, to_bytes
+from profiles.tests.passes import another_pass, data_of, scaled
 from testdata import good_profile
 
 
 def with_passes(name, count=5, factor=1.0):
     """A profile of several passes; `factor` makes all its operators slower."""
-    profile = profile_of(name)
-    for nodes in profile["profiler"]["device"].values():
-        for times in nodes.values():
-            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
-    first = to_bytes(profile)
-    files = [first, *(another_pass(first, seed) for seed in range(2, count + 1))]
-    columns = [(f"profile-{n}.json", parse(data)) for n, data in enumerate(files, start=1)]
-    return merge(columns, parse_graph(first, columns[0][1]))
+    first = scaled(good_profile(name), factor)
+    return data_of(first, *(another_pass(first, seed) for seed in range(2, count + 1)))
 
 
 @pytest.fixture(scope="module")
 def related():
     return compare(
-        [read_data(good_profile(n)) for n in ("resnet18", "resnet18_opt", "resnet18_fbs1")]
+        [data_of(good_profile(n)) for n in ("resnet18", "resnet18_opt", "resnet18_fbs1")]
     )
 
 
@@ -77,7 +68,7 @@ def test_the_largest_step_is_the_operator_that_lost_most(related):
 def test_a_waterfall_without_totals_is_empty():
     profile = profile_of("tiny")
     profile["profiler"]["device"] = {}
-    found = compare([read_data(good_profile("tiny")), read_data(to_bytes(profile))])
+    found = compare([data_of(good_profile("tiny")), data_of(to_bytes(profile))])
     assert waterfall(found, 1) == ()
 
 
@@ -97,7 +88,7 @@ def test_a_fused_group_stands_in_one_row_for_all_profiles(related):
 
 @pytest.mark.parametrize("baseline", ["tiny", "bert_tiny"])
 def test_the_same_model_twice_shares_its_rows_beside_another_baseline(baseline):
-    other, model = read_data(good_profile(baseline)), read_data(good_profile("resnet18"))
+    other, model = data_of(good_profile(baseline)), data_of(good_profile("resnet18"))
     found = compare([other, model, model])
     assert sum(bool(row.members(1)) for row in found.rows) == len(model.columns)
     assert all(row.members(1) == row.members(2) for row in found.rows)
@@ -105,7 +96,7 @@ def test_the_same_model_twice_shares_its_rows_beside_another_baseline(baseline):
 
 def test_later_profiles_share_rows_with_any_earlier_one():
     names = ("bert_tiny", "tiny", "resnet18", "resnet18", "tiny")
-    found = compare([read_data(good_profile(name)) for name in names])
+    found = compare([data_of(good_profile(name)) for name in names])
     for one, other in ((1, 4), (2, 3)):
         assert all(row.members(one) == row.members(other) for row in found.rows)
 
@@ -185,7 +176,7 @@ def test_counts_of_statuses_do_not_depend_on_the_filter(related):
 
 @pytest.mark.parametrize("name", ["no_op", "tiny", "lstm"])
 def test_a_small_model_has_itself_in_common(name):
-    data = read_data(good_profile(name))
+    data = data_of(good_profile(name))
     assert compare([data, data]).common[0] > 0
 
 
@@ -194,12 +185,12 @@ def test_a_profile_without_its_graph_has_itself_in_common():
     profile["graph_exec"]["var"] = {}
     for each in profile["graph_exec"]["operator"].values():
         each["input"], each["output"] = [], []
-    data = read_data(to_bytes(profile))
+    data = data_of(to_bytes(profile))
     assert compare([data, data]).common == (3,)
 
 
 def test_only_two_to_eight_profiles_are_compared():
-    data = read_data(good_profile("tiny"))
+    data = data_of(good_profile("tiny"))
     for count in (1, 9):
         with pytest.raises(ValueError):
             compare([data] * count)
@@ -213,7 +204,7 @@ def test_odd_times_break_nothing():
     ):
         for each in times.values():
             each["end"] = value
-    odd, even = read_data(to_bytes(profile)), read_data(good_profile("tiny"))
+    odd, even = data_of(to_bytes(profile)), data_of(good_profile("tiny"))
     for pair in ([odd, even], [odd, odd]):
         found = compare(pair)
         assert len(ask(found, Question(every=True)).rows) == len(found.rows)

@@ -20,19 +20,11 @@ from profiles.exporting.json_file import to_json
 from profiles.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
-from profiles.tests.reports import META, PageTags, data_of
+from profiles.tests.passes import data_of, scaled
+from profiles.tests.reports import META, PageTags
 from testdata import DATA, bad_profile, good_profile
 
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
-
-
-def faster(content: bytes, factor: float) -> bytes:
-    """Another pass: every operator ends earlier."""
-    profile = json.loads(content)
-    for nodes in profile["profiler"]["device"].values():
-        for times in nodes.values():
-            times["end"] = times["start"] + (times["end"] - times["start"]) * factor
-    return profile_bytes(profile)
 
 
 @pytest.fixture(params=NAMES)
@@ -43,7 +35,7 @@ def data(request, testdata) -> ProfileData:
 @pytest.fixture
 def passes(testdata) -> ProfileData:
     content = good_profile("resnet18")
-    return data_of(content, faster(content, 0.5), faster(content, 0.8))
+    return data_of(content, scaled(content, 0.5), scaled(content, 0.8))
 
 
 def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
@@ -292,7 +284,7 @@ def test_the_report_shows_hostile_names_as_text():
 
 def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata):
     content = good_profile("resnet18")
-    data = data_of(content, faster(content, 0.5), good_profile("tiny"))
+    data = data_of(content, scaled(content, 0.5), good_profile("tiny"))
     text = report_html(data, META)
     assert "profile-3.json" in text
     assert "left out" in text

@@ -9,17 +9,16 @@ from profiles.analysis.drawing.colours import change_colouring, colouring
 from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.analysis.drawing.text import plain
 from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import empty_graph, parse_graph
+from profiles.parsers.graph_json import empty_graph
 from profiles.parsers.load_and_run import parse
+from profiles.tests.passes import data_of
 from testdata import DATA, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 
 
-def data_of(name, content=None):
-    content = content or good_profile(name)
-    columns = parse(content)
-    return merge([("profile.json", columns)], parse_graph(content, columns))
+def profile_of(name):
+    return data_of(good_profile(name))
 
 
 def document(data, **asked):
@@ -33,7 +32,7 @@ def names_of(module, arguments):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_all_that_is_read_is_made_fed_or_constant(name):
-    module, view = document(data_of(name))
+    module, view = document(profile_of(name))
     made = set(names_of(module, module["inputs"]))
     for node in module["nodes"]:
         made |= set(names_of(module, node["outputs"]))
@@ -48,13 +47,13 @@ def test_all_that_is_read_is_made_fed_or_constant(name):
 
 @pytest.mark.parametrize("name", ["resnet18", "deep_loop", "hostile_names", "quantized"])
 def test_the_box_of_the_input_is_connected(name):
-    module, _ = document(data_of(name))
+    module, _ = document(profile_of(name))
     fed = set(names_of(module, module["inputs"]))
     assert fed & set(names_of(module, module["nodes"][0]["inputs"]))
 
 
 def test_an_operator_says_what_it_took_and_with_what():
-    module, view = document(data_of("resnet18"))
+    module, view = document(profile_of("resnet18"))
     node = next(each for each in module["nodes"] if each["name"].startswith("[493] conv"))
     told = {each["name"]: each["value"] for each in node["attributes"]}
     assert told["time"] == "1.948 ms"
@@ -65,11 +64,11 @@ def test_an_operator_says_what_it_took_and_with_what():
     assert kinds[1]["initializer"]["type"]["shape"]["dimensions"] == [16, 3, 7, 7]
     assert node["inputs"][1]["name"] == "weight"
     row = next(row for name, row, _ in view["nodes"] if name == node["name"])
-    assert data_of("resnet18").columns.names[row] == "conv(data,conv1.weight)[493]"
+    assert profile_of("resnet18").columns.names[row] == "conv(data,conv1.weight)[493]"
 
 
 def test_the_slowest_is_hottest():
-    data = data_of("resnet18")
+    data = profile_of("resnet18")
     module, view = document(data)
     hottest = [node["name"] for node in module["nodes"] if node["type"]["category"] == "heat9"]
     slowest = int(np.nanargmax(data.columns.device.end_s))
@@ -79,7 +78,7 @@ def test_the_slowest_is_hottest():
 
 
 def test_a_constant_is_drawn_inside_its_reader_and_selects_it():
-    data = data_of("resnet18")
+    data = profile_of("resnet18")
     _, view = document(data)
     row = data.columns.names.index("const{100,128}[483]")
     assert dict(view["rows"])[row].startswith("[786] matrix_mul")
@@ -87,12 +86,12 @@ def test_a_constant_is_drawn_inside_its_reader_and_selects_it():
 
 
 def test_operators_that_never_run_are_left_out_and_counted():
-    _, view = document(data_of("bert_tiny"))
+    _, view = document(profile_of("bert_tiny"))
     assert view["left_out"] == 272
 
 
 def test_a_large_graph_opens_as_blocks_with_sums():
-    data = data_of("deep_loop")
+    data = profile_of("deep_loop")
     module, view = document(data)
     assert len(module["nodes"]) <= 200
     told = [{a["name"]: a["value"] for a in node["attributes"]} for node in module["nodes"]]
@@ -104,7 +103,7 @@ def test_a_large_graph_opens_as_blocks_with_sums():
 
 
 def test_a_row_leads_to_the_block_that_shows_it():
-    data = data_of("deep_loop")
+    data = profile_of("deep_loop")
     for row in (0, 2_663, 5_325):
         _, view = document(data, place=place_of_row(data, row))
         assert row in [shown for _, shown, _ in view["nodes"]] + list(dict(view["rows"]))
@@ -112,13 +111,13 @@ def test_a_row_leads_to_the_block_that_shows_it():
 
 
 def test_an_unknown_place_shows_all_of_the_graph():
-    _, view = document(data_of("tiny"), place="nowhere.at.all")
+    _, view = document(profile_of("tiny"), place="nowhere.at.all")
     assert view["place"] == ""
     assert view["shown"] > 0
 
 
 def test_rates_of_blocks_are_rates_of_the_whole_block():
-    data = data_of("resnet18")
+    data = profile_of("resnet18")
     colours = colouring(data, "flops", "device")
     rows = np.array([86, 87, 88], dtype=np.int32)
     flops, seconds = colours.values[rows], colours.seconds[rows]
@@ -126,7 +125,7 @@ def test_rates_of_blocks_are_rates_of_the_whole_block():
 
 
 def test_changes_diverge_from_the_middle():
-    data = data_of("resnet18")
+    data = profile_of("resnet18")
     change = np.full(len(data.columns), np.nan)
     change[[5, 6, 7]] = -1e-3, 0.0, 5e-4
     colours = change_colouring(change)
@@ -140,7 +139,7 @@ def test_changes_diverge_from_the_middle():
 def test_a_graph_without_an_order_of_execution_is_drawn_in_the_files_order():
     profile = json.loads(good_profile("tiny"))
     profile["graph_exec"]["comp_seq"] = []
-    module, view = document(data_of("tiny", json.dumps(profile).encode()))
+    module, view = document(data_of(json.dumps(profile).encode()))
     assert len(module["nodes"]) > 0
     assert view["left_out"] == 0
 
@@ -166,7 +165,7 @@ def test_repeated_ids_and_names_stay_nodes_of_their_own():
         operator["id"], operator["name"] = "1", "same"
     for variable in profile["graph_exec"]["var"].values():
         variable["name"] = "same"
-    module, _ = document(data_of("same", json.dumps(profile).encode()))
+    module, _ = document(data_of(json.dumps(profile).encode()))
     names = [node["name"] for node in module["nodes"]]
     assert len(set(names)) == len(names) == 79
 
@@ -175,5 +174,5 @@ def test_a_graph_that_feeds_itself_is_drawn():
     profile = json.loads(good_profile("resnet18"))
     operator = profile["graph_exec"]["operator"]["493"]
     operator["input"] += operator["output"]
-    module, _ = document(data_of("cycle", json.dumps(profile).encode()))
+    module, _ = document(data_of(json.dumps(profile).encode()))
     assert len(module["nodes"]) == 79

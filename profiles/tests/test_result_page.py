@@ -1,6 +1,5 @@
 """The result page without JavaScript, and the pieces that htmx and the table ask for."""
 
-import json
 import re
 
 import pytest
@@ -16,6 +15,7 @@ from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt, make_result
+from profiles.tests.passes import scaled
 from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
@@ -36,16 +36,6 @@ def operators(html: str) -> list[int]:
 def text_of(response) -> str:
     assert response.status_code == 200
     return response.content.decode()
-
-
-def slower(profile: bytes, factor: float) -> bytes:
-    """The same profile with other times."""
-    made = json.loads(profile)
-    for side in ("device", "host"):
-        for nodes in made["profiler"][side].values():
-            for times in nodes.values():
-                times["end"] = times["start"] + (times["end"] - times["start"]) * factor
-    return json.dumps(made).encode()
 
 
 @pytest.mark.parametrize(
@@ -298,7 +288,7 @@ def test_both_sides_have_tables_of_their_own(client, alice):
 
 def test_passes_give_statistics_that_tables_are_ordered_by(client, alice):
     one = good_profile("resnet18")
-    profile = make_result(one, slower(one, 1.5), slower(one, 1.2), owner=alice)
+    profile = make_result(one, scaled(one, 1.5), scaled(one, 1.2), owner=alice)
     page, data = page_of(profile), profile_data(profile)
     html = text_of(client.get(page))
     assert "p90" in html

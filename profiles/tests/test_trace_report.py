@@ -4,7 +4,8 @@ import pytest
 
 from profiles.report import report_html
 from profiles.tests.opened import make_opened
-from profiles.tests.reports import META, PageTags, data_of
+from profiles.tests.passes import data_of
+from profiles.tests.reports import META, PageTags
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
