@@ -36,14 +36,16 @@ def lease_end() -> datetime.datetime:
 def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
     """Give a waiting task to its worker, and wake the worker's agent.
 
-    None if it does not wait for this worker any more, or if somebody has locked it. Raises
-    IntegrityError if the slot is taken: the caller lost a race.
+    None if it does not wait for this worker any more, or if somebody has locked it or the worker:
+    the next round of the sweep tries again. Raises IntegrityError if the slot is taken: the caller
+    lost a race.
     """
     if task.is_script:
         # its owner, or an administrator, may have withdrawn that since the task was read
         takers = scripts_takers().filter(pk=task.worker_id)
         # it stays so until the commit
-        if not takers.select_for_update(no_key=True).values_list("pk", flat=True):
+        takers = takers.select_for_update(no_key=True, skip_locked=True)
+        if not takers.values_list("pk", flat=True):
             return None
     # first in line on commit: the device should not wait for what browsers are told
     announce.poke_worker_on_commit(task.worker_id)

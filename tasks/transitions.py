@@ -13,6 +13,7 @@ from tasks import announce
 from tasks.models import Purpose, Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
 from webprofile.meters import TASK_MOVES
+from workers.models import Worker
 
 log = structlog.get_logger()
 
@@ -31,7 +32,8 @@ def transition_if(
     """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
 
     only: columns that must have these values at that moment
-    may_wait: whether to wait for a task that somebody has locked, which stays otherwise
+    may_wait: whether to wait while somebody has locked the task, or its device against references;
+        otherwise the task stays
     about: what the line of the log says besides
     Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
     of who lost it is read anew as a whole.
@@ -98,7 +100,12 @@ def _update(
     where, equal_to = written(only)
     row = "%s"
     if not may_wait and connection.features.has_select_for_update_skip_locked:
-        row = f"(SELECT id FROM {table} WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)"
+        workers = quote(Worker._meta.db_table)
+        row = (
+            f"(SELECT task.id FROM {table} task JOIN {workers} worker ON worker.id = task.worker_id"
+            " WHERE task.id = %s FOR NO KEY UPDATE OF task SKIP LOCKED"
+            " FOR KEY SHARE OF worker SKIP LOCKED)"
+        )
     marks = ", ".join(["%s"] * len(states))
     sql = (
         f"UPDATE {table} SET {', '.join(set_)}, event_seq = event_seq + 1"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
 from django.utils import timezone
@@ -26,6 +27,8 @@ from tasks.queue.turns import (
 )
 from tasks.states import TaskState
 from workers.models import LONG, Worker
+
+log = structlog.get_logger()
 
 #: kinds of targets, and tasks of one kind, that a free device looks at in one round
 TARGETS_SEEN = 200
@@ -91,23 +94,29 @@ def _assign(workers: Sequence[Worker], free: Mapping[int, list[int]]) -> Iterato
     """Give free slots to the devices' own tasks; takes out of `free` those that are gone."""
     if not workers:
         return
-    most = max(len(free[each.pk]) for each in workers)
+    # and one more, in the place of one that cannot be assigned
+    most = max(len(free[each.pk]) for each in workers) + 1
     ready = queue_of(*workers).filter(_due()).defer(*LONG_OF_TASK)
     queues: dict[int, list[Head]] = defaultdict(list)
     for group, tasks in heads_of(ready, most, by_worker=True):
         queues[tasks[0].worker_id].append((group, tasks))
     for worker in workers:
-        slots = free[worker.pk]
-        for task, slot in zip(_next_of(worker, queues[worker.pk]), slots[:], strict=False):
-            task.worker = worker
-            try:
-                attempt = attempt_assign(task, slot=slot)
-            except IntegrityError:
-                slots.remove(slot)  # who was faster also finds what we leave
-                continue
-            if attempt is not None:
-                slots.remove(slot)
-                yield attempt
+        slots, waiting = free[worker.pk], _next_of(worker, queues[worker.pk])
+        for slot in slots[:]:
+            for task in waiting:
+                task.worker = worker
+                try:
+                    attempt = attempt_assign(task, slot=slot)
+                except IntegrityError:
+                    slots.remove(slot)  # who was faster also finds what we leave
+                except Exception:  # one task must not keep the others waiting
+                    log.exception("assign_failed", task=task.pk, worker=worker.name)
+                    continue
+                else:
+                    if attempt is not None:
+                        slots.remove(slot)
+                        yield attempt
+                break
 
 
 def _due() -> Q:
@@ -189,9 +198,13 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
                 unlocked = bool(row.select_for_update(no_key=True, skip_locked=True))
                 if unlocked and task_rebind(task, to=candidate, because="slot_free"):
                     attempt = attempt_assign(task, slot=free[0])
+                    transaction.set_rollback(attempt is None)  # it waits where it was
         except IntegrityError:
             attempt = None
             free.pop(0)  # another dispatcher filled this slot; the task waits where it was
+        except Exception:  # as above
+            attempt = None
+            log.exception("assign_failed", task=task.pk, worker=worker.name)
         if attempt is not None:
             free.pop(0)
             yield attempt

@@ -107,6 +107,19 @@ def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     assert assign_waiting([worker.pk]) == []
 
 
+def test_a_task_that_cannot_be_assigned_keeps_no_other_waiting(monkeypatch):
+    worker, other = make_worker(), make_worker()
+    broken, next_one, elsewhere = (make_waiting_task(worker=at) for at in (worker, worker, other))
+
+    def assign(task, *, slot):
+        if task.pk == broken.pk:
+            raise ValueError("a row that nobody expected")
+        return attempt_assign(task, slot=slot)
+
+    monkeypatch.setattr("tasks.queue.scheduling.attempt_assign", assign)
+    assert {each.task_id for each in assign_waiting()} == {next_one.pk, elsewhere.pk}
+
+
 def test_the_position_that_is_shown_is_the_order_in_which_tasks_start():
     worker = make_worker()
     users = [make_user(name) for name in ("alice", "bob", "carol")]

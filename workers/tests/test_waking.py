@@ -45,13 +45,16 @@ def test_who_is_woken_is_given_its_task_and_told_so():
 
 @pytest.mark.production
 @pytest.mark.django_db(transaction=True)
-def test_tasks_that_somebody_has_locked_keep_no_other_device_waiting():
+@pytest.mark.parametrize("model", [Task, Worker])
+def test_rows_that_somebody_has_locked_keep_no_other_device_waiting(model):
     ready, *locked = at_once(lambda: [with_a_task() for _ in range(31)])[0]
     is_held, over = threading.Event(), threading.Event()
 
     def hold():
         with transaction.atomic():
-            assert len(Task.objects.select_for_update().filter(worker__in=locked)) == 30
+            keys = [each.pk for each in locked]
+            those = {"worker__in": keys} if model is Task else {"pk__in": keys}
+            assert len(model.objects.select_for_update(of=("self",)).filter(**those)) == 30
             is_held.set()
             assert over.wait(PATIENCE_S)
 
