@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 REST: dict[str, Any] = {
     "malformed": _("The request cannot be read: it is not valid JSON, or its address is not."),
+    "number_large": _("The number %(value)s is too large."),
     "not_authenticated": _("Log in, or send a token: Authorization: Bearer ..."),
     "token_invalid": _("The token is unknown, expired or revoked. Get another one."),
     "login_failed": _("E-mail, password or code is wrong, or the account is not active."),

@@ -178,6 +178,9 @@ def _value_problem(name: str, value: Value) -> OptionError | None:
 
 def _number_problem(option: Option, value: Value) -> OptionError | None:
     whole = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, float) and math.isinf(value):
+        code, limit = ("too_large", option.maximum) if value > 0 else ("too_small", option.minimum)
+        return OptionError(option.name, code, limit)
     if option.kind == "int" and not whole:
         return OptionError(option.name, "not_int")
     if not whole and not (isinstance(value, float) and math.isfinite(value)):

@@ -103,3 +103,10 @@ def test_a_word_that_is_none_of_some_is_told_with_those_that_are(client):
     answer = post(client, TASKS, asked(worker=1, plan={"preset": "fast"}))
     (told,) = answer.json()["errors"]
     assert told["detail"] == "“fast” is none of: quick, standard, thorough, custom."
+
+
+def test_a_number_that_is_too_large_is_told_as_it_was_sent(client):
+    body = '{"options": {"range": -1.5e999}}'
+    answer = client.post(TASKS, body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "number_large")
+    assert "-1.5e999" in answer.json()["detail"]

@@ -1,5 +1,6 @@
 """Bodies: JSON of bounded length and depth."""
 
+import math
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -8,7 +9,11 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 from rest_framework.utils import json
 
+from webprofile.errors import DomainError
 from webprofile.rest.problems import too_large
+
+#: of a number that is too large
+_SHOWN = 30
 
 
 class JsonParser(BaseParser):
@@ -30,9 +35,17 @@ class JsonParser(BaseParser):
             raise too_large()
         try:
             text = body.decode()
-            found = json.loads(text, strict=True)
+            found = json.loads(text, strict=True, parse_float=_finite)
             # "\ud800" is JSON, but no text that a database could keep
             json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise ParseError from error
         return found
+
+
+def _finite(text: str) -> float:
+    """A number that is none of Python's infinite ones, as 1e999 would become."""
+    number = float(text)
+    if math.isinf(number):
+        raise DomainError("number_large", status=400, value=text[:_SHOWN])
+    return number

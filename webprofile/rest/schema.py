@@ -150,6 +150,7 @@ class Schema(AutoSchema):
             errors[401] = ["not_authenticated", "token_invalid"]
             errors[403] = ["scope_missing", "token_not_here", "csrf_failed"]
         if self.method in {"POST", "PUT", "PATCH"}:
+            errors[400] += ["number_large"]
             errors |= {413: ["body_too_large"], 415: ["media_type_unknown"], 422: ["invalid"]}
         return errors
 

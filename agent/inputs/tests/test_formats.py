@@ -171,6 +171,11 @@ def test_a_wrong_literal_is_refused(text: str, tmp_path: Path) -> None:
     assert error.code == "literal" and '"data"' in error.text
 
 
+def test_a_literal_that_is_too_large_is_told_as_it_was_typed(tmp_path: Path) -> None:
+    error = refused(tmp_path, Literal("1,-1.50e999"))
+    assert "-1.50e999 is out of the range of float32" in error.text
+
+
 def test_a_literal_of_too_many_axes_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, Literal("[" * 7 + "1" + "]" * 7)).code == "axes"
 

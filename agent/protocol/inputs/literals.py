@@ -52,7 +52,7 @@ def read_literal(text: str) -> Literal:
     numbers: list[float] = []
     shape = _flatten(nested, numbers)
     dtype = "float32" if "." in joined else "int32"
-    _check_numbers(numbers, dtype)
+    _check_numbers(numbers, [token for token in tokens if token not in "[],"], dtype)
     return Literal(joined, dtype, shape, numbers)
 
 
@@ -127,22 +127,20 @@ def _words(shape: Shape) -> str:
     return "×".join(map(str, shape)) if shape else "1"
 
 
-def _check_numbers(flat: list[float], dtype: str) -> None:
-    for value in flat:
+def _check_numbers(flat: list[float], typed: list[str], dtype: str) -> None:
+    """typed: the texts of the numbers, which say more than their values: 1e999 is infinite"""
+    for value, text in zip(flat, typed, strict=True):
+        shown = text[:_SHOWN]
         if dtype == "float32":
             if abs(value) > _FLOAT32_MAX:
-                raise _out_of_range(_short(value), dtype)
+                raise _out_of_range(shown, dtype)
         elif not _INT32[0] <= value <= _INT32[-1]:
-            raise _out_of_range(_short(value), dtype)
+            raise _out_of_range(shown, dtype)
         elif value != value // 1:
-            message = f"{_short(value)} is not whole, but without a dot all numbers are int32."
-            raise InputError("literal", message, "fraction", value=_short(value))
+            message = f"{shown} is not whole, but without a dot all numbers are int32."
+            raise InputError("literal", message, "fraction", value=shown)
 
 
 def _out_of_range(value: str, dtype: str) -> InputError:
     message = f"{value} is out of the range of {dtype}."
     return InputError("literal", message, "range", value=value, dtype=dtype)
-
-
-def _short(value: float) -> str:
-    return str(value)[:_SHOWN]
