@@ -123,7 +123,7 @@ WORDINGS: dict[str, Any] = {
         "%(value)s is not whole, but without a dot anywhere all numbers are int32. Write one "
         "of them with a dot, such as 1.0."
     ),
-    "plan_field": _("%(name)s is a number from %(low)s to %(high)s."),
+    "plan_field": _("“%(name)s” is a number from %(low)s to %(high)s."),
     "plan_empty": _(
         "This plan measures nothing. Choose a run without profiling, or at least one profiled run."
     ),

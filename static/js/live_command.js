@@ -66,6 +66,7 @@ export class LiveCommand {
     // a later question was asked meanwhile, and its answer counts
     if (number !== this.asked) return this.latest;
     this.#say("");
+    if (answer.refusal?.code === "invalid") return this.#tellUnread(answer.problems);
     const impossible = showUnavailable(answer.unavailable, answer.libraries);
     const told = new Set(answer.problems.map(({ field }) => field));
     const problems = [...answer.problems, ...impossible.filter(({ field }) => !told.has(field))];
@@ -84,14 +85,16 @@ export class LiveCommand {
     return problems.length === 0;
   }
 
-  /** Show what is no request at all, or that nobody knows whether it is right. Returns false. */
+  /** Show which fields cannot be read; of the rest nothing is known. Returns false. */
+  #tellUnread(problems) {
+    this.right = null;
+    this.#show([]);
+    return this.#tell(problems);
+  }
+
+  /** Show that nobody knows whether the request is right. Returns false. */
   #fail(error) {
     this.right = null;
-    if (error instanceof Refusal && error.errors.length) {
-      this.#say("");
-      this.#show([]);
-      return this.#tell(error.errors);
-    }
     if (error instanceof Refusal) this.#say(error.message);
     else if (error instanceof NoAnswer) {
       this.#say(this.box.dataset.unchecked);

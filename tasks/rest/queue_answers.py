@@ -107,8 +107,8 @@ class RefusalAnswer(serializers.Serializer):
     field = serializers.CharField(help_text="The field at fault, or empty.", allow_blank=True)
     detail = serializers.SerializerMethodField(help_text="What is wrong, in the reader's words.")
 
-    def get_detail(self, error: DomainError) -> str:
-        return word(error)
+    def get_detail(self, error: DomainError | dict[str, str]) -> str:
+        return word(error) if isinstance(error, DomainError) else error["detail"]
 
 
 class JudgedAnswer(serializers.Serializer):

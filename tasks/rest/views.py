@@ -26,11 +26,12 @@ from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat
-from tasks.submission.drafts import draft_of
+from tasks.submission.drafts import Draft, draft_of
 from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
 from tasks.submission.validation import Admitted, allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.rest import fields, idempotency
+from webprofile.rest.problems import flattened
 from webprofile.rest.schema import problems
 from webprofile.rest.views import ApiListView, ApiView, ApiViewSet
 from workers.models import LONG
@@ -144,12 +145,17 @@ class TasksJudge(ApiView):
     def post(self, request: Request) -> Response:
         """Says of a request for a task, without making it, whether it would be refused, all that is
         wrong with it as far as it is written, where it would go, what would run there and how long
-        it would wait.
+        it would wait. If fields cannot be read, the refusal is `invalid`, the problems are theirs,
+        and the rest is not looked at.
         """
         body = DraftBody(data=request.data)
-        body.is_valid(raise_exception=True)
         user = self.request.user
-        draft = draft_of(body.validated_data, user)
+        is_read = body.is_valid()
+        draft = (
+            draft_of(body.validated_data, user)
+            if is_read
+            else Draft(refusal=DomainError("invalid"))
+        )
         admitted = draft.admitted
         answer = vars(draft) | {
             "worker": admitted.worker.pk if admitted else None,
@@ -157,6 +163,8 @@ class TasksJudge(ApiView):
             "queue": self._queue(admitted, body.validated_data) if admitted else None,
             "quota": quota_of(user)._asdict(),
         }
+        if not is_read:
+            answer["problems"] = flattened(body.errors)
         return Response(JudgedAnswer(answer).data)
 
     def _queue(self, admitted: Admitted, body: dict[str, Any]) -> QueueFacts:

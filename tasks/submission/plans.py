@@ -36,7 +36,8 @@ _WORDS: dict[str, tuple[Any, Any]] = {
         _("Your own numbers, for example no profiled run at all."),
     ),
 }
-_LABELS: dict[str, Any] = {
+#: what the numbers are called in the form
+LABELS: dict[str, Any] = {
     "clean_min_s": _("It lasts at least (s)"),
     "clean_min_iterations": _("It has at least so many iterations"),
     "profiled": _("Profiled runs"),
@@ -57,7 +58,7 @@ def read_plan(given: Mapping[str, Any]) -> Plan:
         name = str(error.errors()[0]["loc"][0])
         low, high = limits_of(name)
         raise DomainError(
-            "plan_field", field=name, name=name, low=f"{low:g}", high=f"{high:g}"
+            "plan_field", field=name, name=LABELS[name], low=f"{low:g}", high=f"{high:g}"
         ) from error
     if not plan.measures:
         raise DomainError("plan_empty", field="profiled")
@@ -93,7 +94,7 @@ def plan_fields() -> list[dict[str, Any]]:
             "high": f"{limits_of(name)[1]:g}",
             "step": "0.1" if name == "clean_min_s" else "1",
         }
-        for name, label in _LABELS.items()
+        for name, label in LABELS.items()
     ]
 
 

@@ -22,7 +22,7 @@ from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.selectors import tasks_visible_to
 from tasks.submission.copies import announced, completed
 from tasks.submission.inputs import read_shape
-from tasks.submission.plans import limits_of, longest_run_s, read_plan
+from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
@@ -57,7 +57,7 @@ def _words(code: str, **data: Any) -> dict[str, Any]:
 
 def _plan_words(name: str) -> dict[str, Any]:
     low, high = limits_of(name)
-    return _words("plan_field", name=name, low=f"{low:g}", high=f"{high:g}")
+    return _words("plan_field", name=LABELS[name], low=f"{low:g}", high=f"{high:g}")
 
 
 def _longest_s() -> int:

@@ -97,8 +97,8 @@ def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(clie
         "seed": "The seed is a whole number from 0 to",
         "priority": "The priority is a whole number from -",
         "time_limit_s": "The time limit is a whole number of seconds, at most",
-        "plan.profiled": "profiled is a number from 0 to",
-        "plan.clean_min_s": "clean_min_s is a number from 0",
+        "plan.profiled": "“Profiled runs” is a number from 0 to",
+        "plan.clean_min_s": "“It lasts at least (s)” is a number from 0",
         "inputs.0.shape": "A shape is 1 to 7 whole numbers above 0",
         "script.arguments": "quotation",
         "script.sample_rate": "whole number",
@@ -115,8 +115,8 @@ def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(clie
         "title": "x" * 201,
     }
     answer = post(client, "/api/v1/tasks/judge/", draft)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
-    told = {each["field"]: each["detail"] for each in answer.json()["errors"]}
+    assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
+    told = {each["field"]: each["detail"] for each in answer.json()["problems"]}
     assert set(told) == set(texts)
     assert [field for field, text in texts.items() if text not in told[field]] == []
 
@@ -143,9 +143,10 @@ def test_a_private_device_tells_a_stranger_nothing(client, alice):
 
 
 @pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
-def test_a_draft_that_cannot_be_read_is_refused(client, alice, body):
+def test_a_draft_that_cannot_be_read_would_be_refused(client, alice, body):
     answer = post(client, "/api/v1/tasks/judge/", body)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
+    assert answer.json()["problems"][0]["detail"]
 
 
 def finished_task(owner, name="algo_cache.bin") -> Task:

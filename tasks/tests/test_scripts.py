@@ -296,7 +296,7 @@ def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
         "script": {"arguments": "'"},
         "files": [{"kind": "model", "name": "train.py"}],
     }
-    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["errors"]
+    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["problems"]
     assert problem["field"] == "script.arguments"
     draft["script"] = {
         "arguments": "--steps '3 4'",
