@@ -16,7 +16,7 @@ const TEXTS = ["mode", "input", "numbers", "shape", "dtype"];
 let isWanted = false;
 let draft = "";
 
-/** Restore the form when this page is opened the next time, also by a link: after a login. */
+/** Restore the form when this page is opened the next time, also by a link: after a login, in another language. */
 export function bringBack() {
   isWanted = true;
   remember();

@@ -151,6 +151,8 @@ function setUpSessionEnd() {
 /** Who comes back finds the form as it was, and ready to be sent again. */
 function setUpReturn(live) {
   window.addEventListener("pagehide", remember);
+  // the page in the other language is this page again
+  for (const form of document.querySelectorAll("form.language")) form.addEventListener("submit", bringBack);
   window.addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
     transfer?.hide();

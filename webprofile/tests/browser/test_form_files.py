@@ -190,6 +190,15 @@ def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, t
     assert not form.find("#remembered").is_displayed()
 
 
+def test_a_change_of_the_language_keeps_the_form(form):
+    form.open()
+    form.find("#title").send_keys("what I tried")
+    form.click("form.language button")
+    form.until(lambda: form.find("html").get_attribute("lang") == "zh-hans", "the other language")
+    form.until(lambda: form.find("#title").get_attribute("value"), "the form again")
+    assert form.find("#title").get_attribute("value") == "what I tried"
+
+
 def test_a_form_that_a_link_opens_is_empty(form):
     form.open()
     form.find("#title").send_keys("an earlier one")
