@@ -30,6 +30,7 @@ from accounts.models import AccessToken, User
 from accounts.sessions import sessions_end
 from accounts.system import people
 from webprofile.errors import DomainError
+from webprofile.sentences import sentences
 
 
 @transaction.atomic
@@ -254,7 +255,7 @@ def _check_password(password: str, user: User) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        problems = " ".join(error.messages)
+        problems = sentences(error.messages)
         raise DomainError("password_weak", field="password", problems=problems) from error
 
 

@@ -26,6 +26,7 @@ from profiles.report import report_html
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
+from webprofile.sentences import sentences
 
 Meta = Mapping[str, Any]
 _NOWHERE = Places("", "", "", "")
@@ -124,7 +125,7 @@ def exported(
     request = read_request(parameters, passes=len(data.passes))
     request = replace(request, columns=(), page=1)
     if request.problems:
-        raise _refusal(" ".join(request.problems.values()))
+        raise _refusal(sentences(request.problems.values()))
     shown = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:

@@ -42,6 +42,7 @@ from tasks.script_reasons import wording_for
 from tasks.selectors import (
     events_after,
     last_attempt,
+    log_after,
     progress_words,
     tasks_visible_to,
 )
@@ -112,7 +113,9 @@ def options(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def detail(request: HttpRequest, task_id: int) -> HttpResponse:
-    return render(request, "tasks/detail.html", _detail_context(request, task_id))
+    context = _detail_context(request, task_id)
+    has_log = log_after(context["task"], 0).exists()
+    return render(request, "tasks/detail.html", context | {"has_log": has_log})
 
 
 @login_required
@@ -127,7 +130,10 @@ def status(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """The same once more, at once: device, version, options, plan, inputs, seed and files."""
-    copy, _made = task_repeat(_task(request, task_id), owner=reader_of(request))
+    copy, is_new = task_repeat(_task(request, task_id), owner=reader_of(request))
+    if not is_new:
+        text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
+        messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)
 
 

@@ -28,6 +28,7 @@ from profiles.rest.picture_views import NETRON, netron_answer
 from profiles.rest.questions import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
 from webprofile.errors import DomainError
 from webprofile.rest.schema import documented
+from webprofile.sentences import sentences
 
 TOGETHER = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
 
@@ -176,7 +177,7 @@ class CompareView(ResultView):
         if problem := problem_of(asked.ids):
             raise DomainError("comparison_choice", field="p", status=422, detail=problem)
         if asked.problems:
-            detail = " ".join(asked.problems)
+            detail = sentences(asked.problems)
             raise DomainError("export_question", status=422, detail=detail)
         return comparison_of(profiles), asked, wanted
 

@@ -21,6 +21,7 @@ from profiles.tables.request import (
 )
 from webprofile.errors import DomainError
 from webprofile.rest import fields
+from webprofile.sentences import sentences
 
 ROWS_LIMIT = 500
 MOST_TYPES = 200
@@ -335,6 +336,6 @@ def table_request(parameters: QueryDict, passes: int) -> TableRequest:
     """
     asked = read_request(parameters, passes=passes)
     if asked.problems:
-        detail = " ".join(asked.problems.values())
+        detail = sentences(asked.problems.values())
         raise DomainError("export_question", status=422, detail=detail)
     return replace(asked, columns=(), page=1)

@@ -24,6 +24,7 @@ from profiles.parsers.columns import MISSING, Side
 from profiles.shown.isolating import isolated
 from profiles.shown.quantities import bytesize, seconds
 from profiles.traces.device_times import on_several_lanes
+from webprofile.sentences import sentences
 
 Json = dict[str, Any]
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
@@ -64,7 +65,7 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> J
         "merged": bool((bars.counts > 1).any()),
         "pass_number": drawn_pass(data),
         "passes": len(data.passes),
-        "sentence": " ".join(filter(None, [pass_sentence(data), _timeline_sentence(drawn)])),
+        "sentence": sentences((pass_sentence(data), _timeline_sentence(drawn))),
         "notes": [*_copy_notes(data), *_timeline_notes(drawn)],
     }
 

@@ -19,6 +19,7 @@ from profiles.parsers.columns import Side
 from profiles.shown.isolating import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available
 from webprofile.integers import LARGEST_COUNT, parse_int
+from webprofile.sentences import sentences
 
 #: orders that only pages know: of texts, and of the statistics over passes, as `Spread` has them
 TEXT_ORDERS = ("name", "type")
@@ -191,7 +192,7 @@ def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
         "word": visible(word),
         "name": name,
     }
-    problems["choice"] = " ".join(filter(None, (problems.get("choice"), said)))
+    problems["choice"] = sentences((problems.get("choice", ""), said))
 
 
 def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> int:

@@ -1,6 +1,6 @@
 // Messages at the fields of the new-task form.
 
-import { fill } from "./format.js";
+import { fill, sentences } from "./format.js";
 
 const form = document.getElementById("new-task");
 
@@ -51,7 +51,7 @@ function reveal(box) {
 export function showProblems(problems) {
   const texts = new Map();
   for (const { field, detail } of problems) texts.set(field, [...(texts.get(field) ?? []), detail]);
-  for (const [field, found] of texts) showError(field, found.join(" "));
+  for (const [field, found] of texts) showError(field, sentences(found));
 }
 
 /** Say beside the button which options are set that the runtime cannot do. */

@@ -21,6 +21,12 @@ export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));
 }
 
+/** Join sentences: with a space between them, in Chinese without. Empty ones are left out. */
+export function sentences(texts) {
+  const isChinese = globalThis.document?.documentElement?.lang?.startsWith("zh");
+  return texts.filter(Boolean).join(isChinese ? "" : " ");
+}
+
 /** Time in the reader's zone, as precise as the server's text: seconds only if it had them. */
 export function localTime(iso, withSeconds, zone = chosenZone()) {
   const at = new Date(iso);

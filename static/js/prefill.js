@@ -1,7 +1,7 @@
 // The form filled with the request of an earlier task, whose files are taken over unless replaced.
 
 import { addRow, take, takeModel } from "./file_rows.js";
-import { fill } from "./format.js";
+import { fill, sentences } from "./format.js";
 import { takeOption } from "./option_form.js";
 import { isScript, takeBeside, takeProgram, takeScript } from "./script_form.js";
 import { takeTarget } from "./where.js";
@@ -80,5 +80,5 @@ function addGiven({ name, literal, shape, dtype }) {
 function tell(moved, gone) {
   const texts = document.getElementById("origin").dataset;
   const notes = [moved ? texts.moved : "", gone.length ? fill(texts.gone, { names: gone.join(", ") }) : ""];
-  document.getElementById("origin-note").textContent = notes.filter(Boolean).join(" ");
+  document.getElementById("origin-note").textContent = sentences(notes);
 }

@@ -1,6 +1,6 @@
 // The program within a .zip that is started: found in its list of files, or asked for.
 
-import { fill } from "./format.js";
+import { fill, sentences } from "./format.js";
 import { entryOf, namesOf, programsOf } from "./zip_names.js";
 
 /** programs that a sentence names; the field offers more */
@@ -34,7 +34,7 @@ export async function checkEntry(texts, tell) {
   const wanted = entry.value.trim();
   const programs = known ? programsOf(known.names) : null;
   if (programs && !programs.length) tell(fill(texts.noPrograms, { name: known.name }));
-  else if (!wanted) tell([texts.noEntry, programs ? fill(found.dataset.names, { names: listed(programs) }) : ""].join(" ").trim());
+  else if (!wanted) tell(sentences([texts.noEntry, programs && fill(found.dataset.names, { names: listed(programs) })]));
   else if (known && !known.names.includes(wanted)) {
     tell(fill(texts.entryGone, { entry: wanted, name: known.name, names: listed(programs) }));
   }

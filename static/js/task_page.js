@@ -15,8 +15,10 @@ let lastEvent = Number(task.dataset.after);
 
 const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
   onSwap: () => {
-    hideResume();
-    follow(document.getElementById("task-status").dataset.status);
+    const { state, status } = document.getElementById("task-status").dataset;
+    hideResume(state);
+    if (state === "finished") log.empty.textContent = log.empty.dataset.ended;
+    follow(status);
   },
 });
 const follow = followRun(document.getElementById("task-status").dataset.status, task.dataset);
@@ -26,9 +28,8 @@ tellElapsed(task);
 window.setInterval(() => tellElapsed(task), TICK_MS);
 
 /** The form for the rest of an upload makes sense only while the task waits for its files. */
-function hideResume() {
+function hideResume(state) {
   const resume = document.getElementById("resume");
-  const state = document.getElementById("task-status").dataset.state;
   if (resume && state !== "initiated") resume.hidden = true;
 }
 

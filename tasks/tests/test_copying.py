@@ -185,6 +185,7 @@ def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
     first, second = (client.post(f"/tasks/{done.pk}/rerun/")["Location"] for _ in range(2))
     assert first == second
     assert Task.objects.count() == 2
+    assert f"Task #{done.pk} was run again a moment ago, as this task" in client.get(first).text
     Task.objects.filter(copied_from=done).update(
         created_at=timezone.now() - datetime.timedelta(seconds=services.DOUBLE_CLICK_S + 1)
     )

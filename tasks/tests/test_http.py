@@ -122,6 +122,32 @@ def test_a_failed_task_says_why_and_what_to_do(client, alice):
     assert "Choose another device" in page
 
 
+def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
+    attempt = make_attempt(make_waiting_task(alice))
+    address = f"/tasks/{attempt.task_id}/"
+    assert "Nothing yet. The log appears here" in client.get(address).text
+    services.task_fail(attempt.task, reason="timed_out", detail="stopped after 60 s")
+    page = client.get(address).text
+    assert "The task has ended without a log." in page
+    assert "Nothing yet. The log" not in page
+
+
+def test_the_message_of_a_failure_is_introduced_in_the_readers_language(client, alice):
+    task = make_waiting_task(alice)
+    services.task_fail(task, reason="timed_out", detail="stopped after 60 s")
+    client.cookies["django_language"] = "zh-hans"
+    page = client.get(f"/tasks/{task.pk}/").text
+    label, _, message = page.partition('<pre class="code code--wrap" lang="en">')
+    assert label.rstrip().endswith("<p>原始信息：</p>")
+    assert message.startswith("stopped after 60 s")
+
+
+def test_chinese_sentences_follow_each_other_without_a_space(client, alice):
+    task = make_task(alice)
+    client.cookies["django_language"] = "zh-hans"
+    assert "文件尚未全部上传。全部上传后" in client.get(f"/tasks/{task.pk}/").text
+
+
 def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
     begun = AttemptStarted(attempt=attempt.pk, at=0.0, passes=7)

@@ -23,8 +23,7 @@ EDGE_MODULES = {
 #: parts of the project package that a core may import
 LEAVES = (
     "webprofile.background", "webprofile.batchfile", "webprofile.errors", "webprofile.integers",
-    "webprofile.layers",
-    "webprofile.meters", "webprofile.traces",
+    "webprofile.layers", "webprofile.meters", "webprofile.sentences", "webprofile.traces",
 )  # fmt: skip
 #: and those for the core of one app alone
 LEAVES_OF = {"profiles": ("webprofile.storage",)}
