@@ -6,8 +6,11 @@ import { axisMicro, clean } from "../charts/text.js";
 import { seconds } from "../format.js";
 import { amountOf, heightOf, isTotal, lowerEnd, unitOf } from "./steps.js";
 
-/** px; below, there is no room for the names and amounts of steps */
+/** px; below, there is little room for the names of steps */
 const NARROW = 600;
+/** px, of a step; of the axis and what surrounds it */
+const ROW = 28;
+const AROUND = 48;
 let shown = null;
 let observer = null;
 
@@ -19,11 +22,13 @@ export function showWaterfall(open) {
   const box = document.getElementById("waterfall-chart");
   const data = document.getElementById("waterfall-data");
   if (!box || !data) return;
+  const steps = JSON.parse(data.textContent);
   box.hidden = false;
+  box.style.height = `${steps.length * ROW + AROUND}px`;
   observer = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     observer.disconnect();
-    draw(box, JSON.parse(data.textContent), open);
+    draw(box, steps, open);
   });
   observer.observe(box);
 }
@@ -34,11 +39,11 @@ async function draw(box, steps, open) {
     echarts = await loadECharts(box.dataset.echarts);
   } catch {
     box.textContent = box.dataset.failed;
-    box.classList.remove("compare-chart");
+    box.style.height = "";
     return;
   }
   if (!box.isConnected) return;
-  // on a narrow screen the steps have no names in the picture
+  // on a narrow screen names of steps are cut short in the picture
   document.getElementById("waterfall-table").open = box.clientWidth < NARROW;
   const chart = makeChart(echarts, box);
   box.setAttribute("role", "img");
@@ -55,17 +60,18 @@ function paint() {
   if (shown) shown.chart.setOption(optionOf(shown.steps, shown.box), true);
 }
 
-/** What ECharts draws: an unseen bar up to the lower end of a step, and the step upon it. */
+/** What ECharts draws, a row for each step: an unseen bar up to its lower end, and the step after it. */
 function optionOf(steps, box) {
   const colours = { ...readColours(), ...readTones() };
   const names = steps.map((step) => clean(step.name, 40));
-  const isWide = box.clientWidth >= NARROW;
+  const nameWidth = box.clientWidth < NARROW ? 110 : 240;
   const unit = unitOf(steps);
   const axisText = axisMicro(1e6 * Math.max(...steps.map((step) => step.to)));
   const text = { color: colours.soft, fontFamily: colours.sans, fontSize: 12 };
   return {
     animation: false,
-    grid: { left: 8, right: 16, top: 24, bottom: 8, containLabel: true },
+    // on the right an amount may follow the longest bar
+    grid: { left: 8, right: 88, top: 8, bottom: 8, containLabel: true },
     tooltip: {
       trigger: "axis",
       axisPointer: { type: "shadow" },
@@ -76,16 +82,17 @@ function optionOf(steps, box) {
       formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], { box, unit }),
     },
     xAxis: {
-      type: "category",
-      data: names,
-      axisLabel: { ...text, show: isWide, interval: 0, rotate: 35, width: 130, overflow: "truncate" },
-      axisLine: { lineStyle: { color: colours.strong } },
-      axisTick: { show: false },
+      type: "value",
+      axisLabel: { ...text, hideOverlap: true, formatter: (value) => axisText(1e6 * value) },
+      splitLine: { lineStyle: { color: colours.line } },
     },
     yAxis: {
-      type: "value",
-      axisLabel: { ...text, formatter: (value) => axisText(1e6 * value) },
-      splitLine: { lineStyle: { color: colours.line } },
+      type: "category",
+      data: names,
+      inverse: true,
+      axisLabel: { ...text, interval: 0, width: nameWidth, overflow: "truncate" },
+      axisLine: { lineStyle: { color: colours.strong } },
+      axisTick: { show: false },
     },
     series: [
       { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: steps.map(lowerEnd) },
@@ -98,8 +105,8 @@ function optionOf(steps, box) {
           itemStyle: { color: colourOf(step, colours) },
         })),
         label: {
-          show: isWide,
-          position: "top",
+          show: true,
+          position: "right",
           ...text,
           formatter: ({ dataIndex }) => amountOf(steps[dataIndex], unit),
         },

@@ -62,6 +62,10 @@ def test_the_waterfall_is_drawn_when_it_comes_into_view_and_keeps_its_table(page
     page.js("document.querySelector('#waterfall-chart').scrollIntoView()")
     page.wait("document.querySelector('#waterfall-chart canvas') !== null")
     assert page.js("return document.querySelectorAll('#waterfall tbody tr').length") == 15
+    # a row for the text of each
+    assert (
+        page.js("return document.querySelector('#waterfall-chart canvas').clientHeight") > 15 * 20
+    )
     page.click("#waterfall-choices a:last-child")
     page.wait("new URLSearchParams(location.search).get('by') === 'scope'")
     page.wait("document.querySelector('#waterfall-chart canvas') !== null")
