@@ -131,5 +131,5 @@ class AuditEntryAdmin(AuditedAdmin):
     @admin.display(description=_("before and after"))
     def changes(self, entry: AuditEntry) -> str:
         found = differences(entry)
-        shown = "; ".join(f"{each.key}: {each.was} → {each.now}" for each in found[:3])
+        shown = "; ".join(map(str, found[:3]))
         return shown + ("; …" if len(found) > 3 else "")

@@ -123,6 +123,10 @@ class Difference:
     was: str
     now: str
 
+    def __str__(self) -> str:
+        """As a list shows it: what was not there before has no change to show."""
+        return f"{self.key}: {self.now if self.was == NOTHING else f'{self.was} → {self.now}'}"
+
 
 def action_name(code: str) -> str:
     """The reader's words for an action; the code itself if there are none."""

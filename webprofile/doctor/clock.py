@@ -23,11 +23,11 @@ def clock() -> Finding:
     """Compare with the database and with storage; what cannot be asked has a line of its own."""
     skews = dict(_skews())
     if not skews:
-        return good("No other machine's clock to compare with.")
+        return good("There is no other machine's clock to compare with.")
     name, skew_s = max(skews.items(), key=lambda item: abs(item[1]))
     if abs(skew_s) <= _FINE_S:
-        return good(f"The same as {' and '.join(sorted(skews))}, within {_FINE_S:.0f} s.")
-    text = f"{abs(skew_s):.0f} s {'behind' if skew_s > 0 else 'ahead of'} {name}"
+        return good(f"It agrees with {' and '.join(sorted(skews))} within {_FINE_S:.0f} s.")
+    text = f"It is {abs(skew_s):.0f} s {'behind' if skew_s > 0 else 'ahead of'} {name}"
     harm = _harm(name, skew_s)
     return broken(f"{text}: {harm}", STEP) if harm else odd(f"{text}.", STEP)
 

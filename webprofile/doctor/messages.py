@@ -77,7 +77,7 @@ def kept() -> Finding:
     found = cache.get(name)
     cache.delete(name)
     if found != value:
-        return broken("What was written is not there a moment later: it may be full.", CACHE_STEP)
+        return broken("What was written is gone a moment later: the cache may be full.", CACHE_STEP)
     return good("What is written can be read.")
 
 

@@ -51,9 +51,9 @@ def objects() -> Finding:
     if not same or found is None or found[0] != len(_BODY):
         return broken("What was stored came back as something else.", "See the storage's log.")
     if found[1] != _MD5:
-        text = "The checksum that it tells is not that of what it stores: no upload would be taken."
+        text = "Storage tells a wrong checksum of what it stores: no upload would be taken."
         return broken(text, "If the bucket encrypts by KMS, set S3_ENCRYPTION=aws:kms.")
-    return good(f"PUT, GET, HEAD and DELETE at {_host(settings.S3_ENDPOINT_URL)}.")
+    return good(f"PUT, GET, HEAD and DELETE work at {_host(settings.S3_ENDPOINT_URL)}.")
 
 
 def presigned() -> Finding:
@@ -67,7 +67,7 @@ def presigned() -> Finding:
         got = ask("GET", storage.presign_get(key))
         if got.status != 200 or got.body != _BODY:
             return _said("GET", got.status, got.body)
-    return good(f"Presigned PUT and GET at {address}.")
+    return good(f"Presigned PUT and GET work at {address}.")
 
 
 def cross_origin() -> Finding:

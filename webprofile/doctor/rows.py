@@ -45,7 +45,7 @@ def database() -> Finding:
     except DatabaseError as error:
         return broken(f"{_name()}: {reason(error)}", _step(str(error)))
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-        return good(f"{version} answers and takes writes. It is for one machine.")
+        return good(f"{version} answers and takes writes. It serves a single machine.")
     return good(f"{version} answers and takes writes.")
 
 
@@ -57,7 +57,7 @@ def migrations() -> Finding:
         names = ", ".join(f"{each.app_label}.{each.name}" for each, _ in wanted[:3])
         more = f" and {len(wanted) - 3} more" if len(wanted) > 3 else ""
         step = "Run `manage.py migrate`, then start the site again."
-        return broken(f"{len(wanted)} not applied: {names}{more}.", step)
+        return broken(f"Not applied: {names}{more}.", step)
     done = set(executor.loader.applied_migrations or ())
     known = {app for app, _ in executor.loader.disk_migrations or ()}
     unknown = [key for key in done - set(executor.loader.disk_migrations or ()) if key[0] in known]

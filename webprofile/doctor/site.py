@@ -26,7 +26,7 @@ def address() -> Finding:
     question = secrets.token_hex(8)
     answer = ask("GET", f"{settings.SITE_URL}/healthz?mark={question}")
     if answer.status == 200 and is_mark(question, answer.headers.get(HEADER, "")):
-        return good(f"{settings.SITE_URL} is this site.")
+        return good(f"{settings.SITE_URL} leads to this site.")
     return _other_address(answer)
 
 
@@ -46,16 +46,16 @@ def sockets() -> Finding:
     except InvalidHandshake as error:
         text = f"{settings.SITE_URL} lets no WebSocket through: {reason(error)}"
         return broken(f"{text}. No device could connect.", _SOCKETS_STEP)
-    return broken("A socket opens, and who answers is not this site.", SOCKETS_STEP)
+    return broken("A socket opens, but another site answers.", SOCKETS_STEP)
 
 
 def static_files() -> Finding:
     """Whether each static file of this code was collected as it is now."""
     if not hasattr(staticfiles_storage, "hashed_files"):
-        return good("Served from where they lie.")
+        return good("Files are served from where they lie.")
     step = "Run `manage.py collectstatic`, then start the site again."
     if not staticfiles_storage.hashed_files:
-        return broken(f"None were collected in {settings.STATIC_ROOT}: no page works.", step)
+        return broken(f"No file was collected in {settings.STATIC_ROOT}: no page works.", step)
     names = [(name, files) for finder in get_finders() for name, files in finder.list([])]
     missing = [name for name, _ in names if name not in staticfiles_storage.hashed_files]
     root = Path(settings.STATIC_ROOT)
@@ -65,13 +65,14 @@ def static_files() -> Finding:
         if name not in missing and (root / name).stat().st_size != files.size(name)
     ]
     if missing:
-        text = (
-            f"{len(missing)} were not collected, such as {missing[0]}: pages that need them fail."
-        )
-        return broken(text, step)
+        return broken(f"Not collected: {_some(missing)}. Pages that need them fail.", step)
     if old:
-        return broken(f"{len(old)} are of another release, such as {old[0]}.", step)
-    return good(f"All {len(names)} are collected.")
+        return broken(f"Of another release: {_some(old)}.", step)
+    return good(f"All {len(names)} files are collected.")
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def agent_files() -> Finding:
@@ -89,7 +90,8 @@ def agent_files() -> Finding:
         if not path.is_file() or path.stat().st_size != file.size_bytes:
             return broken(f"{path} is missing or damaged.", AGENT_STEP)
     kinds = len(release.files)
-    return good(f"Version {release.version} for {kinds} kind{'s' if kinds > 1 else ''} of device.")
+    devices = "kinds of devices" if kinds > 1 else "kind of device"
+    return good(f"Devices can install version {release.version}, for {kinds} {devices}.")
 
 
 def _unreadable(path: Path) -> str:

@@ -85,7 +85,7 @@ def test_each_part_that_is_another_one_has_its_own_words(cluster):
     )
     assert code == 1
     assert "answers and is empty. Run `manage.py migrate`." in told["database"]
-    assert "not applied: " in told["migrations"]
+    assert "Not applied: " in told["migrations"]
     assert "NoSuchBucket" in told["storage"]
     assert "another SECRET_KEY" in told["address"]
 

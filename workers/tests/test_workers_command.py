@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import AuditEntry
 from tasks.tests.make import make_user, make_waiting_task, make_worker
+from webprofile.administration.entries import differences
 from workers import tokens
 from workers.models import Worker
 
@@ -92,3 +93,4 @@ def test_a_health_check_is_asked_for_and_a_device_that_is_away_stops_no_other():
     assert out.getvalue() == told
     entry = AuditEntry.objects.get(action="worker.health_check")
     assert (entry.actor, entry.target_name) == (None, "box")
+    assert [str(each) for each in differences(entry)] == ["MegEngine version: 1.13.0"]

@@ -113,7 +113,7 @@ def test_a_migration_that_was_not_applied_is_named(transactional_db):
         found = rows.migrations()
     finally:
         call_command("migrate", verbosity=0)
-    assert "not applied: token_blacklist." in found.text
+    assert "Not applied: token_blacklist." in found.text
     assert found.next_step.startswith("Run `manage.py migrate`")
     assert rows.migrations().state == "ok"
 
@@ -162,8 +162,8 @@ def test_actors_that_listen_answer_and_none_is_noticed(db):
 
 
 def test_storage_that_works_is_told_three_ways(storage):
-    assert objects.objects().text.startswith("PUT, GET, HEAD and DELETE at http://127.0.0.1:")
-    assert objects.presigned().text.startswith("Presigned PUT and GET at http://127.0.0.1:")
+    assert objects.objects().text.startswith("PUT, GET, HEAD and DELETE work at http://127.0.0.1:")
+    assert objects.presigned().text.startswith("Presigned PUT and GET work at http://127.0.0.1:")
     assert objects.cross_origin().state == "ok"
 
 
@@ -298,7 +298,7 @@ def test_mail_that_goes_nowhere_is_odd():
 @pytest.mark.parametrize(
     ("ahead_s", "state", "words"),
     [
-        (0, "ok", "The same as storage"),
+        (0, "ok", "It agrees with storage"),
         (-20, "odd", "ahead of storage."),
         (90, "broken", "behind storage: machines with such clocks end each other's running"),
         (600, "broken", "behind storage: addresses of files are good for"),
@@ -348,17 +348,17 @@ def test_a_proxy_that_passes_no_sockets_is_named(settings, http):
 def test_the_site_knows_itself_by_its_mark(live_server, settings):
     settings.SITE_URL = live_server.url
     found = dict(examine([Part("address", site.address, "")], time_limit_s=60))["address"]
-    assert said(found) == f"ok {live_server.url} is this site. "
+    assert said(found) == f"ok {live_server.url} leads to this site. "
 
 
 def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
-    assert site.static_files().text == "Served from where they lie."
+    assert site.static_files().text == "Files are served from where they lie."
     settings.STATIC_ROOT = str(tmp_path)
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"}
     }
     found = site.static_files()
-    assert "None were collected" in found.text
+    assert "No file was collected" in found.text
     assert "collectstatic" in found.next_step
 
 
@@ -372,7 +372,7 @@ def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
     )
     assert "a.pyz is missing or damaged" in site.agent_files().text
     (tmp_path / "a.pyz").write_bytes(b"abc")
-    assert site.agent_files().text == "Version 1+a for 1 kind of device."
+    assert site.agent_files().text == "Devices can install version 1+a, for 1 kind of device."
 
 
 def test_an_agent_that_the_site_may_not_read_is_not_called_missing(settings, tmp_path):
