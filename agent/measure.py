@@ -181,12 +181,27 @@ class Measuring:
             last = self.done.records[-1]
             self.done.records[-1] = last.model_copy(update={"kept": False})
 
+    def _say(self, each: Pass) -> int:
+        """Head the pass in the log, if there are several; return where its own output begins.
+
+        It is counted as for the page: of the plan's passes, a clean one that is made anew once.
+        """
+        count, output = self.expected(), self._folder.output
+        if not self.done.records and count == 1 and each.kind != "inspect":
+            return 0
+        place = f"{PASS_HEAD}{self.done.kept + 1} of {count}"
+        tries = sum(record.kind == "clean" for record in self.done.records) + 1
+        what = f"clean, try {tries}" if each.kind == "clean" and tries > 1 else each.kind
+        with output.open("ab") as sink:
+            sink.write(f"{place} ({what}): load_and_run {shlex.join(each.arguments)}\n".encode())
+            return sink.tell()
+
     async def _pass(self, run: Runner, each: Pass, profile: str = "") -> RunLog:
         """Run one process and note what it did; `profile` is what its profile is kept as."""
         number = len(self.done.records) + 1
         command = self._runtime.command_line(each.arguments)
         output = self._folder.output
-        offset = _say(output, number, self.expected(), each)
+        offset = self._say(each)
         started_at = time.time()
         (self._folder.work / MADE_PROFILE).unlink(missing_ok=True)
         make_folders(self._folder, each.arguments)
@@ -239,16 +254,6 @@ def _start_s(result: RunResult, found: RunLog) -> float:
     """What the process did beside iterations: imports, load, compile, its end."""
     iterations_s = (sum(found.warmup_ms) + sum(found.e2e_ms)) / 1000
     return max(result.run_s - iterations_s, 0.0)
-
-
-def _say(output: Path, number: int, expected: int, each: Pass) -> int:
-    """Head the pass in the log, if there are several; return where its own output begins."""
-    if number == 1 and expected == 1 and each.kind != "inspect":
-        return 0
-    line = f"{PASS_HEAD}{number} ({each.kind}): load_and_run {shlex.join(each.arguments)}\n"
-    with output.open("ab") as sink:
-        sink.write(line.encode())
-        return sink.tell()
 
 
 def _read(output: Path, offset: int) -> str:

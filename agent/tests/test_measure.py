@@ -94,6 +94,8 @@ async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one
     assert kept.kept
     assert sum(kept.e2e_ms) >= 100
     assert "profile.json" not in storage.stored
+    # the page says "Pass 1 of 1" all the while
+    assert "==== pass 1 of 1 (clean, try 2): load_and_run" in server.log_text()
 
 
 async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shapes(

@@ -118,6 +118,12 @@ def test_a_wrong_json_file_is_refused(content: str, tmp_path: Path) -> None:
     assert refused(tmp_path, File(tmp_path / "a.json")).code == "json"
 
 
+def test_a_number_in_json_is_told_of_its_input_not_of_the_devices_file(tmp_path: Path) -> None:
+    (tmp_path / "input-3.json").write_text('{"x": {"shape": [1], "type": "int8", "raw": [128]}}')
+    error = refused(tmp_path, File(tmp_path / "input-3.json"))
+    assert error.text == 'Input "x": a number is out of the range of int8.'
+
+
 @pytest.mark.parametrize(
     ("shape", "raw"), [("[]", "[1]"), ("[0]", "[]"), ("[1,1,1,1,1,1,1,1]", "[1]")]
 )

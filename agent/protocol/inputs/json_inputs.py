@@ -57,7 +57,7 @@ def read_json(path: Path) -> dict[str, Array]:
     _, size = read_start(path)
     check_json_size(path.name, size)
     inputs = parse_json(path.name, path.read_bytes())
-    return {each.name: _array(f'Input "{each.name}" in "{path.name}"', each) for each in inputs}
+    return {each.name: _array(f'Input "{each.name}"', each) for each in inputs}
 
 
 def check_json_size(name: str, size: int) -> None:
