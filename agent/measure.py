@@ -34,7 +34,7 @@ _READ_BYTES = 64 << 20
 #: models whose inputs are known
 _MOST_KNOWN = 256
 #: a clean pass that is too short is made anew with more iterations, but not for ever
-_MOST_TRIES = 3
+_MOST_TRIES = 4
 
 _CANNOT_TELL = (
     "This load_and_run does not tell what the model's inputs are, so nothing can be made up for "

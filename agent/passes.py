@@ -22,6 +22,10 @@ from agent.protocol.run_log import RunLog
 Kind = Literal["inspect", "clean", "profiled", "dump"]
 #: a clean pass that is too short is made anew with so many iterations more than it seems to need
 _MARGIN = 1.1
+#: a try of few iterations may fall into a moment in which nothing else runs: the next one has at most
+#: so many times as many, and is to last at most so many times as long as it must by the mean
+_MOST_GROWTH = 200
+_MOST_PLANNED = 4
 #: 3 s of a model that takes 15 us; the times of so many fit into `measurement.json`
 _MOST_ITERATIONS = 200_000
 
@@ -94,12 +98,14 @@ class Recipe:
     def enough_iterations(self, tried: RunLog) -> int:
         """How many the clean pass needs to last long enough; 0 if those that were tried are."""
         total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
-        usual_ms = statistics.median(tried.e2e_ms) if tried.e2e_ms else 0
+        count, usual_ms = len(tried.e2e_ms), statistics.median(tried.e2e_ms or [0])
         if total_ms >= wanted_ms or usual_ms <= 0:
             return 0
         # by the median: one slow iteration of a short try would make the next one too short
-        needed = max(math.ceil(wanted_ms / usual_ms * _MARGIN), 2 * len(tried.e2e_ms))
-        return min(needed, _MOST_ITERATIONS)
+        needed = wanted_ms / usual_ms * _MARGIN
+        # on a device that does much else some iterations take a thousand times as long as most
+        bearable = min(_MOST_GROWTH * count, _MOST_PLANNED * wanted_ms / total_ms * count)
+        return min(max(math.ceil(min(needed, bearable)), 2 * count), _MOST_ITERATIONS)
 
     def _arguments(
         self, inputs: Mapping[str, str], options: Mapping[str, Value], profile: str, *, first: bool

@@ -123,10 +123,10 @@ def test_a_failed_task_says_why_and_what_to_do(client, alice):
 
 
 def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
-    attempt = make_attempt(make_waiting_task(alice))
-    address = f"/tasks/{attempt.task_id}/"
+    task = make_waiting_task(alice)
+    address = f"/tasks/{task.pk}/"
     assert "Nothing yet. The log appears here" in client.get(address).text
-    services.task_fail(attempt.task, reason="timed_out", detail="stopped after 60 s")
+    services.task_fail(task, reason="timed_out")
     page = client.get(address).text
     assert "The task has ended without a log." in page
     assert "Nothing yet. The log" not in page
