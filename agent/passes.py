@@ -22,8 +22,8 @@ from agent.protocol.run_log import RunLog
 Kind = Literal["inspect", "clean", "profiled", "dump"]
 #: a clean pass that is too short is made anew with so many iterations more than it seems to need
 _MARGIN = 1.1
-#: a try of few iterations may fall into a moment in which nothing else runs: the next one has at most
-#: so many times as many, and is to last at most so many times as long as it must by the mean
+#: a try of few iterations may fall into a moment in which nothing else runs: the next one has at
+#: most so many times as many, and by the mean is to last at most so many times as long as it must
 _MOST_GROWTH = 200
 _MOST_PLANNED = 4
 #: 3 s of a model that takes 15 us; the times of so many fit into `measurement.json`

@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tasks import services
+from tasks.attempts import attempt_assign
 from tasks.models import Attempt, Purpose, Task
 from tasks.queue import rebinding
 from tasks.queue.facts import facts_of
