@@ -17,7 +17,7 @@ _SHOWN = 30
 
 
 class JsonParser(BaseParser):
-    """Strict JSON in UTF-8: no NaN, no halves of characters."""
+    """Strict JSON in UTF-8: no NaN, no halves of characters. DRF's reads bodies of any length."""
 
     media_type = "application/json"
 

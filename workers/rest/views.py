@@ -27,14 +27,14 @@ from webprofile.rest.schema import problems
 from webprofile.rest.views import ApiListView, ApiView, ApiViewSet
 from webprofile.wording import word
 from workers.models import Pool, Runtime, Worker
-from workers.rest.answers import (
+from workers.rest.filters import WorkerFilters
+from workers.rest.serializers import (
     OptionAnswer,
     PoolAnswer,
     RuntimeOptionAnswer,
     WorkerAnswer,
     WorkerRow,
 )
-from workers.rest.filters import WorkerFilters
 from workers.selectors import workers_visible_to
 
 
