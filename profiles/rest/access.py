@@ -5,7 +5,6 @@ from typing import Any, cast
 import msgspec
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 
 from profiles.analysis.data import ProfileData
@@ -19,7 +18,6 @@ from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
 from webprofile.errors import DomainError
 from webprofile.rest.fields import Query
-from webprofile.rest.problems import QueryInvalid
 from webprofile.rest.views import ApiView
 
 #: of every view that reads a profile's data
@@ -35,32 +33,22 @@ class ResultView(ApiView):
 
     def profile(self, profile_id: int) -> Profile:
         """The profile of this number, if it exists for the reader. Raises Http404."""
-        return get_object_or_404(profiles_visible_to(self.reader), pk=profile_id)
+        return get_object_or_404(profiles_visible_to(self.request.user), pk=profile_id)
 
     def task(self, task_id: int) -> Task:
-        return get_object_or_404(tasks_visible_to(self.reader), pk=task_id)
+        return get_object_or_404(tasks_visible_to(self.request.user), pk=task_id)
 
-    def asked(self, query: type[Query]) -> dict[str, Any]:
-        """The address's validated question, lists included; what is not known is refused.
+    def asked(self, query_class: type[Query]) -> dict[str, Any]:
+        """The address's validated parameters; what is not known is refused.
 
         Raises QueryInvalid; DomainError query_unknown.
         """
-        known = query().fields
+        query = query_class(data=self.request.query_params)
         for name in self.request.query_params:
-            if name not in known:
+            if name not in query.fields:
                 raise DomainError("query_unknown", field=name[:60], status=400, name=name[:60])
-        given = self.request.query_params
-        found = query(
-            data={
-                name: given.getlist(name)
-                if isinstance(known[name], serializers.ListField)
-                else given[name]
-                for name in given
-            }
-        )
-        if not found.is_valid():
-            raise QueryInvalid(found.errors)
-        return cast(dict[str, Any], found.validated_data)
+        query.is_valid(raise_exception=True)
+        return cast(dict[str, Any], query.validated_data)
 
     def handle_exception(self, exc: Exception) -> Any:
         """A profile that cannot be used says so with 409, wherever it is noticed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -27,7 +27,7 @@ from profiles.rest.answer_fields import number, numbers, texts, whole
 from profiles.rest.picture_views import NETRON, netron_answer
 from profiles.rest.questions import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
 from webprofile.errors import DomainError
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 from webprofile.sentences import sentences
 
 TOGETHER = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
@@ -171,7 +171,7 @@ class CompareView(ResultView):
         """
         wanted = self.asked(query)
         asked = read_asked(self.request.query_params)
-        profiles = chosen_profiles(self.reader, asked.ids)
+        profiles = chosen_profiles(self.request.user, asked.ids)
         if profiles is None:
             raise Http404
         if problem := problem_of(asked.ids):
@@ -185,11 +185,10 @@ class CompareView(ResultView):
 class Compare(CompareView):
     """Profiles side by side."""
 
-    @documented(
-        "Compare profiles",
-        answers={200: CompareAnswer},
-        query=CompareQuery,
-        errors=TOGETHER,
+    @extend_schema(
+        summary="Compare profiles",
+        parameters=[CompareQuery],
+        responses={200: CompareAnswer} | problems(TOGETHER),
         operation_id="profiles_compare",
     )
     def get(self, request: Request) -> HttpResponse:
@@ -223,16 +222,16 @@ class CompareExport(CompareView):
 
     renderer_classes = (AnyFile,)
 
-    @documented(
-        "Export a comparison",
-        answers={
+    @extend_schema(
+        summary="Export a comparison",
+        parameters=[RowsQuery],
+        responses={
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="The file."),
             (200, "application/json"): OpenApiResponse(
                 OpenApiTypes.OBJECT, description="The rows, with samples, facts and warnings."
             ),
-        },
-        query=RowsQuery,
-        errors=TOGETHER | {404: ["not_found", "export_unknown"]},
+        }
+        | problems(TOGETHER | {404: ["not_found", "export_unknown"]}),
         operation_id="profiles_compare_export",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
@@ -255,11 +254,10 @@ class CompareExport(CompareView):
 class CompareGraph(CompareView):
     """The graph of one of the profiles for the viewer."""
 
-    @documented(
-        "Document of a comparison's graph",
-        answers={200: NETRON},
-        query=ChangeQuery,
-        errors=TOGETHER | {404: ["not_found", "operator_not_drawn"]},
+    @extend_schema(
+        summary="Document of a comparison's graph",
+        parameters=[ChangeQuery],
+        responses={200: NETRON} | problems(TOGETHER | {404: ["not_found", "operator_not_drawn"]}),
         operation_id="profiles_compare_graph",
     )
     def get(self, request: Request) -> HttpResponse:

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,7 +23,7 @@ from profiles.shown.run_sources import mismatches
 from profiles.shown.statistics import statistics_view
 from profiles.static_memory.summary import StaticMemory
 from profiles.traces.summary import TraceSummary
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 
 MOST_ROWS = 200
 
@@ -257,11 +258,9 @@ class AdviceAnswer(serializers.Serializer):
 class Figures(ViewSetMixin, DataView):
     """Figures of one profile, and what its files say beside operators."""
 
-    @documented(
-        "Show statistics",
-        answers={200: StatisticsAnswer},
-        errors=NOT_READY,
-        operation_id="profiles_statistics",
+    @extend_schema(
+        summary="Show statistics",
+        responses={200: StatisticsAnswer} | problems(NOT_READY),
     )
     def statistics(self, request: Request, profile_id: int) -> Response:
         """Latency and its histogram, totals, coverage, cost of profiling, stability."""
@@ -278,10 +277,9 @@ class Figures(ViewSetMixin, DataView):
         }
         return Response(StatisticsAnswer(answer).data)
 
-    @documented(
-        "Show a task's measurement",
-        answers={200: LatencyAnswer},
-        errors={409: ["profile_not_yet", "profile_never"]},
+    @extend_schema(
+        summary="Show a task's measurement",
+        responses={200: LatencyAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
         operation_id="profiles_measurement_of_task",
     )
     def measurement(self, request: Request, task_id: int) -> Response:
@@ -295,41 +293,36 @@ class Figures(ViewSetMixin, DataView):
             raise without_result(task)
         return Response(LatencyAnswer(_latency(found)).data)
 
-    @documented(
-        "Show a trace",
-        answers={200: answer_of(TraceSummary)},
-        errors={409: ["profile_outdated", "profile_damaged", "trace_none"]},
-        operation_id="profiles_trace",
+    @extend_schema(
+        summary="Show a trace",
+        responses={200: answer_of(TraceSummary)}
+        | problems({409: ["profile_outdated", "profile_damaged", "trace_none"]}),
     )
     def trace(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
         return self.beside(profile_id, "trace")
 
-    @documented(
-        "Show memory over time",
-        answers={200: answer_of(MemoryFlowSummary)},
-        errors={409: ["profile_outdated", "profile_damaged", "memory_flow_none"]},
-        operation_id="profiles_memory_flow",
+    @extend_schema(
+        summary="Show memory over time",
+        responses={200: answer_of(MemoryFlowSummary)}
+        | problems({409: ["profile_outdated", "profile_damaged", "memory_flow_none"]}),
     )
     def memory_flow(self, request: Request, profile_id: int) -> HttpResponse:
         """Tensors with their times and addresses, bytes held over time, and the peak."""
         return self.beside(profile_id, "memory_flow")
 
-    @documented(
-        "Show the static memory",
-        answers={200: answer_of(StaticMemory)},
-        errors={409: ["profile_outdated", "profile_damaged", "static_memory_none"]},
-        operation_id="profiles_static_memory",
+    @extend_schema(
+        summary="Show the static memory",
+        responses={200: answer_of(StaticMemory)}
+        | problems({409: ["profile_outdated", "profile_damaged", "static_memory_none"]}),
     )
     def static_memory(self, request: Request, profile_id: int) -> HttpResponse:
         """Peak, weights, reuse, and where and how long each tensor lies, as planned."""
         return self.beside(profile_id, "static_memory")
 
-    @documented(
-        "Show advice",
-        answers={200: AdviceAnswer},
-        errors=NOT_READY,
-        operation_id="profiles_advice",
+    @extend_schema(
+        summary="Show advice",
+        responses={200: AdviceAnswer} | problems(NOT_READY),
     )
     def advice(self, request: Request, profile_id: int) -> Response:
         """What the rules say of this profile, with the operators and what it could save."""

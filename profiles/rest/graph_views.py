@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -14,7 +15,7 @@ from profiles.parsers.columns import MISSING, TextColumn
 from profiles.rest.access import NOT_READY, DataView, written
 from profiles.rest.answer_fields import number, texts
 from profiles.rest.questions import GraphQuery
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 
 
 class NodeAnswer(serializers.Serializer):
@@ -68,11 +69,10 @@ class GraphAnswer(serializers.Serializer):
 class Graph(DataView):
     """The executed graph."""
 
-    @documented(
-        "Show the graph",
-        answers={200: GraphAnswer},
-        query=GraphQuery,
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Show the graph",
+        parameters=[GraphQuery],
+        responses={200: GraphAnswer} | problems(NOT_READY),
         operation_id="profiles_graph",
     )
     def get(self, request: Request, profile_id: int) -> HttpResponse:

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
@@ -25,7 +26,7 @@ from profiles.rest.parts import JoinBody, PartsBody, address_parts, join_parts
 from profiles.selectors import uploads_visible_to
 from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
 from webprofile.rest import fields
-from webprofile.rest.schema import documented, redirect_to
+from webprofile.rest.schema import problems, redirect_to
 from webprofile.rest.views import ApiListView
 from webprofile.storage import storage
 
@@ -93,29 +94,23 @@ class RenameBody(fields.Body):
     name = fields.Text(max_length=1000, help_text="Your own words.")
 
 
+@extend_schema_view(
+    get=extend_schema(summary="List opened profiles", operation_id="profiles_opened_list")
+)
 class OpenedList(ApiListView):
-    """Opened profiles."""
+    """Those that one opened; an administrator sees all."""
 
+    queryset = ProfileUpload.objects.all()
     serializer_class = OpenedAnswer
     filterset_class = OpenedFilters
 
-    def rows(self) -> QuerySet[ProfileUpload]:
-        return uploads_visible_to(self.reader)
+    def get_queryset(self) -> QuerySet[ProfileUpload]:
+        return uploads_visible_to(self.request.user)
 
-    @documented(
-        "List opened profiles",
-        answers={200: OpenedAnswer(many=True)},
-        operation_id="profiles_opened_list",
-    )
-    def get(self, request: Request) -> Response:
-        """Those that one opened; an administrator sees all."""
-        return self.list(request)
-
-    @documented(
-        "Open a profile",
-        body=OpenBody,
-        answers={201: CreatedOpened},
-        errors={422: REFUSALS},
+    @extend_schema(
+        summary="Open a profile",
+        request=OpenBody,
+        responses={201: CreatedOpened} | problems({422: REFUSALS}),
         operation_id="profiles_opened_create",
     )
     def post(self, request: Request) -> Response:
@@ -123,9 +118,14 @@ class OpenedList(ApiListView):
 
         Several files are those of one run: profiled passes of one model, its trace, its memory.
         """
-        body = self.read(OpenBody)
-        files = [FileToOpen(**file | {"head": file["head"] or b""}) for file in body["files"]]
-        upload = uploads.upload_create(owner=self.reader, files=files, name=body["name"])
+        body = OpenBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        files = [
+            FileToOpen(**file | {"head": file["head"] or b""})
+            for file in body.validated_data["files"]
+        ]
+        name = body.validated_data["name"]
+        upload = uploads.upload_create(owner=self.request.user, files=files, name=name)
         answer = OpenedAnswer(upload).data | {"uploads": upload_targets(upload)}
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         return Response(answer, status=201, headers=headers)
@@ -134,40 +134,43 @@ class OpenedList(ApiListView):
 class Opened(ViewSetMixin, ResultView):
     """One opened profile."""
 
-    @documented(
-        "Show an opened profile",
-        answers={200: OpenedAnswer},
+    @extend_schema(
+        summary="Show an opened profile",
+        responses=OpenedAnswer,
         operation_id="profiles_opened_show",
     )
     def retrieve(self, request: Request, upload_id: int) -> Response:
         """What became of it."""
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
-    @documented(
-        "Rename an opened profile",
-        body=RenameBody,
-        answers={200: OpenedAnswer},
-        errors={422: ["invalid", "opened_name"]},
+    @extend_schema(
+        summary="Rename an opened profile",
+        request=RenameBody,
+        responses={200: OpenedAnswer} | problems({422: ["invalid", "opened_name"]}),
         operation_id="profiles_opened_rename",
     )
     def partial_update(self, request: Request, upload_id: int) -> Response:
         """Give it another name."""
         upload = self.upload(upload_id)
-        uploads.upload_rename(upload, self.read(RenameBody)["name"])
+        body = RenameBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        uploads.upload_rename(upload, body.validated_data["name"])
         return Response(OpenedAnswer(upload).data)
 
-    @documented(
-        "Delete an opened profile", answers={204: None}, operation_id="profiles_opened_delete"
+    @extend_schema(
+        summary="Delete an opened profile",
+        responses={204: None},
+        operation_id="profiles_opened_delete",
     )
     def destroy(self, request: Request, upload_id: int) -> Response:
         """It is gone at once; its files leave storage soon after."""
-        uploads.upload_delete(self.upload(upload_id), by=self.reader)
+        uploads.upload_delete(self.upload(upload_id), by=self.request.user)
         return Response(status=204)
 
-    @documented(
-        "Renew an opened profile's addresses",
-        answers={200: UploadsAnswer},
-        errors={409: ["opened_gone"]},
+    @extend_schema(
+        summary="Renew an opened profile's addresses",
+        request=None,
+        responses={200: UploadsAnswer} | problems({409: ["opened_gone"]}),
         operation_id="profiles_opened_uploads",
     )
     def uploads(self, request: Request, upload_id: int) -> Response:
@@ -178,10 +181,11 @@ class Opened(ViewSetMixin, ResultView):
         uploads.initiated_check(upload)
         return Response({"uploads": upload_targets(upload)})
 
-    @documented(
-        "Submit an opened profile",
-        answers={200: OpenedAnswer},
-        errors={409: ["upload_missing", "upload_damaged", "opened_gone"]},
+    @extend_schema(
+        summary="Submit an opened profile",
+        request=None,
+        responses={200: OpenedAnswer}
+        | problems({409: ["upload_missing", "upload_damaged", "opened_gone"]}),
         operation_id="profiles_opened_submit",
     )
     def submit(self, request: Request, upload_id: int) -> Response:
@@ -193,9 +197,10 @@ class Opened(ViewSetMixin, ResultView):
         upload_submit(upload)
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
-    @documented(
-        "Read an opened profile once more",
-        answers={200: OpenedAnswer},
+    @extend_schema(
+        summary="Read an opened profile once more",
+        request=None,
+        responses=OpenedAnswer,
         operation_id="profiles_opened_retry",
     )
     def retry(self, request: Request, upload_id: int) -> Response:
@@ -203,20 +208,23 @@ class Opened(ViewSetMixin, ResultView):
         uploads.upload_retry(self.upload(upload_id))
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
-    @documented(
-        "Open what an attempt recorded",
-        answers={200: OpenedAnswer, 201: OpenedAnswer},
-        errors={
-            404: ["not_found", "object_missing"],
-            409: [
-                "attempt_has_result",
-                "attempt_recorded_nothing",
-                "upload_missing",
-                "upload_damaged",
-            ],
-            410: ["removed_by_rule"],
-            422: REFUSALS,
-        },
+    @extend_schema(
+        summary="Open what an attempt recorded",
+        request=None,
+        responses={200: OpenedAnswer, 201: OpenedAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing"],
+                409: [
+                    "attempt_has_result",
+                    "attempt_recorded_nothing",
+                    "upload_missing",
+                    "upload_damaged",
+                ],
+                410: ["removed_by_rule"],
+                422: REFUSALS,
+            }
+        ),
         operation_id="tasks_attempt_open",
     )
     def of_attempt(self, request: Request, task_id: int, number: int) -> Response:
@@ -229,15 +237,15 @@ class Opened(ViewSetMixin, ResultView):
         attempt = self.task(task_id).attempts.filter(number=number).first()
         if attempt is None:
             raise Http404
-        found = attempt_open(attempt, owner=self.reader)
+        found = attempt_open(attempt, owner=self.request.user)
         upload = self.upload(found.upload.pk)
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         status = 201 if found.is_new else 200
         return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
-    @documented(
-        "Fetch a file of an opened profile",
-        answers=redirect_to("the file in storage"),
+    @extend_schema(
+        summary="Fetch a file of an opened profile",
+        responses=redirect_to("the file in storage"),
         operation_id="profiles_opened_file",
     )
     def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:
@@ -248,37 +256,41 @@ class Opened(ViewSetMixin, ResultView):
             raise Http404
         return redirect(storage.presign_get(found.object_key, filename=found.name))
 
-    @documented(
-        "Ask where to send parts of an opened profile",
-        body=PartsBody,
-        answers={200: PartAddressesAnswer},
-        errors={
-            409: ["opened_gone", "parts_restarted", "parts_unwanted"],
-            422: ["invalid", "parts_bad", "checksum_bad"],
-        },
+    @extend_schema(
+        summary="Ask where to send parts of an opened profile",
+        request=PartsBody,
+        responses={200: PartAddressesAnswer}
+        | problems(
+            {
+                409: ["opened_gone", "parts_restarted", "parts_unwanted"],
+                422: ["invalid", "parts_bad", "checksum_bad"],
+            }
+        ),
         operation_id="profiles_opened_file_parts",
     )
     def parts(self, request: Request, upload_id: int, number: int) -> Response:
         """As for a task's files."""
-        return address_parts(self.initiated_file(upload_id, number), self.read(PartsBody))
+        return address_parts(self.initiated_file(upload_id, number), request.data)
 
-    @documented(
-        "Join the parts of an opened profile's file",
-        body=JoinBody,
-        answers={200: JoinedAnswer},
-        errors={
-            409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
-            422: ["invalid", "checksum_bad"],
-        },
+    @extend_schema(
+        summary="Join the parts of an opened profile's file",
+        request=JoinBody,
+        responses={200: JoinedAnswer}
+        | problems(
+            {
+                409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
+                422: ["invalid", "checksum_bad"],
+            }
+        ),
         operation_id="profiles_opened_file_join",
     )
     def join(self, request: Request, upload_id: int, number: int) -> Response:
         """As for a task's files."""
-        return join_parts(self.initiated_file(upload_id, number), self.read(JoinBody))
+        return join_parts(self.initiated_file(upload_id, number), request.data)
 
     def upload(self, upload_id: int) -> ProfileUpload:
         """The opened profile of this number, if the reader opened it. Raises Http404."""
-        return get_object_or_404(uploads_visible_to(self.reader), pk=upload_id)
+        return get_object_or_404(uploads_visible_to(self.request.user), pk=upload_id)
 
     def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
         """Raises Http404; DomainError opened_gone."""

@@ -10,7 +10,7 @@ from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
 from django.views.decorators.gzip import gzip_page
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
@@ -41,7 +41,7 @@ from profiles.shown.trace_file import is_trace
 from profiles.shown.trace_timeline import range_of
 from profiles.tables.page import Places, SideTable
 from webprofile.errors import DomainError
-from webprofile.rest.schema import documented, redirect_to
+from webprofile.rest.schema import problems, redirect_to
 from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
@@ -154,11 +154,10 @@ class OrderAnswer(serializers.Serializer):
 class Operators(ViewSetMixin, DataView):
     """The table of operators."""
 
-    @documented(
-        "List operators",
-        answers={200: TableAnswer},
-        query=OperatorsQuery,
-        errors=NOT_READY | QUESTION,
+    @extend_schema(
+        summary="List operators",
+        parameters=[OperatorsQuery],
+        responses={200: TableAnswer} | problems(NOT_READY | QUESTION),
         operation_id="profiles_operators",
     )
     def table(self, request: Request, profile_id: int) -> HttpResponse:
@@ -188,11 +187,10 @@ class Operators(ViewSetMixin, DataView):
             }
         )
 
-    @documented(
-        "Order of operators",
-        answers={200: OrderAnswer},
-        query=PassesQuery,
-        errors=NOT_READY | QUESTION,
+    @extend_schema(
+        summary="Order of operators",
+        parameters=[PassesQuery],
+        responses={200: OrderAnswer} | problems(NOT_READY | QUESTION),
         operation_id="profiles_operators_order",
     )
     @method_decorator(gzip_page)
@@ -210,17 +208,16 @@ class Files(ViewSetMixin, DataView):
 
     renderer_classes = (AnyFile,)
 
-    @documented(
-        "Export a profile",
-        answers={
+    @extend_schema(
+        summary="Export a profile",
+        parameters=[ExportQuery],
+        responses={
             (200, wanted.content_type.partition(";")[0]): OpenApiResponse(
                 OpenApiTypes.BINARY, description="The file."
             )
             for wanted in FORMATS.values()
-        },
-        query=ExportQuery,
-        errors=NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]},
-        operation_id="profiles_export",
+        }
+        | problems(NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]}),
     )
     def export(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
@@ -238,12 +235,11 @@ class Files(ViewSetMixin, DataView):
         answer["Content-Disposition"] = called or "attachment"
         return answer
 
-    @documented(
-        "Read a profile as text",
-        answers={(200, "text/plain"): OpenApiResponse(str, description="The text.")},
-        query=TextQuery,
-        errors=NOT_READY | QUESTION,
-        operation_id="profiles_text",
+    @extend_schema(
+        summary="Read a profile as text",
+        parameters=[TextQuery],
+        responses={(200, "text/plain"): OpenApiResponse(str, description="The text.")}
+        | problems(NOT_READY | QUESTION),
     )
     def text(self, request: Request, profile_id: int) -> HttpResponseBase:
         """One pass letter for letter as `profile_analyze` prints it, with all of its options.
@@ -265,10 +261,9 @@ class Files(ViewSetMixin, DataView):
         pieces = text_pieces(columns, asked.query, printed)
         return answer_of(request._request, pieces, "text/plain; charset=utf-8")
 
-    @documented(
-        "Fetch a raw profile",
-        answers=redirect_to("the file in storage"),
-        operation_id="profiles_raw",
+    @extend_schema(
+        summary="Fetch a raw profile",
+        responses=redirect_to("the file in storage"),
     )
     def raw(self, request: Request, profile_id: int, number: int) -> HttpResponse:
         """A redirect to storage for a file of the run. Do not send the token along.
@@ -282,22 +277,23 @@ class Files(ViewSetMixin, DataView):
         name = file_name(profile, found.ending)
         return redirect(storage.presign_get(found.key, filename=name))
 
-    @documented(
-        "Cut a trace",
-        answers={
+    @extend_schema(
+        summary="Cut a trace",
+        parameters=[CutQuery],
+        responses={
             (200, "application/json"): OpenApiResponse(
                 OpenApiTypes.BINARY, description="A Chrome trace."
             )
-        },
-        query=CutQuery,
-        errors={
-            **NOT_READY,
-            404: ["not_found", "object_missing"],
-            409: [*NOT_READY[409], "trace_none", "cut_unready"],
-            422: ["cut_range", "cut_lane", "cut_large", "cut_heavy"],
-            503: ["cut_busy", "reading_stopped"],
-        },
-        operation_id="profiles_trace_cut",
+        }
+        | problems(
+            {
+                **NOT_READY,
+                404: ["not_found", "object_missing"],
+                409: [*NOT_READY[409], "trace_none", "cut_unready"],
+                422: ["cut_range", "cut_lane", "cut_large", "cut_heavy"],
+                503: ["cut_busy", "reading_stopped"],
+            }
+        ),
     )
     def trace_cut(self, request: Request, profile_id: int) -> HttpResponse:
         """All spans that touch the range, whole, as complete events, with the counters in it and

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
@@ -15,7 +16,7 @@ from tasks import services
 from tasks.models import TaskFile
 from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer
 from webprofile.rest import fields
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 
 
 class PartAsked(fields.Body):
@@ -54,29 +55,35 @@ class JoinBody(fields.Body):
     )
 
 
-def address_parts(file: TaskFile | OpenedFile, body: dict[str, Any]) -> Response:
-    """Where to send parts, of a validated `PartsBody`."""
-    asked = [(part["number"], part["md5"]) for part in body["parts"]]
-    return Response({"parts": part_targets(file, body["upload"], asked)})
+def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
+    """Where to send parts, of the data of a `PartsBody`."""
+    body = PartsBody(data=data)
+    body.is_valid(raise_exception=True)
+    asked = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
+    return Response({"parts": part_targets(file, body.validated_data["upload"], asked)})
 
 
-def join_parts(file: TaskFile | OpenedFile, body: dict[str, Any]) -> Response:
-    """The file that the parts of a validated `JoinBody` make."""
-    parts_join(file, body["md5s"])
+def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
+    """The file that parts make, of the data of a `JoinBody`."""
+    body = JoinBody(data=data)
+    body.is_valid(raise_exception=True)
+    parts_join(file, body.validated_data["md5s"])
     return Response(JoinedAnswer(file).data)
 
 
 class TaskFileParts(ViewSetMixin, ResultView):
     """A file of a task that is sent in parts."""
 
-    @documented(
-        "Ask where to send parts",
-        body=PartsBody,
-        answers={200: PartAddressesAnswer},
-        errors={
-            409: ["not_initiated", "parts_restarted", "parts_unwanted"],
-            422: ["invalid", "parts_bad", "checksum_bad"],
-        },
+    @extend_schema(
+        summary="Ask where to send parts",
+        request=PartsBody,
+        responses={200: PartAddressesAnswer}
+        | problems(
+            {
+                409: ["not_initiated", "parts_restarted", "parts_unwanted"],
+                422: ["invalid", "parts_bad", "checksum_bad"],
+            }
+        ),
         operation_id="tasks_file_parts",
     )
     def parts(self, request: Request, task_id: int, file_id: int) -> Response:
@@ -84,16 +91,18 @@ class TaskFileParts(ViewSetMixin, ResultView):
 
         `parts_restarted`: renew the upload addresses, which say what is left to send.
         """
-        return address_parts(self.file(task_id, file_id), self.read(PartsBody))
+        return address_parts(self.file(task_id, file_id), request.data)
 
-    @documented(
-        "Join a file's parts",
-        body=JoinBody,
-        answers={200: JoinedAnswer},
-        errors={
-            409: ["not_initiated", "parts_unwanted", "upload_missing", "upload_damaged"],
-            422: ["invalid", "checksum_bad"],
-        },
+    @extend_schema(
+        summary="Join a file's parts",
+        request=JoinBody,
+        responses={200: JoinedAnswer}
+        | problems(
+            {
+                409: ["not_initiated", "parts_unwanted", "upload_missing", "upload_damaged"],
+                422: ["invalid", "checksum_bad"],
+            }
+        ),
         operation_id="tasks_file_join",
     )
     def join(self, request: Request, task_id: int, file_id: int) -> Response:
@@ -101,7 +110,7 @@ class TaskFileParts(ViewSetMixin, ResultView):
 
         Repeating it changes nothing. After `upload_damaged` all parts are to be sent again.
         """
-        return join_parts(self.file(task_id, file_id), self.read(JoinBody))
+        return join_parts(self.file(task_id, file_id), request.data)
 
     def file(self, task_id: int, file_id: int) -> TaskFile:
         """Raises Http404; DomainError not_initiated."""

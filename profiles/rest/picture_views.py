@@ -16,7 +16,7 @@ from django.utils.http import quote_etag
 from django.utils.translation import get_language
 from django.views.decorators.gzip import gzip_page
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
@@ -35,7 +35,7 @@ from profiles.shown.roofs import roofs_of
 from profiles.shown.static_memory_view import KIND as STATIC_MEMORY
 from profiles.shown.static_memory_view import static_memory_data
 from webprofile.errors import DomainError
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 
 #: raised when what is drawn of an unchanged profile changes
 FORMAT = 2
@@ -263,21 +263,19 @@ class Pictures(ViewSetMixin, ResultView):
         profile = self.profile(profile_id)
         return self.drawn(profile, lambda: written(build(profile_data(profile))), question)
 
-    @documented(
-        "Data of all pictures",
-        answers={200: OperatorsPicture, 304: None},
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of all pictures",
+        responses={200: OperatorsPicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_operators",
     )
     def operators(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Names, types and times of all operators, by row."""
         return self.of_operators(profile_id, picture_data.operators_data)
 
-    @documented(
-        "Data of the timeline",
-        answers={200: TimelinePicture, 304: None},
-        query=TimelineQuery,
-        errors=NOT_READY | {422: ["window_bad"]},
+    @extend_schema(
+        summary="Data of the timeline",
+        parameters=[TimelineQuery],
+        responses={200: TimelinePicture, 304: None} | problems(NOT_READY | {422: ["window_bad"]}),
         operation_id="profiles_picture_timeline",
     )
     def timeline(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -287,30 +285,27 @@ class Pictures(ViewSetMixin, ResultView):
             profile_id, lambda data: picture_data.timeline_data(data, window), window
         )
 
-    @documented(
-        "Data of types",
-        answers={200: TypesPicture, 304: None},
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of types",
+        responses={200: TypesPicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_types",
     )
     def types(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Time by operator type, that with most first."""
         return self.of_operators(profile_id, picture_data.types_data)
 
-    @documented(
-        "Data of scopes",
-        answers={200: ScopesPicture, 304: None},
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of scopes",
+        responses={200: ScopesPicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_scopes",
     )
     def scopes(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Time by scope of names, as a tree whose leaves are operators."""
         return self.of_operators(profile_id, picture_data.scopes_data)
 
-    @documented(
-        "Data of the roofline",
-        answers={200: RooflinePicture, 304: None},
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of the roofline",
+        responses={200: RooflinePicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_roofline",
     )
     def roofline(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -323,11 +318,10 @@ class Pictures(ViewSetMixin, ResultView):
             measured,
         )
 
-    @documented(
-        "Data of memory",
-        answers={200: MemoryPicture, 304: None},
-        query=MemoryQuery,
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of memory",
+        parameters=[MemoryQuery],
+        responses={200: MemoryPicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_memory",
     )
     def memory(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -337,20 +331,19 @@ class Pictures(ViewSetMixin, ResultView):
             profile_id, lambda data: picture_data.memory_data(data, device), device
         )
 
-    @documented(
-        "Data of the running share",
-        answers={200: CumulativePicture, 304: None},
-        errors=NOT_READY,
+    @extend_schema(
+        summary="Data of the running share",
+        responses={200: CumulativePicture, 304: None} | problems(NOT_READY),
         operation_id="profiles_picture_cumulative",
     )
     def cumulative(self, request: Request, profile_id: int) -> HttpResponseBase:
         """The running share of the slowest operators."""
         return self.of_operators(profile_id, picture_data.cumulative_data)
 
-    @documented(
-        "Data of static memory",
-        answers={200: StaticMemoryPicture, 304: None},
-        errors={409: ["profile_outdated", "profile_damaged", "static_memory_none"]},
+    @extend_schema(
+        summary="Data of static memory",
+        responses={200: StaticMemoryPicture, 304: None}
+        | problems({409: ["profile_outdated", "profile_damaged", "static_memory_none"]}),
         operation_id="profiles_picture_static_memory",
     )
     def static_memory(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -365,11 +358,11 @@ class Pictures(ViewSetMixin, ResultView):
 
         return self.drawn(profile, build)
 
-    @documented(
-        "Data of memory over time",
-        answers={200: MemoryFlowPicture, 304: None},
-        query=MemoryFlowQuery,
-        errors={409: ["profile_outdated", "profile_damaged", "memory_flow_none"]},
+    @extend_schema(
+        summary="Data of memory over time",
+        parameters=[MemoryFlowQuery],
+        responses={200: MemoryFlowPicture, 304: None}
+        | problems({409: ["profile_outdated", "profile_damaged", "memory_flow_none"]}),
         operation_id="profiles_picture_memory_flow",
     )
     def memory_flow(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -387,11 +380,11 @@ class Pictures(ViewSetMixin, ResultView):
 
         return self.drawn(profile, build, asked)
 
-    @documented(
-        "Document of the graph",
-        answers={200: NETRON, 304: None},
-        query=NetronQuery,
-        errors=NOT_READY | {404: ["not_found", "operator_not_drawn"]},
+    @extend_schema(
+        summary="Document of the graph",
+        parameters=[NetronQuery],
+        responses={200: NETRON, 304: None}
+        | problems(NOT_READY | {404: ["not_found", "operator_not_drawn"]}),
         operation_id="profiles_graph_netron",
     )
     def netron(self, request: Request, profile_id: int) -> HttpResponseBase:

@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
@@ -20,38 +20,33 @@ from profiles.rest.filters import ProfileFilters
 from profiles.rest.questions import TasksQuery
 from profiles.selectors import profile_of, profiles_visible_to
 from tasks.selectors import tasks_visible_to
-from webprofile.rest.schema import documented
+from webprofile.rest.schema import problems
 from webprofile.rest.views import ApiListView
 
 
+@extend_schema_view(get=extend_schema(summary="List profiles", operation_id="profiles_list"))
 class ProfileList(ApiListView):
-    """Results."""
+    """Those of one's own tasks and those that one opened; an administrator sees all."""
 
+    queryset = Profile.objects.all()
     serializer_class = ProfileRow
     filterset_class = ProfileFilters
 
-    def rows(self) -> QuerySet[Profile]:
-        return profiles_visible_to(self.reader).prefetch_related("attempt__task__files")
-
-    @documented("List profiles", answers={200: ProfileRow(many=True)}, operation_id="profiles_list")
-    def get(self, request: Request) -> Response:
-        """Those of one's own tasks and those that one opened; an administrator sees all."""
-        return self.list(request)
+    def get_queryset(self) -> QuerySet[Profile]:
+        return profiles_visible_to(self.request.user).prefetch_related("attempt__task__files")
 
 
 class Profiles(ViewSetMixin, ResultView):
     """One result."""
 
-    @documented("Show a profile", answers={200: ProfileAnswer}, operation_id="profiles_show")
+    @extend_schema(summary="Show a profile", responses=ProfileAnswer, operation_id="profiles_show")
     def retrieve(self, request: Request, profile_id: int) -> Response:
         """Totals, where it is from, its raw files and exports."""
         return Response(ProfileAnswer(self.profile(profile_id)).data)
 
-    @documented(
-        "Show a task's profile",
-        answers={200: ProfileAnswer},
-        errors={409: ["profile_not_yet", "profile_never"]},
-        operation_id="profiles_of_task",
+    @extend_schema(
+        summary="Show a task's profile",
+        responses={200: ProfileAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
     )
     def of_task(self, request: Request, task_id: int) -> Response:
         """The profile that a task left. While the task has not ended, 409 tells its state."""
@@ -67,15 +62,15 @@ class TasksTable(ResultView):
 
     renderer_classes = (AnyFile,)
 
-    @documented(
-        "Tasks as a table",
-        answers={
+    @extend_schema(
+        summary="Tasks as a table",
+        parameters=[TasksQuery],
+        responses={
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="CSV, RFC 4180."),
             (200, "application/json"): OpenApiResponse(
                 OpenApiTypes.OBJECT, description="A list of objects, one for each task."
             ),
         },
-        query=TasksQuery,
         operation_id="profiles_tasks_table",
     )
     def get(self, request: Request) -> HttpResponseBase:
@@ -85,7 +80,7 @@ class TasksTable(ResultView):
         Tasks that the reader does not see are left out.
         """
         asked = self.asked(TasksQuery)
-        tasks = tasks_visible_to(self.reader).filter(pk__in=asked["task"])
+        tasks = tasks_visible_to(self.request.user).filter(pk__in=asked["task"])
         stream = io.BytesIO()
         writer = WRITERS[asked["format"]](stream, ROWS["task"])
         for columns in task_columns(tasks):

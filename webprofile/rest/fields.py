@@ -6,7 +6,6 @@ What is wrong with a value is told in words of JSON, not of Python's types as DR
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -46,8 +45,6 @@ class Query(serializers.Serializer):
     """Parameters of an address; what is wrong with them is answered with 400, not 422."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if not isinstance(data, QueryDict):
-            return super().to_internal_value(data)
         # DRF would read a QueryDict as an HTML form, where an empty value is none
         lists = {
             name for name, field in self.fields.items() if isinstance(field, serializers.ListField)

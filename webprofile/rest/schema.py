@@ -1,22 +1,20 @@
 """The schema: what every operation shares, so that none forgets to say it."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 
 from webprofile.rest.description import ANSWERS, PATH_PARAMETERS
-from webprofile.rest.fields import Body, Query
+from webprofile.rest.fields import Body
 from webprofile.rest.permissions import NoAccessToken, scope_wanted
 from webprofile.rest.problems import MEDIA_TYPE
-
-_View = TypeVar("_View", bound=Callable[..., Any])
 
 
 class FieldProblem(serializers.Serializer):
@@ -60,23 +58,6 @@ def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenA
 def redirect_to(what: str) -> dict[int, OpenApiResponse]:
     """`responses` of a download: where the file lies, for some minutes."""
     return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
-
-
-def documented(
-    summary: str,
-    *,
-    answers: Mapping[Any, Any],
-    errors: Mapping[int, Sequence[str]] | None = None,
-    body: type[Body] | None = None,
-    query: type[Query] | None = None,
-    **more: Any,
-) -> Callable[[_View], _View]:
-    """`extend_schema` with other names, for views that are not written with it yet."""
-    parameters: list[Any] = [*more.pop("parameters", []), *([query] if query else [])]
-    responses = {**answers, **problems(errors or {})}
-    return extend_schema(
-        summary=summary, request=body, responses=responses, parameters=parameters, **more
-    )
 
 
 def _described(status: int, codes: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from typing import Any, cast
 
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -18,9 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
-from accounts.models import User
 from webprofile.rest.authentication import UserRequest
-from webprofile.rest.fields import Body, Query
 from webprofile.wording import WORDINGS
 from webprofile.wording_values import template, values_in
 
@@ -31,23 +28,6 @@ class ApiView(APIView):
     request: UserRequest
     #: of a token (`permissions`); empty: as the method says
     scope: str = ""
-
-    @property
-    def reader(self) -> User:
-        """The user who asks."""
-        return self.request.user
-
-    def read(self, body: type[Body], **context: Any) -> dict[str, Any]:
-        """The body's validated data. Raises ValidationError, which names every bad field."""
-        found = body(data=self.request.data, context={"request": self.request, **context})
-        found.is_valid(raise_exception=True)
-        return cast(dict[str, Any], found.validated_data)
-
-    def query(self, query: type[Query]) -> dict[str, Any]:
-        """The address's validated question. Raises QueryInvalid."""
-        found = query(data=self.request.query_params)
-        found.is_valid(raise_exception=True)
-        return cast(dict[str, Any], found.validated_data)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """No row is called by a NUL, and PostgreSQL would not even look for one."""
@@ -74,16 +54,6 @@ class ApiViewSet(ViewSetMixin, ApiView):
 
 class ApiListView(ApiView, ListAPIView):
     """A list in cursor pages."""
-
-    def rows(self) -> "QuerySet[Any]":
-        """The rows that exist for the reader, of views that do not have `get_queryset`."""
-        raise NotImplementedError
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        if getattr(self, "swagger_fake_view", False):  # the schema is made without a reader
-            shown: Any = self.get_serializer_class()
-            return cast("QuerySet[Any]", shown.Meta.model.objects.none())
-        return self.rows()
 
 
 class FilledAnswer(serializers.Serializer):
