@@ -13,7 +13,7 @@ from profiles.opened.uploads import RETRIED
 from profiles.originals import originals_of
 from profiles.provenance import title_of
 from profiles.rest.answer_fields import texts
-from tasks.rest.answers import UploadAnswer
+from tasks.rest.serializers import UploadAnswer
 from webprofile.errors import DomainError
 from webprofile.wording import word
 

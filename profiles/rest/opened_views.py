@@ -24,7 +24,7 @@ from profiles.rest.answers import CreatedOpened, OpenedAnswer
 from profiles.rest.filters import OpenedFilters
 from profiles.rest.parts import JoinBody, PartsBody, address_parts, join_parts
 from profiles.selectors import uploads_visible_to
-from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
+from tasks.rest.serializers import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
 from webprofile.rest import fields
 from webprofile.rest.schema import problems, redirect_to
 from webprofile.rest.views import ApiListView

@@ -14,7 +14,7 @@ from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
 from profiles.rest.access import ResultView
 from tasks import services
 from tasks.models import TaskFile
-from tasks.rest.answers import JoinedAnswer, PartAddressesAnswer
+from tasks.rest.serializers import JoinedAnswer, PartAddressesAnswer
 from webprofile.rest import fields
 from webprofile.rest.schema import problems
 

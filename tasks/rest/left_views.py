@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from profiles.removal import refuse_removed
 from profiles.shown.attempt_words import artifact_title
 from tasks.models import Artifact, Attempt, LogChunk, Task
-from tasks.rest.answers import ArtifactAnswer, EventsAnswer
+from tasks.rest.serializers import ArtifactAnswer, EventsAnswer
 from tasks.rest.views import OneTask
 from tasks.selectors import events_after, last_attempt
 from webprofile.rest import fields

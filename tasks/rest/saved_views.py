@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tasks import saved_views
 from tasks.listing.filters import TaskFilterForm
 from tasks.models import SavedView
-from tasks.rest.answers import SavedAnswer, SavedViewAnswer
+from tasks.rest.serializers import SavedAnswer, SavedViewAnswer
 from webprofile.rest import fields
 from webprofile.rest.schema import problems
 from webprofile.rest.views import ApiListView, ApiView

@@ -20,9 +20,9 @@ from tasks.queue import rebinding
 from tasks.queue.eligibility import RULES, SCRIPT
 from tasks.queue.facts import QueueFacts, facts_of, outlook
 from tasks.queue.turns import ANY_PRIORITY
-from tasks.rest.answers import CreatedTask, TaskAnswer, TaskRow, UploadsAnswer
 from tasks.rest.filters import TaskFilters
 from tasks.rest.queue_answers import JudgedAnswer, PlaceAnswer
+from tasks.rest.serializers import CreatedTask, TaskAnswer, TaskRow, UploadsAnswer
 from tasks.selectors import tasks_listed_for, tasks_visible_to
 from tasks.states import TaskState
 from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat

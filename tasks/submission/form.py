@@ -16,7 +16,7 @@ from tasks.queue.loads import loads_of
 from tasks.queue.targets import Candidate, newest_first, pools_of, read_target
 from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
 from tasks.queue.words import queue_rows
-from tasks.rest.answers import TaskAnswer
+from tasks.rest.serializers import TaskAnswer
 from tasks.submission.validation import allowed_priority, candidates_or_refuse, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int

@@ -1,4 +1,4 @@
-"""What goes out about tasks."""
+"""What goes out about tasks; bodies stand beside their views, a new task is `submission.schema`."""
 
 from typing import Any
 
