@@ -298,7 +298,7 @@ class Figures(ViewSetMixin, DataView):
         responses={200: answer_of(TraceSummary)}
         | problems({409: ["profile_outdated", "profile_damaged", "trace_none"]}),
     )
-    def trace(self, request: Request, profile_id: int) -> HttpResponse:
+    def trace_summary(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
         return self.beside(profile_id, "trace")
 

@@ -76,6 +76,12 @@ urlpatterns = [
         operators.Files.as_view({"get": "raw"}),
         name="profile-raw",
     ),
+    # an action called `trace` would answer the HTTP method TRACE
+    path(
+        "<int:profile_id>/trace/",
+        figures.Figures.as_view({"get": "trace_summary"}),
+        name="profile-trace",
+    ),
     path(
         "<int:profile_id>/trace/cut/",
         operators.Files.as_view({"get": "trace_cut"}),
@@ -93,7 +99,7 @@ urlpatterns = [
             figures.Figures.as_view({"get": name.replace("-", "_")}),
             name=f"profile-{name}",
         )
-        for name in ("statistics", "trace", "memory-flow", "static-memory", "advice")
+        for name in ("statistics", "memory-flow", "static-memory", "advice")
     ),
     *(
         path(
