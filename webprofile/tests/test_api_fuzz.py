@@ -169,7 +169,11 @@ def test_no_request_ends_in_a_fault_or_in_an_answer_that_is_not_documented(case,
         excluded.append(negative_data_rejection)
     with rolled_back():
         case.call_and_validate(
-            headers={"Authorization": f"Bearer {credentials(person)}"},
+            # schemathesis does not unpack what an application answers in gzip
+            headers={
+                "Authorization": f"Bearer {credentials(person)}",
+                "Accept-Encoding": "identity",
+            },
             excluded_checks=excluded,
             additional_checks=[has_a_documented_code],
         )
